@@ -6,7 +6,7 @@ import math
 import random
 from collections import Counter
 from dataclasses import replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
@@ -157,7 +157,7 @@ def seen_by(own: Sharer, claims: list[Sharer], idle: int, now_s: float) -> Split
         own=shown[own],
         demand=PoolDemand(((own.wants or 0, None),), least=own.least),
     )
-    return own_split(facts, Moment(PilotS(now_s), datetime.now(timezone.utc)), kept, ())[1]
+    return own_split(facts, Moment(PilotS(now_s), datetime.now(UTC)), kept, ())[1]
 
 
 @given(st.integers(0, 40), CLAIMS)
@@ -533,9 +533,7 @@ def test_a_node_that_was_preempted_or_released_is_not_held_although_its_holder_s
             demand=demand,
         )
         kept = [f for f in fragments if f.given_back_s is None]
-        return own_split(facts, Moment(PilotS(0.0), datetime.now(timezone.utc)), kept, ())[
-            1
-        ].memory.capacity
+        return own_split(facts, Moment(PilotS(0.0), datetime.now(UTC)), kept, ())[1].memory.capacity
 
     def one(node: str, phase: FragmentPhase, **more: Any) -> HeldFragment:
         return HeldFragment(Fragment(f"{node}#1", phase), node, PilotS(0.0), "", **more)

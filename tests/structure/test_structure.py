@@ -6,17 +6,12 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from mypy import api
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {

@@ -14,7 +14,6 @@ import math
 import os
 import sqlite3
 import stat
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -89,8 +88,7 @@ def guard(connection: sqlite3.Connection) -> None:
     """Settings against a hostile file, for every connection."""
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {pragma}")
-    if sys.version_info >= (3, 11):  # before, SQLite's own limit: 1 GB
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     connection.set_progress_handler(_WorkLimit(_STEPS), _STEPS_AT_ONCE)
 
 
