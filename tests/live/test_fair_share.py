@@ -299,7 +299,7 @@ def test_idle_odd_nodes_go_to_the_user_who_has_had_the_least_of_its_part() -> No
     assert min(had.values()) >= 0.95 * 30 * 8 / 3
 
 
-@pytest.mark.parametrize("says", [True, False], ids=["", "an older one, or one with share = false"])
+@pytest.mark.parametrize("says", [True, False], ids=["", "one with share = false"])
 def test_a_pilot_that_keeps_its_nodes_is_told_and_the_others_divide_the_rest(says: bool) -> None:
     it = SharedCluster(8, ann := Pilot("ann", 8 if says else 6, says=says, stubborn=True))
     it.run(20)
