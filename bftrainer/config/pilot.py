@@ -435,13 +435,12 @@ def commented_default(
     }
     lines = ["# The pilot's configuration. A line that is commented out shows the default."]
     for table, model in {**own, **site}.items():
-        lines += ["", f"[{table}]  # {_first_line(model.__doc__)}"]
-        for key in dict.fromkeys(
-            (*model.__annotations__, *model.model_fields)
-        ):  # a site's own keys come first
+        lines += ["", f"[{table}]  # {_first_paragraph(model.__doc__)}"]
+        # A site's own keys come first.
+        for key in dict.fromkeys((*model.__annotations__, *model.model_fields)):
             inner = model.model_fields[key]
             if inner.description:
-                lines.append(f"# {inner.description}")
+                lines.append(f"# {_first_paragraph(inner.description)}")
             name = f"{table}_{key}"
             value = chosen.get(name, None if inner.is_required() else inner.default)
             shown = "..." if value is None else _as_toml(value)
@@ -449,8 +448,9 @@ def commented_default(
     return "\n".join(lines) + "\n"
 
 
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().splitlines()[0]
+def _first_paragraph(text: str | None) -> str:
+    """The first paragraph of a docstring, as one line."""
+    return " ".join((text or "").strip().partition("\n\n")[0].split())
 
 
 def _as_toml(value: object) -> str:

@@ -137,8 +137,12 @@ def test_help_imports_no_command() -> None:
     ours = {name for name in loaded if name.startswith("bftrainer")}
     assert ours == {
         "bftrainer",
+        "bftrainer.counted",
         "bftrainer.errors",
+        "bftrainer.console",
         "bftrainer.console.cli",
+        "bftrainer.console.cli.ending",
+        "bftrainer.console.cli.synonyms",
         "bftrainer.console.cli.main",
         "bftrainer.console.cli.commands",
         "bftrainer.console.cli.command_table",

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from support.live_house import House, house, spec
 
 from bftrainer.cluster.model import PendingJob
+from bftrainer.counted import counted
 from bftrainer.pilot.nodes.node_requests import MANY, TELL_EVERY_S, RequestProgress
 
 
@@ -70,7 +71,7 @@ def test_what_is_told_of_a_burst_adds_up(rounds: list[tuple[int, int, float]]) -
         burst, words = burst.after(wanted, requested, 0, now_s)
         if words:
             assert f" {since} requested" in words
-            assert f"holding {since + wanted - requested} nodes" in words
+            assert f"holding {counted(since + wanted - requested, 'node')}" in words
             if burst.began_s is not None and had_begun:
                 assert now_s - told_s >= TELL_EVERY_S
             told_s = now_s

@@ -27,13 +27,13 @@ from support.command_line import bftrainer, complaint
 from support.fakes_live import FakeClock, FakeCluster
 from support.patience import PATIENCE
 
-from bftrainer.cluster import site_plugin as sites
 from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.cluster.ports import NodeHolder, Scheduler
 from bftrainer.cluster.site_plugin import batch_systems, find_site, observed_site
 from bftrainer.config.pilot import PilotConfig, TraceConfig, commented_default, read_config
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, UnknownNameError
+from bftrainer.pilot import own_site
 from bftrainer.pilot.own_site import build_site
 from bftrainer.plugins import SITE_GROUP, installed_names
 from bftrainer.system.clock import SystemClock
@@ -139,7 +139,7 @@ def test_outside_of_a_job_a_scheduler_that_lists_the_other_pilots_job_has_the_la
 ) -> None:
     monkeypatch.setattr(LsfBatch, "job_is_gone", lambda self, job: by_lsf)
     monkeypatch.setattr(SlurmBatch, "job_is_gone", lambda self, job: by_slurm)
-    job = sites.batch_job({}, "trace", tmp_path, SystemClock())
+    job = own_site.batch_job({}, "trace", tmp_path, SystemClock())
     assert (job.id, job.own, job.is_gone("7")) == ("", None, expected)
 
 
@@ -328,7 +328,7 @@ def test_workers_of_the_trace_site_may_save_unless_the_configuration_says_otherw
     def notice_s(holder: str, **workers: float) -> object:
         config = check_table({"nodes": {"holder": holder}, "workers": workers}, PilotConfig, "test")
         site = build_site(config, tmp_path, SystemClock())
-        sites.reconfigure(site, config)
+        own_site.reconfigure(site, config)
         return site.driver["notice_s"]
 
     assert notice_s("trace") == 5.0

@@ -23,7 +23,7 @@ def test_a_site_that_is_ready(lab: Lab) -> None:
     status, said = doctor(lab)
     assert status == 0, said
     assert "4 hosts, 4 idle" in said
-    assert "1 windows, 4 whole nodes" in said
+    assert "1 window, 4 whole nodes" in said
     assert "idle ends preempted jobs" in said
     assert "JOB_TERMINATE_INTERVAL 1 s" in said
     assert (lab.root / "state.json").read_text() == before

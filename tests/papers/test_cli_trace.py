@@ -170,4 +170,4 @@ def test_the_worked_example_of_the_documentation(tmp_path: Path) -> None:
     )
     assert "82,247 records read, 11,034 used, 71,213 ignored" in ended.err
     assert "23,444 measurements read; 38 combinations of model and hardware, 6 used" in ended.err
-    assert "11034 trainers (trace)" in ended.out
+    assert "11,034 trainers (trace)" in ended.out

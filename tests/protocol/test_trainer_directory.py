@@ -205,7 +205,7 @@ def test_a_zombie_is_not_alive() -> None:
 def test_a_long_file_is_renamed_and_every_line_is_still_read_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("bftrainer.wires.progress_line.PROGRESS_BYTES", 400)
+    monkeypatch.setattr("bftrainer.progress.reporter.PROGRESS_BYTES", 400)
     report = Reporter({"BFTRAINER_TRAINER_DIR": str(tmp_path)})
     path = tmp_path / "progress.jsonl"
     often, seldom, late = JsonTail(path), JsonTail(path), JsonTail(path)
@@ -236,6 +236,7 @@ AMBIGUOUS = {"hosts", "control", "leave", "logs"}
 """File names that are words of English too: in other places they may mean something else."""
 OTHERS = {
     "bftrainer/console/cli/commands.py": {"logs"},  # a command
+    "bftrainer/console/cli/synonyms.py": {"logs"},  # the same
     "bftrainer/pilot/nodes/cluster_view.py": {"hosts"},  # a kind of note
     "adapters/bftrainer_clusters/lsf/text.py": {"hosts"},  # LSF's key
     "adapters/bftrainer_clusters/lsf/doctor.py": {"hosts"},  # a check

@@ -66,6 +66,7 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
     ),
     "slurm.records.parse_records": (_lines(f"JOBID|STATE|{MARK}", f"1|RUNNING|{MARK}"),),
     "slurm.jobs.parse_submitted": (b"12\n", b"12;cluster\n"),
+    "slurm.jobs.parse_steps": (_lines("STEPID|NAME|end", "12.0|bftrainer-payload|end"),),
     "slurm.jobs.parse_holder": (
         f"17|RUNNING|n1|1790000000|None|{OURS}; hosts n[1-3],gpu*".encode(),
         f"18|PENDING||N/A|Resources|{OURS}".encode(),

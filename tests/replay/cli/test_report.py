@@ -315,7 +315,8 @@ def test_an_outage_is_in_no_share_anywhere_and_a_queue_is_judged(tmp_path: Path)
         "66% of the node-hours of this cluster lie idle (3.2 hours of outages left out): "
         "10 elastic trainings"
     )
-    assert figures["lead"].startswith(first)
+    assert figures["lead"].startswith("This log seems to lack jobs: ")
+    assert first in figures["lead"]
     assert first in html.unescape(re.sub("<[^>]*>", "", page)).partition(".0%")[0]
     causes = {
         cause: float(of_idle)

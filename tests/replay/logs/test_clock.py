@@ -55,7 +55,6 @@ def test_no_time_is_nan(text: str) -> None:
         "1800-01-01T00:00:00",
         "9" * 10_000_000,
         "\uff12\uff10\uff12\uff16",
-        "nan",
         "inf",
         "2026-07-01T12:0",
         "1_0",

@@ -82,7 +82,7 @@ def test_an_empty_machine_with_a_waiting_job_is_out(tmp_path: Path) -> None:
     found = read(tmp_path, swf(rows), outages=("auto",))
     assert not any(event.change.joined for event in found.log.events)
     assert any(
-        "1 outages excluded, 10.0 h" in remark and "--outage none" in remark
+        "1 outage excluded, 10.0 h" in remark and "--outage none" in remark
         for remark in found.remarks
     )
     assert sum(len(event.change.joined) for event in read(tmp_path, swf(rows)).log.events) == 4
