@@ -30,7 +30,7 @@ help:
 	@echo "make fuzz      mutate samples of every reader of files and scheduler output for a minute (SECONDS=3600 for an hour)"
 	@echo "make faults    ten thousand random faults on a pilot over a cluster in memory (FAULTS=200 for less, SEED=2 for others)"
 	@echo "make clean   remove everything that make created, including .venv, but not .cache (the Horovod wheel, Slurm's versions)"
-	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.10 or newer) for .venv"
+	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.11 or newer) for .venv"
 
 demo: export PATH := $(CURDIR)/.venv/bin:$(PATH)
 demo: environment

@@ -4,7 +4,7 @@
 #   sh .ci/environment.sh runtime    bftrainer (editable) and its dependencies
 #   sh .ci/environment.sh dev        the same, with the dependencies of tests and linters
 #
-# PYTHON=... selects the interpreter. The default is python3, or the first of python3.14 .. python3.10 that is new enough.
+# PYTHON=... selects the interpreter. The default is python3, or the first of python3.14 .. python3.11 that is new enough.
 # If the environment is complete and up to date, the check takes one short python call. A stamp is written last, so an
 # interrupted run leaves none and the next run starts from scratch. The output of venv and pip goes to .venv/setup.log.
 set -eu
@@ -40,12 +40,12 @@ new_enough() {
     major=${1%%.*}
     minor=${1#*.}
     minor=${minor%%.*}
-    [ "$major" -gt 3 ] || { [ "$major" -eq 3 ] && [ "$minor" -ge 10 ]; }
+    [ "$major" -gt 3 ] || { [ "$major" -eq 3 ] && [ "$minor" -ge 11 ]; }
 }
 
 find_python() {
     found=""
-    for python in "${PYTHON:-python3}" ${PYTHON:-python3.14 python3.13 python3.12 python3.11 python3.10}; do
+    for python in "${PYTHON:-python3}" ${PYTHON:-python3.14 python3.13 python3.12 python3.11}; do
         version=$(version_of "$python") || continue
         if new_enough "$version"; then
             return
@@ -53,9 +53,9 @@ find_python() {
         found=${found:-"$python is $version"}
     done
     if [ -n "$found" ]; then
-        fail "$found, bftrainer needs Python 3.10 or newer; specify one with: make PYTHON=/path/to/python3.12 ..."
+        fail "$found, bftrainer needs Python 3.11 or newer; specify one with: make PYTHON=/path/to/python3.12 ..."
     fi
-    fail "${PYTHON:-python3} not found; bftrainer needs Python 3.10 or newer (Debian, Ubuntu: apt install python3 python3-venv)"
+    fail "${PYTHON:-python3} not found; bftrainer needs Python 3.11 or newer (Debian, Ubuntu: apt install python3 python3-venv)"
 }
 
 # If the interpreter belongs to a virtual environment (perhaps this one), use its base interpreter instead.
@@ -82,7 +82,7 @@ PYTHON
 }
 
 stamp_of() { cat "$venv/.made-$1" 2>/dev/null || :; }
-works() { "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 10))' >/dev/null 2>&1; }
+works() { "$venv/bin/python" -c 'import pip, sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; }
 
 # current: nothing to do. complete: pip updates it. foreign: a working environment that the user created; pip adds to it.
 # In all other cases the environment is created from scratch.

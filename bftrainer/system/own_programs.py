@@ -6,9 +6,9 @@ works in a directory where others may write, as in a group's shared one, would r
 ``json.py``. Every Python process that bftrainer starts for itself is therefore started with the
 command lines of this module, and no other module reads ``sys.executable``.
 
-``-P`` leaves PYTHONPATH and the user's own packages as they are (``-I`` would not), and is not
-inherited by the processes that the program starts, as PYTHONSAFEPATH would be: a training script
-finds what lies beside it.
+``-P`` (Python 3.11 and later) leaves PYTHONPATH and the user's own packages as they are (``-I``
+would not), and is not inherited by the processes that the program starts, as PYTHONSAFEPATH would
+be: a training script finds what lies beside it.
 
 Only the standard library is imported: training scripts use this module.
 """
@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _SAFE_PATH = "PYTHONSAFEPATH"
+# The Python of a training script may be too old for -P; the pilot's is not.
 _WITHOUT_WORKING_DIRECTORY = ["-P"] if sys.version_info >= (3, 11) else ["-I"]
 
 
@@ -50,8 +51,8 @@ def plain_code_command(code: str, *arguments: str) -> list[str]:
 
 @contextmanager
 def safe_path_for_children() -> Iterator[None]:
-    """Within the block, Python processes that a library starts do not search the working directory
-    (Python 3.11 and later).
+    """Within the block, Python processes that a library starts do not search the working
+    directory.
 
     ``multiprocessing`` runs ``python -c`` for its server and for its resource tracker, and takes no
     options for it.

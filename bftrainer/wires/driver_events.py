@@ -31,7 +31,7 @@ class DriverEvent(str, Enum):
     STARTED = "started"
     WARMING = "warming"
     WARM = "warm"
-    WARMING_CANCELED = "warming_cancelled"
+    WARMING_CANCELED = "warming_canceled"
     WORKER_STARTED = "worker_started"
     WORKER_EXITED = "worker_exited"
     WITHHELD = "withheld"

@@ -42,8 +42,8 @@ def read_json(kind: type[T], path: Path) -> T:
     if (version := found.get("version")) != VERSION:
         kind_of_error = InputFileError if version is None else OtherVersionError
         problem = (
-            f"expected {VERSION}, found {shown(version)}; another version of bftrainer "
-            "wrote this file"
+            f"expected {VERSION}, found {shown(version)}; another version of bftrainer wrote this "
+            "file: install the same one for the pilot and for the script"
         )
         raise kind_of_error(f"{path}: version", "missing" if version is None else problem)
     return from_fields(kind, found, str(path))

@@ -24,7 +24,7 @@ class Bftrainer(PythonPackage):
     variant("metrics", default=False, description="GET /metrics of the pilot")
     variant("top", default=False, description="The screen of bftrainer top")
 
-    depends_on("python@3.10:", type=("build", "run"))
+    depends_on("python@3.11:", type=("build", "run"))
     depends_on("py-hatchling@1.25:", type="build")
 
     with default_args(type=("build", "run")):
@@ -37,7 +37,6 @@ class Bftrainer(PythonPackage):
         depends_on("py-pydantic@2.7:")
         depends_on("py-rich@13:")
         depends_on("py-structlog@24:")
-        depends_on("py-tomli@2:", when="^python@:3.10")
 
         depends_on("py-prometheus-client@0.20:", when="+metrics")
         depends_on("py-textual@6:", when="+top")

@@ -61,7 +61,7 @@ def as_text(where: str, data: bytes) -> str:
         raise InputFileError(
             where, f"is not UTF-8 text ({error.reason} at byte {error.start})"
         ) from error
-    if "\0" in text:  # csv rejects it up to Python 3.10; date parsing accepts text up to it
+    if "\0" in text:  # date parsing accepts text up to it
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputFileError(f"{where}:{line}", "has a NUL character, expected text")
     return text

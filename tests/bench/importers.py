@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -99,7 +99,7 @@ def generate_shared(path: Path, jobs: int) -> None:
         return f"{days[at_s // 86400]}{at_s // 3600 % 24:02d}:{at_s // 60 % 60:02d}:{at_s % 60:02d}"
 
     days = {
-        day: f"{datetime.fromtimestamp(86400 * day, timezone.utc):%Y-%m-%dT}"
+        day: f"{datetime.fromtimestamp(86400 * day, UTC):%Y-%m-%dT}"
         for day in range(19_000, 24_000)
     }
     with path.open("w", encoding="utf-8") as out:

@@ -69,7 +69,7 @@ def test_three_orders_in_a_second_are_one_rescale(kind: str, make: Make, tmp_pat
     trainer.event("running", asked_s, fragments=["1", "3", "4"])
     trainer.steps(3)
     assert len(running(trainer)) == 2
-    trainer.event("warming_cancelled", fragment="2")
+    trainer.event("warming_canceled", fragment="2")
     trainer.until("its worker has ended", lambda: identify(trainer.worker("2")) is None)
     assert not [event for event in trainer.events if event["event"] == "withheld"]
 

@@ -12,7 +12,7 @@ import argparse
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
@@ -67,7 +67,7 @@ def main() -> None:
 
 def jobs(begin: datetime) -> Iterator[dict[str, object]]:
     rng = random.Random(7)
-    submit = begin.astimezone(timezone.utc)
+    submit = begin.astimezone(UTC)
     free_at = dict.fromkeys((*CPU.nodes, *GPU.nodes), submit)
     for number in range(1, JOBS + 1):
         submit += timedelta(seconds=round(rng.expovariate(1 / 2000)))

@@ -65,7 +65,7 @@ def test_a_disk_that_is_full_at_any_write_loses_nothing() -> None:
                 try:
                     home.pilot(max(25.0 - home.clock.elapsed_s(), 10.0))
                     ended = True
-                except StoreError:  # noqa: PERF203
+                except StoreError:
                     home.clock.sleep(0.5)
             assert left < 3, step
             home.assert_in_order("a", "b", "c")

@@ -8,7 +8,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from heapq import heappop, heappush
 from typing import Any
 
@@ -48,7 +48,7 @@ MAIN, OTHER = frozenset({"main"}), frozenset({"other"})
 
 
 def at(now_s: float) -> Moment:
-    return Moment(PilotS(now_s), datetime.fromtimestamp(1_700_000_000 + now_s, timezone.utc))
+    return Moment(PilotS(now_s), datetime.fromtimestamp(1_700_000_000 + now_s, UTC))
 
 
 def candidate(node: str, gpus: int, part: bool) -> Candidate:

@@ -5,6 +5,7 @@ is refused.
 from __future__ import annotations
 
 import signal
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -16,8 +17,10 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.pilot.own_site import build_site, reconfigure
-from bftrainer.pilot.persistence.journal import Settings
+from bftrainer.pilot.persistence.journal import JournalWriter, Settings
+from bftrainer.pilot.persistence.store import open_store
 from bftrainer.pilot.reload import FIXED, changed, merged
+from bftrainer.system.processes import this_process
 from bftrainer_clusters.slurm.config import RELOADED, SlurmSettings
 from bftrainer_clusters.slurm.hold import SlurmHolder
 
@@ -215,19 +218,12 @@ def test_the_page_on_operations_says_which_keys_wait() -> None:
     assert set(SlurmSettings.model_fields) >= RELOADED
 
 
-def test_gathering_is_a_setting_of_its_own_and_a_parameter_of_the_policy_in_the_database(
-    tmp_path: Path,
-) -> None:
-    """Rows are as versions wrote them that had it in the policy's name; what is no number is left
-    to the policy's builder.
-    """
-    written = {
-        Settings("bftrainer", "exact", "throughput", 120.0, 0, 2, 1.0): "bftrainer?gather_s=1",
-        Settings("afs?cap=4", "exact", "throughput", 120.0, 0, 2, 0.5): "afs?cap=4&gather_s=0.5",
-        Settings("afs?cap=4", "exact", "throughput", 120.0, 0, 2): "afs?cap=4",
-        Settings("afs?gather_s=x", "exact", "throughput", 120.0, 0, 2): "afs?gather_s=x",
-    }
-    for settings, policy in written.items():
-        assert settings.values()[0] == policy
-        columns = ("policy", "solver", "objective", "forward_s", "seed", "max_parallel")
-        assert Settings.of_row(dict(zip(columns, settings.values(), strict=True))) == settings  # type: ignore[arg-type]
+@pytest.mark.parametrize("max_parallel", [None, 2])
+def test_settings_come_back_from_their_columns(tmp_path: Path, max_parallel: int | None) -> None:
+    """A parameter that the user has written after the policy stays there."""
+    settings = Settings("afs?gather_s=5", "exact", "throughput", 120.0, 7, max_parallel, 0.5)
+    with closing(open_store(tmp_path, create=True)) as store:
+        store.take_lease(this_process(), "", 0.0, 60.0, lambda _: None)
+        JournalWriter(store).begin(settings, 1.0)
+        (row,) = store.read("SELECT * FROM settings")
+    assert Settings.of_row(row) == settings

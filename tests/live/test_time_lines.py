@@ -5,7 +5,6 @@ command line.
 from __future__ import annotations
 
 import json
-import sqlite3
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ from bftrainer.pilot.metrics import Metrics
 from bftrainer.pilot.nodes.cluster_view import first_seen
 from bftrainer.pilot.persistence.journal import Settings
 from bftrainer.pilot.persistence.registry import Registry
-from bftrainer.pilot.persistence.store import Store, open_store
+from bftrainer.pilot.persistence.store import Store
 from bftrainer.pilot.persistence.time_lines import time_lines
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
@@ -131,9 +130,7 @@ def test_a_pilot_that_comes_back_goes_on_with_the_lines_of_open_fragments(store:
     assert sum(seconds for _, seconds in fact.seconds) == pytest.approx(21)
 
 
-def test_the_command_shows_stages_and_reads_what_an_earlier_version_wrote(
-    store: Store, tmp_path: Path
-) -> None:
+def test_the_command_shows_stages(store: Store, tmp_path: Path) -> None:
     one_life(recorder(store))
     shown = bftrainer("nodes", "--timeline", "--all", "--state", tmp_path)
     assert shown.status == 0, shown
@@ -167,25 +164,6 @@ def test_the_command_shows_stages_and_reads_what_an_earlier_version_wrote(
         4.0,
         "a",
     )
-    store.close()
-    with sqlite3.connect(tmp_path / "pilot.db") as connection:
-        connection.execute("DROP TABLE stages")
-    connection.close()
-    (row,) = (
-        json.loads(line)
-        for line in bftrainer(
-            "nodes", "--timeline", "--all", "--json", "--state", tmp_path
-        ).out.splitlines()
-    )
-    assert (row["idle_to_step_s"], row["release_s"], set(row["instants_s"])) == (
-        None,
-        pytest.approx(1),
-        {"decided", "offered", "notice", "released"},
-    )
-    reopened = open_store(tmp_path, create=True)  # a pilot adds the table
-    assert time_lines(Registry(reopened))
-    assert reopened.read("SELECT 1 FROM sqlite_master WHERE name = 'stages'")
-    reopened.close()
 
 
 def test_a_node_is_idle_since_the_scheduler_says_so_and_seen_since_the_first_look_of_this_idle_time() -> (

@@ -116,7 +116,7 @@ def test_any_order_of_happenings(
             try:
                 home.pilot(max(60.0 - home.clock.elapsed_s(), 5.0))
                 ended = True
-            except StoreError:  # noqa: PERF203
+            except StoreError:
                 home.clock.sleep(1.0)  # the supervisor starts it again
         for _, _, nodes in home.launcher.orders:
             assert len({node_of(name) in gpus for name in nodes}) <= 1, "a trainer on two classes"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import sys
 from enum import Enum
 from types import ModuleType
@@ -19,12 +20,12 @@ from bftrainer.decide.domain.events import (
     TrainerFinished,
     TrainerSubmitted,
 )
-from bftrainer.decide.domain.measurements import Measurements
 from bftrainer.decide.domain.problem import Answer, Fallback, Status
 from bftrainer.decide.domain.state import Active, Decision, Losses, Plan, State
-from bftrainer.decide.policies.guard import StarvationClock
+from bftrainer.decide.policies import guard
 from bftrainer.errors import InvalidValueError, Reason
 from bftrainer.pilot.persistence import codec
+from bftrainer_papers.policies import flowcon, loss_phase
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,26 +59,12 @@ def test_values_come_back_as_they_were(nodes: frozenset[str], x: float, n: int) 
         assert codec.loads(codec.dumps(value)) == value
 
 
-def test_names_on_the_wire_do_not_follow_renamed_classes_and_fields() -> None:
-    state = State(1, measurements=(("net", Measurements()),))
-    assert '"lessons":[["net",{"$":"Lesson",' in codec.dumps(state)
-    assert codec.dumps(Reason.NO_LICENSE) == '{"$enum":"Reason","name":"NO_LICENCE"}'
-    assert codec.dumps(StarvationClock()) == (
-        '{"$":"bftrainer.policies.guard:Patience","inner":null,"since":[],"turns":[]}'
-    )
-    for value in (state, Reason.NO_LICENSE, StarvationClock()):
-        assert codec.loads(codec.dumps(value)) == value
-
-
-def test_every_class_on_the_list_is_frozen_and_has_one_name() -> None:
-    assert len(set(codec.WIRE.values())) == len(codec.WIRE)
-    for kind in codec.WIRE.values():
+def test_every_class_on_the_list_is_frozen_and_has_a_name_of_its_own() -> None:
+    assert len({kind.__name__ for kind in codec.CLASSES}) == len(codec.CLASSES)
+    for kind in codec.CLASSES:
         assert issubclass(kind, Enum) or (
             dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen
         )  # type: ignore[attr-defined]
-    for kind, names in codec.RENAMED.items():
-        assert kind in codec.WIRE.values()
-        assert all(hasattr(kind, name) for name in names)
 
 
 def test_what_is_not_frozen_is_refused() -> None:
@@ -129,8 +116,8 @@ def test_a_memory_of_another_package_needs_its_policy_and_readers_without_it_pas
             InvalidValueError, match=r"their_policy\.memory:Seen cannot be journaled"
         ):
             codec.dumps(Seen(("a",)))
-        text = '{"$":"Plan","decision":{"$":"Decision","counts":[],"wake_at_s":null,"answer":null},"nodes":[],'
-        text += '"memory":{"$":"their_policy.memory:Seen","names":["a"]}}'
+        memory = '{"$":"their_policy.memory:Seen","names":["a"]}'
+        text = codec.dumps(Plan(Decision(()), (), 1)).replace('"memory":1', f'"memory":{memory}')
         plan = codec.loads(text, strict=False)
         assert isinstance(plan.memory, codec.Unread)
         assert codec.dumps(plan) == text
@@ -145,7 +132,37 @@ def test_a_memory_of_another_package_needs_its_policy_and_readers_without_it_pas
         del sys.modules[module.__name__]
 
 
+def test_an_unknown_class_is_passed_on_in_a_memory_only() -> None:
+    unknown = '{"$":"subprocess:Popen"}'
+    plan = codec.dumps(Plan(Decision(()), (), 1))
+    for place in ('"memory":1', '"answer":null'):
+        assert place in plan
+        text = plan.replace(place, f"{place.partition(':')[0]}:{unknown}")
+        with pytest.raises(InvalidValueError, match="names a class 'subprocess:Popen'"):
+            codec.loads(text)
+        if "memory" in place:
+            assert codec.dumps(codec.loads(text, strict=False)) == text
+        else:
+            with pytest.raises(InvalidValueError, match="names a class 'subprocess:Popen'"):
+                codec.loads(text, strict=False)
+
+
 def test_our_own_packages_are_never_admitted_as_a_whole() -> None:
-    codec.allow("bftrainer.decide.policies.guard")
-    with pytest.raises(InvalidValueError, match="names a class"):
-        codec.loads('{"$": "bftrainer.policies.guard:StarvationClock"}')
+    codec.allow(guard.__name__)
+    codec.allow(flowcon.__name__)
+    assert codec.loads(codec.dumps(flowcon.Lists())) == flowcon.Lists()
+    for foreign in (
+        "bftrainer.decide.policies.guard:StarvationClock",
+        f"{loss_phase.__name__}:TrainingPhase",
+        "bftrainer_papers.policies.flowcon:PolicySettings",
+        "bftrainer_papers.policies.flowcon:State",
+    ):
+        with pytest.raises(InvalidValueError, match="names a class"):
+            codec.loads(json.dumps({"$": foreign}))
+
+
+def test_the_types_in_a_memory_of_ours_are_checked() -> None:
+    codec.allow(flowcon.__name__)
+    text = codec.dumps(flowcon.Lists()).replace('"interval_s":0.0', '"interval_s":"soon"')
+    with pytest.raises(InvalidValueError, match="interval_s is 'soon'"):
+        codec.loads(text)

@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from support.journals import write_journal
 
 from bftrainer.errors import BFTrainerError, StateDirError, StoreError
 from bftrainer.pilot.persistence.journal import last_state
@@ -19,7 +20,6 @@ from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.store import DB_NAME, open_store
 from bftrainer.pilot.rerun import decide_again
 
-RECORDED = Path(__file__).parents[1] / "recorded" / "journal-before" / "bftrainer.sql"
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n)"
 JOURNAL = "number, at_s, settings, event, plan, answers, took_s"
 LARGE = "UPDATE journal SET event = CAST(zeroblob(70000000) AS TEXT) WHERE number = 1;"
@@ -27,9 +27,8 @@ LARGE = "UPDATE journal SET event = CAST(zeroblob(70000000) AS TEXT) WHERE numbe
 
 def written(folder: Path, script: str = "") -> Path:
     """A state directory with a recorded journal, changed by a script."""
-    folder.mkdir(mode=0o700, exist_ok=True)
+    write_journal("bftrainer", folder)
     with closing(sqlite3.connect(folder / DB_NAME)) as database:
-        database.executescript(RECORDED.read_text())
         database.executescript(f"PRAGMA ignore_check_constraints = ON; {script}")
         database.commit()
     return folder
@@ -57,7 +56,7 @@ SCHEMAS = {
     "1.0 AS at_s, 1 AS settings, '' AS event, '' AS plan, '' AS answers, 1.0 AS took_s FROM n "
     "WHERE x < 0;",
     "a view of the version": f"DROP TABLE meta; CREATE VIEW meta AS {ENDLESS} SELECT max(x) AS "
-    "schema_version, "
+    "format, "
     "'' AS written_by, 1 AS only_row FROM n;",
     "a trigger": "CREATE TRIGGER t AFTER UPDATE ON lease BEGIN DELETE FROM journal; END;",
     "a generated column": "ALTER TABLE journal RENAME TO j; CREATE TABLE journal (number "
@@ -72,10 +71,10 @@ SCHEMAS = {
     "a missing column": "ALTER TABLE notes DROP COLUMN text;",
     "an unknown table": "CREATE TABLE more (x);",
     "a version that is a word": "DROP TABLE meta; CREATE TABLE meta (only_row INTEGER, "
-    "schema_version INTEGER, "
+    "format INTEGER, "
     "written_by TEXT); INSERT INTO meta VALUES (1, 'two', '0.1.0');",
     "no version": "DELETE FROM meta;",
-    "a version of 1970": "UPDATE meta SET schema_version = -1;",
+    "a version of 1970": "UPDATE meta SET format = -1;",
 }
 
 

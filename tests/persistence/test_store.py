@@ -1,33 +1,29 @@
-"""The store: one writer, durable or nothing, schema versions."""
+"""The store: one writer, durable or nothing, one format."""
 
 from __future__ import annotations
 
-import math
 import os
 import resource
 import sqlite3
 import threading
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.live_house import spec
 from support.ran import python
 
+from bftrainer import __version__
 from bftrainer.decide.core.coordinator import decide, observe
 from bftrainer.decide.domain.events import Event
-from bftrainer.decide.domain.measurements import Measurements, RatePoint
-from bftrainer.decide.domain.state import Active, Losses, State
+from bftrainer.decide.domain.state import State
 from bftrainer.decide.policies.equal_share import EqualShare
-from bftrainer.errors import LeaseLostError, StateDirError, StoreError
-from bftrainer.pilot.persistence import store
+from bftrainer.errors import LeaseLostError, StateDirError
 from bftrainer.pilot.persistence.journal import JournalWriter, Settings, entries
 from bftrainer.pilot.persistence.registry import Registry, Submission
 from bftrainer.pilot.persistence.registry_writer import RegistryWriter
 from bftrainer.pilot.persistence.spool import open_state_dir
 from bftrainer.pilot.persistence.store import DB_NAME, Store, open_store
-from bftrainer.pilot.persistence.usable import usable
 from bftrainer.system.processes import ProcessId, this_process
 
 GONE = ProcessId(2**22, "1@never")
@@ -117,69 +113,30 @@ def test_who_lost_the_lease_writes_nothing_more(tmp_path: Path) -> None:
         assert Registry(second).notes() == ()
 
 
-def test_a_newer_schema_is_refused_and_an_older_one_is_migrated_after_a_backup(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+OTHER_FORMATS = {
+    "a later format": "UPDATE meta SET format = 2, written_by = '9.0';",
+    "an unreleased one": "DROP TABLE meta; CREATE TABLE meta (only_row INTEGER PRIMARY KEY, "
+    "schema_version INTEGER NOT NULL, written_by TEXT NOT NULL); "
+    "INSERT INTO meta VALUES (1, 2, '0.1.0');",
+    "a column of tomorrow": "ALTER TABLE trainers ADD COLUMN more REAL;",
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FORMATS)
+@pytest.mark.parametrize("create", [False, True])
+def test_another_format_is_refused_in_one_line_that_says_what_to_do(
+    tmp_path: Path, name: str, create: bool
 ) -> None:
     opened(tmp_path).close()
-    now = store.SCHEMA_VERSION
-    monkeypatch.setattr(store, "SCHEMA_VERSION", now + 1)
-    migration = "INSERT INTO notes (at_s, kind, subject, text) VALUES (1, 'migrated', '', '');"
-    monkeypatch.setitem(store.MIGRATIONS, now, migration)
-    with pytest.raises(StateDirError, match=f"has schema {now}, expected {now + 1}"):
-        open_store(tmp_path)
-    with closing(open_store(tmp_path, create=True)) as it:
-        assert [note.kind for note in Registry(it).notes()] == ["migrated"]
-    with closing(sqlite3.connect(tmp_path / f"{DB_NAME}.schema-{now}")) as backup:
-        assert backup.execute("SELECT schema_version FROM meta").fetchone() == (now,)
-    monkeypatch.setattr(store, "SCHEMA_VERSION", now)
-    with pytest.raises(StateDirError, match="expected the same or a newer version"):
-        open_store(tmp_path, create=True)
-
-
-def test_the_first_schema_becomes_todays_and_keeps_its_trainers(tmp_path: Path) -> None:
-    with closing(sqlite3.connect(tmp_path / DB_NAME)) as old:
-        old.executescript(
-            (Path(__file__).parents[1] / "recorded" / "store" / "schema-1.sql").read_text()
-        )
-        old.execute("INSERT INTO meta VALUES (1, 1, '0.1.0')")
-        old.execute(
-            "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status, failures) "
-            "VALUES ('a', ?, 'me', '1.json', 1.0, 'queued', 3)",
-            (spec("a").model_dump_json(),),
-        )
-        old.commit()
-    (tmp_path / "new").mkdir()
-
-    def shape(it: Store) -> list[tuple[object, ...]]:
-        names = [
-            row["name"]
-            for row in it.read("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-        ]
-        columns = (it.read(f"PRAGMA table_info({name})") for name in names)
-        return sorted(
-            (n, c["name"], c["type"], c["notnull"], c["dflt_value"])
-            for n, t in zip(names, columns, strict=True)
-            for c in t
-        )
-
-    with closing(opened(tmp_path)) as migrated, closing(opened(tmp_path / "new")) as fresh:
-        assert shape(migrated) == shape(fresh)
-        (trainer,) = Registry(migrated).trainers()
-        assert (trainer.name, trainer.failures, trainer.samples_at_failure) == ("a", 3, None)
-
-
-def test_a_failed_migration_changes_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    opened(tmp_path).close()
-    now = store.SCHEMA_VERSION
-    monkeypatch.setattr(store, "SCHEMA_VERSION", now + 1)
-    monkeypatch.setitem(store.MIGRATIONS, now, "CREATE TABLE fresh (x); SELECT no_such_function();")
-    with pytest.raises(StoreError):
-        open_store(tmp_path, create=True)
-    monkeypatch.setattr(store, "SCHEMA_VERSION", now)
-    with closing(open_store(tmp_path)) as it:
-        assert it.read("SELECT count(*) AS n FROM sqlite_master WHERE name = 'fresh'")[0]["n"] == 0
+    with closing(sqlite3.connect(tmp_path / DB_NAME)) as database:
+        database.executescript(OTHER_FORMATS[name])
+    before = (tmp_path / DB_NAME).read_bytes()
+    with pytest.raises(StateDirError) as refused:
+        open_store(tmp_path, create=create)
+    (line,) = str(refused.value).splitlines()
+    assert f"expected format 1 of bftrainer {__version__}; let the bftrainer that wrote it" in line
+    assert line.endswith("finish its trainers, then specify a new --state")
+    assert (tmp_path / DB_NAME).read_bytes() == before
 
 
 def test_rollback_journal_whose_removal_is_synchronised(tmp_path: Path) -> None:
@@ -242,22 +199,6 @@ def test_text_that_is_no_unicode_is_noted(tmp_path: Path) -> None:
     with closing(opened(tmp_path)) as it:
         RegistryWriter(it).note(0.0, "spool", "\udcff.json", "\ud800")
         assert [(n.subject, n.text) for n in Registry(it).notes()] == [("\\udcff.json", "\\ud800")]
-
-
-def test_a_state_with_what_was_no_number_is_made_usable() -> None:
-    trainer = spec("a").trainer()
-    bad = Measurements(
-        (RatePoint(1, (math.inf,), 1.0, math.inf), RatePoint(2, (1.0,), 1.0, 1.0)), (math.nan, 2.0)
-    )
-    good = Active(trainer, samples_done=5.0, losses=Losses(1.0, 2.0, 3.0))
-    state = State(2, active=(good,), memory=(1,))
-    assert usable(state) is state
-    ill = Active(trainer, samples_done=math.inf, losses=Losses(1.0, math.nan, 3.0))
-    assert usable(replace(state, active=(good, ill), measurements=(("k", bad),))) == State(
-        2,
-        active=(good, Active(trainer)),
-        measurements=(("k", Measurements((RatePoint(2, (1.0,), 1.0, 1.0),), (2.0,))),),
-    )
 
 
 # --- A journal that is read while its pilot writes

@@ -1,10 +1,9 @@
-"""Trainer directories that the version before wrote: today's pilot understands its drivers, today's
-drivers obey its files.
+"""Recorded trainer directories: a pilot understands their drivers, a driver obeys their files. Other
+formats are refused.
 """
 
 from __future__ import annotations
 
-import dataclasses
 import fcntl
 import json
 import os
@@ -16,11 +15,11 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.horovod_trainer import SITE
 from support.patience import PATIENCE
+from support.recorded_views import folded
 
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
@@ -36,7 +35,7 @@ from bftrainer.wires.driver_pid import DriverPid, write_own_pid
 from bftrainer.wires.hosts_file import HostSlots, read_hosts
 from bftrainer.wires.messages import DriverSettings, StartedPer, TrainerMessage
 from bftrainer.wires.paths import TrainerDirectory
-from bftrainer.wires.reports import DriverView, Ending, after_events, after_progress
+from bftrainer.wires.reports import Ending
 from bftrainer.wires.typed_json import OtherVersionError, from_fields, read_json, write_json
 
 CHECKOUT = Path(__file__).parents[2]
@@ -51,29 +50,6 @@ ENDINGS = {
     "restart-stopped": Ending.STOPPED,
     "torchrun": Ending.STOPPED,
 }
-
-
-def plain(view: DriverView) -> dict[str, Any]:
-    """As record.py wrote down the views of that version."""
-    found = dataclasses.asdict(view)
-    assert found.pop("refused") == ()
-    assert found.pop("ranks_disagree") == ""
-    for later in ("before", "repeated", "unloaded", "samples_total", "stepped_in"):
-        found.pop(later)  # that version had none
-    # That version had no times. In the directories that it wrote, each fragment that trained has a
-    # first step.
-    assert all(
-        it["stepped_s"]
-        for it in found.pop("times")["fragments"]
-        if view.trains and it["fragment"] in view.on
-    )
-    assert {metric["name"] for metric in found.pop("metrics")} <= {"loss"}  # that version had none
-    sets = {name: sorted(map(list_of, found[name])) for name in ("on", "with_workers", "withheld")}
-    return found | sets | {"ending": view.ending and view.ending.value, "tail": list(view.tail)}
-
-
-def list_of(item: object) -> object:
-    return list(item) if isinstance(item, tuple) else item
 
 
 def copied(story: str, folder: Path) -> TrainerDirectory:
@@ -102,16 +78,12 @@ def test_every_story_and_every_event_is_there() -> None:
 
 
 @pytest.mark.parametrize("story", STORIES)
-def test_the_view_after_each_line_is_the_one_of_the_version_before(story: str) -> None:
-    view = DriverView()
-    for entry in map(json.loads, (RECORDED / story / "views.jsonl").read_text().splitlines()):
-        fold = (
-            after_events
-            if entry["file"] == TrainerDirectory(RECORDED).events.name
-            else after_progress
-        )
-        view = fold(view, [entry["line"]])
-        assert plain(view) == entry["view"], entry["line"]
+def test_the_view_after_each_line_is_the_recorded_one(story: str) -> None:
+    text = (RECORDED / story / "views.jsonl").read_text(encoding="utf-8")
+    entries = [json.loads(line) for line in text.splitlines()]
+    views = folded((entry["file"], entry["line"]) for entry in entries)
+    for entry, view in zip(entries, views, strict=True):
+        assert view == entry["view"], entry["line"]
 
 
 @pytest.mark.parametrize("story", STORIES)
@@ -127,7 +99,7 @@ def test_a_pilot_that_comes_finds_how_a_driver_ended(story: str, tmp_path: Path)
     assert (view.alive, view.ending) == (False, ENDINGS[story])
 
 
-def test_a_pilot_that_was_upgraded_adopts_the_driver_that_runs(tmp_path: Path) -> None:
+def test_a_pilot_that_comes_back_adopts_the_driver_that_runs(tmp_path: Path) -> None:
     directory = copied("restart-stopped", tmp_path)
     lines = directory.events.read_text().splitlines(keepends=True)
     directory.events.write_text("".join(lines[:-1]))
@@ -146,7 +118,7 @@ def test_a_pilot_that_was_upgraded_adopts_the_driver_that_runs(tmp_path: Path) -
         assert launcher.look("t").ending is Ending.STOPPED
 
 
-def test_what_a_pilot_of_that_version_wrote_is_read(tmp_path: Path) -> None:
+def test_what_the_pilot_wrote_is_read(tmp_path: Path) -> None:
     stopped, done = (
         TrainerDirectory(RECORDED / story) for story in ("restart-stopped", "restart-done")
     )
@@ -167,7 +139,7 @@ def test_what_a_pilot_of_that_version_wrote_is_read(tmp_path: Path) -> None:
     assert leave == ControlMessage(ControlRequest.STOP, 2)
 
 
-def test_a_script_obeys_a_driver_and_a_pilot_of_that_version(tmp_path: Path) -> None:
+def test_a_script_obeys_its_driver_and_its_pilot(tmp_path: Path) -> None:
     def asked(story: str, incarnation: int) -> bool:
         path = str(RECORDED / story)
         return Reporter(
@@ -193,7 +165,7 @@ def test_a_script_obeys_a_driver_and_a_pilot_of_that_version(tmp_path: Path) -> 
         ("restart-stopped", STOPPED_STATUS, DriverEvent.STOPPED, {"reason": "stop requested"}),
     ],
 )
-def test_a_driver_of_today_does_what_the_directory_says(
+def test_a_driver_does_what_the_directory_says(
     story: str, status: int, word: DriverEvent, says: dict[str, str], tmp_path: Path
 ) -> None:
     directory = copied(story, tmp_path)

@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 
 from support import slurm_json
@@ -96,7 +96,7 @@ class Recorder:
         environment = {**self.lab.environ(), **ENVIRONMENT, **given}
         done = subprocess.run(argv, env=environment, capture_output=True, check=not fails)
         assert bool(done.returncode) is fails, (argv, done)
-        when = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%S+00:00")
+        when = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S+00:00")
         ended = f", exit status {done.returncode}, stderr" if fails else ""
         words = [f"{key}={value}" for key, value in given.items()]
         head = f"# command: {' '.join(['SLURM_TIME_FORMAT=%s', 'TZ=UTC', *words, *argv])}\n"

@@ -297,7 +297,7 @@ class Story:
         for name in filter(lambda name: own.lines(name, "steps"), names):
             try:
                 own.check_story(name)
-            except AssertionError as error:  # noqa: PERF203
+            except AssertionError as error:
                 doubled.append(f"{name}: {error}")
         lost = {name: status for name in names if (status := own.machine.status(name)) != "done"}
         own.machine.end(self.pilot)

@@ -12,12 +12,11 @@ from __future__ import annotations
 
 import argparse
 import ast
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-
-import tomllib
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Path(__file__).with_name("prose_limits.toml")

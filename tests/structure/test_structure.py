@@ -6,17 +6,12 @@ from __future__ import annotations
 
 import ast
 import re
-import sys
+import tomllib
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 from mypy import api
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -171,11 +166,6 @@ def test_tidying_up_raises_nothing() -> None:
 
 OTHER_SPELLING = re.compile(r"cancelled|cancelling|canceller", re.IGNORECASE)
 SPELT_OTHERWISE = {
-    "bftrainer/pilot/persistence/registry.py": "databases of earlier versions",
-    "bftrainer/wires/driver_events.py": (
-        "an event of the protocol, which drivers of earlier versions write"
-    ),
-    "docs/trainer-directory.md": "the same event",
     "adapters/bftrainer_clusters/slurm/jobs.py": "Slurm's state",
     "adapters/bftrainer_clusters/slurm/pilot_job.py": "Slurm's state",
     "adapters/bftrainer_clusters/holding/holder_fragment.py": "Slurm's state",

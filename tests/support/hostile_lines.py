@@ -67,7 +67,7 @@ EVENTS: dict[str, dict[str, object]] = {
     "started": {"driver": "restart", "pid": 1},
     "warming": {"host": "n1", "fragment": "1"},
     "warm": {"host": "n1", "fragment": "1"},
-    "warming_cancelled": {"host": "n1", "fragment": "1"},
+    "warming_canceled": {"host": "n1", "fragment": "1"},
     "worker_started": {"host": "n1", "fragment": "1", "slot": 0, "pid": 1, "log": "l"},
     "worker_exited": {
         "host": "n1",

@@ -84,11 +84,9 @@ def parse_head(line: str) -> Head:
     """The first line of a file. Raises what JSON and numbers do."""
     values = json.loads(line)
     at_s, for_s, size = (float(values[key]) for key in ("at_s", "for_s", "size"))
-    weights_size = max(int(values.get("weights_size", 0)), 0)  # an older publisher has none
-    cluster = str(values.get("cluster", ""))
-    return Head(
-        at_s, for_s, int(size), str(values["mark"]), str(values["news"]), weights_size, cluster
-    )
+    mark, news, cluster = (str(values[key]) for key in ("mark", "news", "cluster"))
+    weights_size = max(int(values["weights_size"]), 0)
+    return Head(at_s, for_s, int(size), mark, news, weights_size, cluster)
 
 
 def parse_weights(line: bytes) -> Mapping[str, int] | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import sys
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
@@ -40,11 +40,7 @@ def print_fact(fact: PilotFact, format: str) -> None:
 
 def entry(fact: PilotFact) -> dict[str, Any] | None:
     """The fields of a fact's line; None for a fact without a line."""
-    at = {
-        "timestamp": datetime.fromtimestamp(fact.at_s, timezone.utc).isoformat(
-            timespec="milliseconds"
-        )
-    }
+    at = {"timestamp": datetime.fromtimestamp(fact.at_s, UTC).isoformat(timespec="milliseconds")}
     match fact:
         case DecisionMade():
             return at | {"event": "decision"} | _decision(fact)

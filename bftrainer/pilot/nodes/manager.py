@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from bftrainer.cluster.model import Fragment, HoldingPermit, NodeRequest
 from bftrainer.cluster.ports import NodeHolder, PeerPilots, Scheduler
@@ -274,7 +274,7 @@ class NodeManager:
         self._polls.show_demand()
         if facts == self._decided.facts and elapsed < self._decided.due_s:
             return
-        local_time = datetime.fromtimestamp(self._clock.host_s(), timezone.utc).astimezone()
+        local_time = datetime.fromtimestamp(self._clock.host_s(), UTC).astimezone()
         decision = next_steps(facts, Moment(now_s, local_time, self._polls.silent_s))
         self._decided = Decided(facts, decision.memory, elapsed + decision.again_after_s)
         self._polls.demand = decision.demand

@@ -5,12 +5,10 @@ Numbers, text, None and booleans are themselves; a tuple is a list; a frozenset 
 ``{"$enum": class, "name": ...}``; a mapping ``{"$map": [[key, value], ...]}``. The memory of a
 policy may be made of all of these.
 
-``WIRE`` lists the classes that can be written or read. A name on the wire is independent of where
-the class lives and what it is called today, so journals of earlier versions stay readable, and
-earlier versions can read ours. No module is ever imported because a row names it. A policy of our
-other packages has a ``WIRE`` of its own; policies of third parties keep their memories under
-``module:class``. :func:`allow` admits both once the policy has been built from the pilot's
-settings.
+``CLASSES`` lists the classes that can be written or read, each under its own name; a new name of a
+class or of a field is a new format (database_checks.py). No module is ever imported because a row
+names it. Memories of policies in other packages have the name ``module:class``, and :func:`allow`
+admits them once the policy has been built from the pilot's settings.
 """
 
 from __future__ import annotations
@@ -35,79 +33,60 @@ from bftrainer.decide.policies import cohort, gather, guard
 from bftrainer.errors import InvalidValueError, Reason
 from bftrainer.system.printable import printable
 
-WIRE: Mapping[str, type] = {
+CLASSES: tuple[type, ...] = (
     # What happened.
-    "Event": events.Event,
-    "PoolChanged": events.PoolChanged,
-    "TrainerSubmitted": events.TrainerSubmitted,
-    "TrainerFinished": events.TrainerFinished,
-    "TimerDue": events.TimerDue,
-    "ParallelChanged": events.ParallelChanged,
-    "RateSeen": events.RateSeen,
-    "StallSeen": events.StallSeen,
-    "WorkLost": events.WorkLost,
-    "LengthSeen": events.LengthSeen,
+    events.Event,
+    events.PoolChanged,
+    events.TrainerSubmitted,
+    events.TrainerFinished,
+    events.TimerDue,
+    events.ParallelChanged,
+    events.RateSeen,
+    events.StallSeen,
+    events.WorkLost,
+    events.LengthSeen,
     # What the state is made of.
-    "State": state.State,
-    "Active": state.Active,
-    "Losses": state.Losses,
-    "ClassMemories": state.ClassMemories,
-    "Trainer": model.Trainer,
-    "Curve": model.Curve,
-    "Rescaling": rescaling.Rescaling,
-    "Learning": model.Learning,
-    "Lesson": measurements.Measurements,
-    "Point": measurements.RatePoint,
+    state.State,
+    state.Active,
+    state.Losses,
+    state.ClassMemories,
+    model.Trainer,
+    model.Curve,
+    rescaling.Rescaling,
+    model.Learning,
+    measurements.Measurements,
+    measurements.RatePoint,
     # What was decided.
-    "Plan": state.Plan,
-    "Decision": state.Decision,
-    "Answer": problem.Answer,
-    "Status": problem.Status,
-    "Fallback": problem.Fallback,
-    "Reason": Reason,
+    state.Plan,
+    state.Decision,
+    problem.Answer,
+    problem.Status,
+    problem.Fallback,
+    Reason,
     # Memories of policies.
-    "bftrainer.policies.guard:Patience": guard.StarvationClock,
-    "GatheringArrivals": gather.GatheringArrivals,
-    "bftrainer.policies.cohort:Cohorts": cohort.Cohorts,
-}
-"""Name on the wire -> class. A name never changes and is never used for another class."""
-
-RENAMED: Mapping[type, Mapping[str, str]] = {
-    state.State: {"measurements": "lessons"},
-    Reason: {"NO_LICENSE": "NO_LICENCE"},
-}
-"""Class -> {field or enum member: its name on the wire}, where the two differ."""
-
-ADDED: Mapping[type, frozenset[str]] = {
-    events.Event: frozenset({"all_joined"}),
-    state.Decision: frozenset({"kept", "blamed", "nodes"}),
-    state.State: frozenset({"kept", "blamed"}),
-    state.Active: frozenset({"rescaling"}),
-    model.Trainer: frozenset({"start_s", "from_zero_s", "fill"}),
-    events.StallSeen: frozenset({"start_s", "from_zero"}),
-    measurements.Measurements: frozenset({"starts", "from_zero"}),
-}
-"""Class -> fields that earlier versions did not have. Written only where they are not empty: other
-rows stay as they were, and earlier versions can read them.
-"""
+    guard.StarvationClock,
+    gather.GatheringArrivals,
+    cohort.Cohorts,
+)
+"""The classes that a journal may contain. No two have the same name."""
 
 _PLAIN = frozenset({str, float, int, bool, type(None)})  # themselves
+_CORE = "bftrainer"
+_OWN_PACKAGES = ("bftrainer_clusters", "bftrainer_papers", "bftrainer_replay")
 _allowed: set[str] = set()
+"""Packages, and modules of our own packages, whose classes a memory may contain."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """How a class is written: ``fields`` are (attribute, name on the wire) of a dataclass, members
-    of an enum.
+    """How a class is written: its name, and the fields of a dataclass. ``is_own``: the class is
+    ours, and the types of its fields can be checked.
     """
 
     name: str
     kind: type
-    fields: tuple[tuple[str, str], ...]
-    attributes: Mapping[str, str]
-    """Name on the wire -> attribute, where they differ."""
-    added: frozenset[str] = frozenset()
-    """Attributes of ADDED."""
+    fields: tuple[str, ...]
+    is_own: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,19 +99,15 @@ class Unread:
 def allow(module: str) -> None:
     """Admit the memories of the policy in ``module``. Called when the policy has been built.
 
-    In our own packages, these are the classes in the module's ``WIRE``, under its names. In another
-    package, they are all frozen dataclasses and enums: a policy in ``mine.policies`` may keep
-    classes of any loaded module of ``mine``.
+    They are dataclasses and enums. A policy in ``mine.policies`` may keep classes of any loaded
+    module of ``mine``; one of our other packages keeps classes of its own module only, and the
+    memories of our own policies are on the list.
     """
     package = module.partition(".")[0]
-    if package not in _OURS:
+    if package in _OWN_PACKAGES:
+        _allowed.add(module)
+    elif package != _CORE:
         _allowed.add(package)
-        return
-    for name, kind in getattr(sys.modules[module], "WIRE", {}).items():
-        _BY_CLASS[kind] = _BY_NAME.setdefault(name, _shape(name, kind))
-
-
-_OURS = ("bftrainer", "bftrainer_clusters", "bftrainer_papers", "bftrainer_replay")
 
 
 def dumps(value: object) -> str:
@@ -158,12 +133,13 @@ def _text_of(trainer: model.Trainer) -> str:
     """A trainer's JSON, which is made once: the same trainers are in the state after every
     decision.
     """
-    known = _texts.get(id(trainer))
-    if known is None:
+    cached = _texts.get(id(trainer))
+    if cached is None:
         if len(_texts) >= _MOST_TEXTS:
             _texts.clear()
-        known = _texts[id(trainer)] = trainer, _json(_fields(trainer, _BY_CLASS[model.Trainer], []))
-    return known[1]
+        fields = _fields(trainer, _BY_NAME[model.Trainer.__name__], [])
+        cached = _texts[id(trainer)] = trainer, _json(fields)
+    return cached[1]
 
 
 def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
@@ -171,8 +147,8 @@ def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
 
     A class that is not on the list is refused, and so are a value that is no ``kind`` and a field
     of another type than in our classes. Where policy memories do not matter, or the row is the
-    pilot's own, ``strict=False`` makes values of classes that are not on the list :class:`Unread`
-    instead. Raises :class:`InvalidValueError` for a refused or damaged row.
+    pilot's own, ``strict=False`` skips the check of types, and makes values of other classes in a
+    memory :class:`Unread`. Raises :class:`InvalidValueError` for a refused or damaged row.
     """
     try:
         value = _decode(json.loads(text), strict)
@@ -203,8 +179,7 @@ def _encode(value: object, trainers: list[str]) -> object:
         case Unread():
             return json.loads(value.text)
         case Enum():
-            shape = _shape_of(type(value))
-            return {"$enum": shape.name, "name": dict(shape.fields)[value.name]}
+            return {"$enum": _shape_of(type(value)).name, "name": value.name}
         case None | bool() | str():
             return value
         case int() | float():
@@ -233,52 +208,61 @@ def _encode(value: object, trainers: list[str]) -> object:
 
 def _fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, object]:
     fields: dict[str, object] = {"$": shape.name}
-    for attribute, name in shape.fields:
-        item = getattr(value, attribute)
-        if attribute in shape.added and (item is None or item is False or item == "" or item == ()):
-            continue
+    for name in shape.fields:
+        item = getattr(value, name)
         fields[name] = item if type(item) in _PLAIN else _encode(item, trainers)
     return fields
 
 
-def _decode(value: Any, strict: bool) -> Any:
+def _decode(value: Any, strict: bool, in_memory: bool = False) -> Any:
+    """The value of JSON's values. ``in_memory``: it belongs to a policy's memory."""
     if isinstance(value, list):
-        return tuple([item if type(item) in _PLAIN else _decode(item, strict) for item in value])
+        return tuple(
+            [item if type(item) in _PLAIN else _decode(item, strict, in_memory) for item in value]
+        )
     if not isinstance(value, dict):
         return value
     if "$set" in value:
         items = value["$set"]
         if not _is_of_text(items):
-            items = [_decode(item, strict) for item in items]
+            items = [_decode(item, strict, in_memory) for item in items]
             sorted(items)  # raises for what could not be written again
         return frozenset(items)
     if "$map" in value:
-        return {_decode(k, strict): _decode(v, strict) for k, v in value["$map"]}
+        return {
+            _decode(key, strict, in_memory): _decode(item, strict, in_memory)
+            for key, item in value["$map"]
+        }
     name = value["$enum"] if "$enum" in value else value["$"]
     shape = _named(name)
     if shape is None:
-        if not strict:
-            return Unread(json.dumps(value, separators=(",", ":"), ensure_ascii=False))
+        if in_memory and not strict:
+            return Unread(_json(value))
         raise InvalidValueError(
             f"the journal names a class {name!r:.120}, which is not an allowed class"
         )
     if "$enum" in value:
-        member = value["name"]
-        return shape.kind[shape.attributes.get(member, member)]  # type: ignore[index]  # an Enum's class is subscriptable
-    fields = {
-        k: v if type(v) in _PLAIN else _decode(v, strict) for k, v in value.items() if k != "$"
-    }
-    for wire, attribute in shape.attributes.items():
-        if wire in fields:
-            fields[attribute] = fields.pop(wire)
-    if strict:
-        for attribute, is_right in _checks(shape.kind) if shape.name in _BY_NAME else ():
-            if attribute in fields and not is_right((fields[attribute],)):
-                raise TypeError(f"{shape.name}.{attribute} is {fields[attribute]!r:.80}")
+        return shape.kind[value["name"]]  # type: ignore[index]  # an Enum's class is subscriptable
+    return _decode_fields(value, shape, strict, in_memory)
+
+
+def _decode_fields(value: dict[str, Any], shape: _Shape, strict: bool, in_memory: bool) -> Any:
+    holds_memory = shape.kind in (state.State, state.Plan)
+    fields = {}
+    for name, item in value.items():
+        if name == "$":
+            continue
+        if type(item) not in _PLAIN:
+            item = _decode(item, strict, in_memory or (holds_memory and name == "memory"))
+        fields[name] = item
+    if strict and shape.is_own:
+        for name, is_right in _checks(shape.kind):
+            if name in fields and not is_right((fields[name],)):
+                raise TypeError(f"{shape.name}.{name} is {fields[name]!r:.80}")
     return shape.kind(**fields)
 
 
-@lru_cache(maxsize=len(WIRE))
+@lru_cache(maxsize=256)
 def _checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
     """(attribute, whether a 1-tuple holds a value of its type) of a class of ours. A row is data:
     it may hold anything.
@@ -313,18 +297,15 @@ def _is_of_text(items: list[Any]) -> bool:
     return bool(items) and set(map(type, items)) == {str}
 
 
-def _shape(name: str, kind: Any) -> _Shape:
-    renamed = RENAMED.get(kind, {})
-    if issubclass(kind, Enum):
-        own = tuple(kind.__members__)
-    else:
-        own = tuple(field.name for field in dataclasses.fields(kind) if field.init)
-    fields = tuple((attribute, renamed.get(attribute, attribute)) for attribute in own)
-    attributes = {wire: attribute for attribute, wire in renamed.items()}
-    return _Shape(name, kind, fields, attributes, ADDED.get(kind, frozenset()))
+def _shape(name: str, kind: type) -> _Shape:
+    package = kind.__module__.partition(".")[0]
+    fields: tuple[str, ...] = ()
+    if dataclasses.is_dataclass(kind):
+        fields = tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    return _Shape(name, kind, fields, package == _CORE or package in _OWN_PACKAGES)
 
 
-_BY_NAME = {name: _shape(name, kind) for name, kind in WIRE.items()}
+_BY_NAME = {kind.__name__: _shape(kind.__name__, kind) for kind in CLASSES}
 _BY_CLASS = {shape.kind: shape for shape in _BY_NAME.values()}
 
 
@@ -340,21 +321,21 @@ def _shape_of(kind: type) -> _Shape:
 
 
 def _named(name: str) -> _Shape | None:
-    """The class of a name on the wire: one of the list, or one of a loaded module of an allowed
-    package.
+    """The class of a name in a row: one of the list, or one of a loaded module that is allowed, or
+    whose package is.
     """
     if not isinstance(name, str):
         raise TypeError("the name of a class is not text")
     if (shape := _BY_NAME.get(name)) is not None:
         return shape
     module, _, qualname = name.partition(":")
-    if module.partition(".")[0] not in _allowed:
+    if module not in _allowed and module.partition(".")[0] not in _allowed:
         return None
-    found: Any = sys.modules.get(module)
+    kind: Any = sys.modules.get(module)
     for part in qualname.split("."):
-        found = getattr(found, part, None)
-    if not (
-        isinstance(found, type) and (dataclasses.is_dataclass(found) or issubclass(found, Enum))
-    ):
+        kind = getattr(kind, part, None)
+    if not isinstance(kind, type) or (kind.__module__, kind.__qualname__) != (module, qualname):
         return None
-    return _shape(name, found)
+    if not (dataclasses.is_dataclass(kind) or issubclass(kind, Enum)):
+        return None
+    return _shape(name, kind)

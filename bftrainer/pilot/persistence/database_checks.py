@@ -14,15 +14,17 @@ import math
 import os
 import sqlite3
 import stat
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 
+from bftrainer import __version__
 from bftrainer.errors import StateDirError, StoreError
 
+FORMAT = 1
+"""The format of the database: its tables, and the classes and fields of its JSON (codec.py)."""
 LONGEST_VALUE = 64 << 20
 """Bytes of a value, read or written; the state of 200,000 nodes takes a third of it."""
 LATEST_S = 253_370_764_800.0
@@ -34,22 +36,33 @@ attach no second database, so ours never does.
 _STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 50_000_000, 20, 1_000_000
 _TYPES: Mapping[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,)}
 _OWN_OF_SQLITE = "sqlite_"
-_ADDED = frozenset({"lengths", "metrics", "repeated", "rungs", "stages", "unfit"})
-"""The tables of added.sql."""
+_NULLABLE = frozenset(
+    {
+        "max_parallel",
+        "admitted_s",
+        "started_s",
+        "finished_s",
+        "samples_at_failure",
+        "reported_total",
+        "taken_s",
+        "asked_back_s",
+        "released_s",
+    }
+)
 
 
 def schema_sql() -> str:
     """The statements that make our tables."""
-    return _sql("schema.sql") + added_sql()
+    schema = package_files("bftrainer.pilot.persistence").joinpath("schema.sql")
+    return schema.read_text(encoding="utf-8")
 
 
-def added_sql() -> str:
-    """Those that make the tables which an older database does without."""
-    return _sql("added.sql")
-
-
-def _sql(name: str) -> str:
-    return package_files("bftrainer.pilot.persistence").joinpath(name).read_text(encoding="utf-8")
+def other_format(path: Path, difference: str) -> StateDirError:
+    """The refusal of a database that another version of bftrainer wrote in another format."""
+    return StateDirError(
+        f"{path}: {difference}, expected format {FORMAT} of bftrainer {__version__}; let the "
+        "bftrainer that wrote it finish its trainers, then specify a new --state"
+    )
 
 
 def check_file(path: Path) -> None:
@@ -89,8 +102,7 @@ def guard(connection: sqlite3.Connection) -> None:
     """Settings against a hostile file, for every connection."""
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {pragma}")
-    if sys.version_info >= (3, 11):  # before, SQLite's own limit: 1 GB
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
     connection.set_progress_handler(_WorkLimit(_STEPS), _STEPS_AT_ONCE)
 
 
@@ -121,25 +133,13 @@ def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") 
                 f"{path}: contains {str(kind)[:20]} {str(name)[:60]!r}, expected only the "
                 "tables of a pilot's database"
             )
-    tables = names & columns().keys()
-    tables -= missing_tables(connection)
-    for table in tables:
-        found = {
+    for table in sorted(names & columns().keys()):
+        declared = {
             row[1]: (str(row[2]).upper(), row[6])  # 6: generated, or of a virtual table
             for row in connection.execute(f"PRAGMA table_xinfo({table})")
         }
-        if found != {name: (kind, 0) for name, kind in columns()[table].items()}:
-            raise StateDirError(
-                f"{path}: the table {table} has other columns than a pilot's database"
-            )
-
-
-def missing_tables(connection: sqlite3.Connection) -> frozenset[str]:
-    """Tables of added.sql that an older database does without."""
-    found = {
-        row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-    }
-    return _ADDED - found
+        if declared != {name: (kind, 0) for name, kind in columns()[table].items()}:
+            raise other_format(path, f"the table {table} has other columns")
 
 
 @functools.cache
@@ -203,24 +203,15 @@ class BoundedReader:
 @functools.cache
 def _checks() -> Mapping[str, Callable[[object], bool]]:
     """A check of each column's values by the column's name, which has one type in all tables."""
-    found: dict[str, Callable[[object], bool]] = {}
-    nullable = {
-        "admitted_s",
-        "started_s",
-        "finished_s",
-        "samples_at_failure",
-        "taken_s",
-        "asked_back_s",
-        "released_s",
-    }
+    checks: dict[str, Callable[[object], bool]] = {}
     for table in columns().values():
         for name, kind in table.items():
-            types = (*_TYPES[kind], type(None)) if name in nullable else _TYPES[kind]
+            types = (*_TYPES[kind], type(None)) if name in _NULLABLE else _TYPES[kind]
             bound = math.inf
             if name.endswith("_s"):
                 bound = 1e18 if name.endswith("_node_s") else LATEST_S
-            found[name] = functools.partial(_is_value, types, bound)
-    return found
+            checks[name] = functools.partial(_is_value, types, bound)
+    return checks
 
 
 def _is_value(types: tuple[type, ...], bound: float, value: object) -> bool:

@@ -5,7 +5,7 @@ reader.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from sqlite3 import Row
 
 from bftrainer import __version__
@@ -16,7 +16,6 @@ from bftrainer.decide.domain.state import Plan, State
 from bftrainer.errors import InvalidValueError
 from bftrainer.pilot.persistence import codec
 from bftrainer.pilot.persistence.store import Store
-from bftrainer.pilot.persistence.usable import has_unread, usable
 from bftrainer.times import HostS
 
 STATE_EVERY = 200
@@ -25,11 +24,8 @@ STATE_EVERY = 200
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings that decisions depend on; ``forward_s`` is T_fwd, ``max_parallel`` P_jmax (None:
-    all are admitted).
-
-    In the database ``gather_s`` is a parameter of the policy (``bftrainer?gather_s=1``), as its
-    users may write it, and 0 in ``max_parallel`` is None.
+    """The settings that decisions depend on, as columns of the same names; ``forward_s`` is T_fwd,
+    ``max_parallel`` P_jmax (None: all are admitted).
     """
 
     policy: str
@@ -42,38 +38,8 @@ class Settings:
 
     @classmethod
     def of_row(cls, row: Row) -> Settings:
-        name, _, text = row["policy"].partition("?")
-        own = [one for one in text.split("&") if one.startswith("gather_s=")]
-        others = "&".join(one for one in text.split("&") if one not in own)
-        try:
-            policy, gather_s = (
-                f"{name}?{others}" if others else name,
-                float(own[0][9:]) if own else 0.0,
-            )
-        except ValueError:  # the builder of policies says what is wrong with it
-            policy, gather_s = row["policy"], 0.0
-        return cls(
-            policy,
-            row["solver"],
-            row["objective"],
-            row["forward_s"],
-            row["seed"],
-            row["max_parallel"] or None,
-            gather_s,
-        )
-
-    def values(self) -> tuple[object, ...]:
-        policy = self.policy
-        if self.gather_s and "gather_s=" not in policy:
-            policy += f"{'&' if '?' in policy else '?'}gather_s={self.gather_s:g}"
-        return (
-            policy,
-            self.solver,
-            self.objective,
-            self.forward_s,
-            self.seed,
-            self.max_parallel or 0,
-        )
+        """The settings of a row of the table ``settings``."""
+        return cls(**{field.name: row[field.name] for field in fields(cls)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +70,8 @@ class JournalWriter:
         with self._store.writing("settings") as db:
             cursor = db.execute(
                 "INSERT INTO settings (at_s, version, policy, solver, objective, forward_s, "
-                "seed, max_parallel) "
-                "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                (at_s, __version__, *settings.values()),
+                "seed, max_parallel, gather_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (at_s, __version__, *astuple(settings)),
             )
             assert cursor.lastrowid is not None
             self._settings_number = cursor.lastrowid
@@ -146,7 +111,8 @@ def last_state(store: Store) -> State | None:
     :class:`~bftrainer.pilot.persistence.codec.Unread`.
     """
     for row in store.read("SELECT state FROM last_state"):
-        return usable(codec.loads(row["state"], strict=False, kind=State))
+        state: State = codec.loads(row["state"], strict=False, kind=State)
+        return state
     return None
 
 
@@ -183,17 +149,11 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
             after, its = row["number"], _of_row(settings, row["settings"])
             if admit is not None:
                 admit(its)
-            event = codec.loads(row["event"], strict=strict, kind=Event)
-            plan = codec.loads(row["plan"], strict=strict, kind=Plan)
-            if not strict and (has_unread(event) or has_unread(plan.decision)):
-                raise InvalidValueError(
-                    f"row {after} of the journal contains a class that this version does not know"
-                )
             yield JournalEntry(
                 after,
                 its,
-                event,
-                plan,
+                codec.loads(row["event"], strict=strict, kind=Event),
+                codec.loads(row["plan"], strict=strict, kind=Plan),
                 _answers(codec.loads(row["answers"], strict=strict, kind=tuple)),
                 row["took_s"],
             )

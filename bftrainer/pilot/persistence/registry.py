@@ -39,11 +39,6 @@ class TrainerStatus(Enum):
         """Whether the trainer has ended for good."""
         return self in (TrainerStatus.DONE, TrainerStatus.FAILED, TrainerStatus.CANCELED)
 
-    @classmethod
-    def _missing_(cls, value: object) -> TrainerStatus | None:
-        """Databases of earlier versions have the other spelling."""
-        return cls.CANCELED if value == "cancelled" else None
-
 
 @dataclass(frozen=True, slots=True)
 class TrainerRecord:
@@ -174,7 +169,9 @@ class Usage:
     repeated_samples: float = 0.0
 
 
-_ADDED_TABLES = "SELECT name FROM sqlite_master WHERE name IN ('repeated', 'unfit', 'lengths')"
+_UNFIT = (
+    "(SELECT json_group_array(json_array(least_nodes, most_nodes)) FROM unfit WHERE trainer = name)"
+)
 
 
 class Registry:
@@ -206,21 +203,7 @@ class Registry:
         raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
     def _trainers(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
-        repeated, unfit, total = "0", "NULL", "NULL"
-        added = {
-            row["name"] for row in self.store.read(_ADDED_TABLES)
-        }  # none of them in an earlier version's database
-        if "repeated" in added:
-            repeated = "coalesce((SELECT repeated_samples FROM repeated WHERE trainer = name), 0)"
-        if "unfit" in added:
-            unfit = (
-                "(SELECT json_group_array(json_array(least_nodes, most_nodes)) FROM unfit "
-                "WHERE trainer = name)"
-            )
-        if "lengths" in added:
-            total = "(SELECT samples_total FROM lengths WHERE trainer = name)"
-        columns = f"*, {repeated} AS repeated_samples, {unfit} AS unfit, {total} AS reported_total"
-        query = f"SELECT {columns} FROM trainers {where} ORDER BY number"  # noqa: S608  # ours
+        query = f"SELECT *, {_UNFIT} AS unfit FROM trainers {where} ORDER BY number"  # noqa: S608  # ours
         return tuple(_trainer(row) for row in self.store.read(query, *values))
 
     def submissions(self) -> dict[str, str]:
@@ -232,8 +215,6 @@ class Registry:
 
     def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
         """The metrics of each trainer that has any, or of one trainer."""
-        if not self.store.read("SELECT 1 FROM sqlite_master WHERE name = 'metrics'"):
-            return {}  # written by an earlier version
         where, values = ("WHERE trainer = ?", (trainer,)) if trainer is not None else ("", ())
         found: dict[str, tuple[Metric, ...]] = {}
         for r in self.store.read(f"SELECT * FROM metrics {where} ORDER BY trainer, name", *values):  # noqa: S608  # ours
@@ -244,7 +225,7 @@ class Registry:
         return found
 
     def rungs(self) -> tuple[Rung, ...]:
-        """Of all rules, for a pilot, which has made the table."""
+        """The rungs of all rules."""
         return tuple(Rung(*row) for row in self.store.read("SELECT * FROM rungs"))
 
     def was_carried_out(self, spool_name: str) -> bool:
@@ -283,8 +264,8 @@ def _spec(text: str) -> TrainerSpec:
 
 def _trainer(row: object) -> TrainerRecord:
     r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
-    # Earlier versions stored what scripts reported as it was.
-    r["unfit"] = tuple((least, most) for least, most in json.loads(r["unfit"] or "[]"))
+    r["unfit"] = tuple((least, most) for least, most in json.loads(r["unfit"]))
+    # A database that comes from elsewhere may contain any number.
     r["samples_done"] = _samples(r["samples_done"]) or 0.0
     r["samples_at_failure"] = _samples(r["samples_at_failure"])
     try:

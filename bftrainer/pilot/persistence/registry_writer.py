@@ -31,12 +31,13 @@ _ADD_METRIC = (
     "most_samples END, "
     "most = max(most, excluded.most)"
 )
-_ADD_REPEATED = (
-    "INSERT INTO repeated VALUES (?, ?) ON CONFLICT (trainer) "
-    "DO UPDATE SET repeated_samples = repeated_samples + excluded.repeated_samples"
+_ADD_USAGE = (
+    "UPDATE trainers SET held_node_s = held_node_s + ?, trained_node_s = trained_node_s + ?, "
+    "stalled_node_s = stalled_node_s + ?, repeated_samples = repeated_samples + ?, "
+    "samples_done = ? WHERE name = ?"
 )
 
-_NO_COLUMN = ("retry_s", "finished", "unfit", "reported_total")
+_NO_COLUMN = ("retry_s", "finished", "unfit")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +126,6 @@ class RegistryWriter:
                     "INSERT OR IGNORE INTO unfit VALUES (?, ?, ?)", (record.name, *change.unfit)
                 )
                 columns["unfit"] = (*record.unfit, change.unfit)
-            if change.reported_total is not None:
-                db.execute(
-                    "INSERT OR REPLACE INTO lengths VALUES (?, ?)",
-                    (record.name, change.reported_total),
-                )
-                columns["reported_total"] = change.reported_total
         return replace(record, **columns)
 
     def carried_out(self, spool_name: str, at_s: HostS) -> None:
@@ -143,14 +138,8 @@ class RegistryWriter:
         """Write usage since the last call, and the heartbeat, in one commit."""
         with self.store.writing("usage") as db:
             for u in usage:
-                db.execute(
-                    "UPDATE trainers SET held_node_s = held_node_s + ?, trained_node_s = "
-                    "trained_node_s + ?, "
-                    "stalled_node_s = stalled_node_s + ?, samples_done = ? WHERE name = ?",
-                    (u.held_node_s, u.trained_node_s, u.stalled_node_s, u.samples_done, u.name),
-                )
-                if u.repeated_samples:
-                    db.execute(_ADD_REPEATED, (u.name, u.repeated_samples))
+                added = u.held_node_s, u.trained_node_s, u.stalled_node_s, u.repeated_samples
+                db.execute(_ADD_USAGE, (*added, u.samples_done, u.name))
                 for m in u.metrics:
                     values = m.last, m.least, m.least_samples, m.most, m.most_samples
                     db.execute(_ADD_METRIC, (u.name, m.name, *values))

@@ -1,9 +1,9 @@
 -- The state of one pilot. One writer, the pilot that holds the lease; any number of readers.
--- Times are seconds since 1970.
+-- Times are seconds since 1970. A change of a table or column is a new FORMAT (database_checks.py).
 
 CREATE TABLE meta (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
-  schema_version INTEGER NOT NULL,
+  format INTEGER NOT NULL,
   written_by TEXT NOT NULL
 );
 
@@ -28,10 +28,11 @@ CREATE TABLE settings (
   objective TEXT NOT NULL,
   forward_s REAL NOT NULL,
   seed INTEGER NOT NULL,
-  max_parallel INTEGER NOT NULL
+  max_parallel INTEGER,  -- NULL: all trainers are admitted
+  gather_s REAL NOT NULL
 );
 
--- One row per decision. event, plan and answers are JSON (bftrainer.persistence.codec).
+-- One row per decision. event, plan and answers are JSON (bftrainer.pilot.persistence.codec).
 CREATE TABLE journal (
   number INTEGER PRIMARY KEY,
   at_s REAL NOT NULL,
@@ -74,8 +75,40 @@ CREATE TABLE trainers (
   ended_incarnation INTEGER NOT NULL DEFAULT 0,  -- the last one whose end has been handled
   held_node_s REAL NOT NULL DEFAULT 0,
   trained_node_s REAL NOT NULL DEFAULT 0,
-  stalled_node_s REAL NOT NULL DEFAULT 0
+  stalled_node_s REAL NOT NULL DEFAULT 0,
+  repeated_samples REAL NOT NULL DEFAULT 0,  -- processed again after restarts
+  reported_total REAL  -- samples of the whole training, as its script reports them; NULL: it reports none
 );
+
+-- The sizes of a trainer, from least to most nodes, at which its memory did not suffice.
+CREATE TABLE unfit (
+  trainer TEXT NOT NULL,
+  least_nodes INTEGER NOT NULL,
+  most_nodes INTEGER NOT NULL,
+  PRIMARY KEY (trainer, least_nodes, most_nodes)
+) WITHOUT ROWID;
+
+-- The last, smallest and largest value of each metric of a trainer, with the samples at which it was reported first.
+CREATE TABLE metrics (
+  trainer TEXT NOT NULL,
+  name TEXT NOT NULL,
+  last REAL NOT NULL,
+  least REAL NOT NULL,
+  least_samples REAL NOT NULL,
+  most REAL NOT NULL,
+  most_samples REAL NOT NULL,
+  PRIMARY KEY (trainer, name)
+) WITHOUT ROWID;
+
+-- What a trainer had reported when it came to a rung of a rule that ends trainers early (decide/domain/stopping.py).
+CREATE TABLE rungs (
+  of_group TEXT NOT NULL,
+  rule TEXT NOT NULL,
+  samples REAL NOT NULL,
+  trainer TEXT NOT NULL,
+  value REAL NOT NULL,
+  PRIMARY KEY (of_group, rule, samples, trainer)
+) WITHOUT ROWID;
 
 -- The audit of nodes: when each was requested, taken, preempted or given up (asked_back_s) and released, and why.
 CREATE TABLE fragments (
@@ -89,6 +122,15 @@ CREATE TABLE fragments (
   reason TEXT NOT NULL DEFAULT ''
 );
 CREATE INDEX fragments_open ON fragments (released_s) WHERE released_s IS NULL;
+
+-- The instants of a fragment that the audit does not contain (decide/domain/node_stages.py), with the trainer that was meant, if any.
+CREATE TABLE stages (
+  fragment TEXT NOT NULL,
+  stage TEXT NOT NULL,
+  at_s REAL NOT NULL,
+  trainer TEXT NOT NULL,
+  PRIMARY KEY (fragment, stage)
+) WITHOUT ROWID;
 
 -- Other events: refusals, failed polls, commands, starts and ends of the pilot.
 CREATE TABLE notes (

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from itertools import islice
 from pathlib import Path
 from typing import Literal
@@ -34,7 +34,7 @@ MAX_FILES_LISTED = 50_000
 _SUFFIX = ".json"
 
 
-class RequestKind(str, Enum):
+class RequestKind(StrEnum):
     """Kinds of requests."""
 
     SUBMIT = "submit"

@@ -8,7 +8,6 @@ lack. The pilot that holds the lease row writes; commands such as ``list`` read.
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -19,25 +18,18 @@ from pathlib import Path
 from bftrainer import __version__
 from bftrainer.errors import DirectoryInUseError, LeaseLostError, StateDirError, StoreError
 from bftrainer.pilot.persistence.database_checks import (
+    FORMAT,
     BoundedReader,
-    added_sql,
     check_file,
     check_tables,
     guard,
-    missing_tables,
+    other_format,
     schema_sql,
 )
 from bftrainer.system.files import remove_file
 from bftrainer.system.processes import ProcessId, is_alive
 
 DB_NAME = "pilot.db"
-SCHEMA_VERSION = 2
-# MIGRATIONS[n] brings schema n to n + 1; the file is copied to pilot.db.schema-n first.
-MIGRATIONS: dict[int, str] = {
-    1: "ALTER TABLE trainers ADD COLUMN samples_at_failure REAL;"
-    "CREATE TABLE states (journal INTEGER PRIMARY KEY REFERENCES journal (number), state TEXT "
-    "NOT NULL);",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,10 +164,9 @@ class Store:
 def open_store(
     state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None
 ) -> Store:
-    """Open the database. With ``create``, create it or migrate it to the current schema; readers
-    leave it as it is.
+    """Open the database. With ``create``, create it if it is missing.
 
-    Raises :class:`StateDirError` if it is missing or of another version, :class:`StoreError` if it
+    Raises :class:`StateDirError` if it is missing or of another format, :class:`StoreError` if it
     cannot be opened.
     """
     path = state_dir / DB_NAME
@@ -203,7 +194,7 @@ def open_store(
             # (sqlite.org/pragma.html#pragma_synchronous).
             for pragma in ("journal_mode = DELETE", "synchronous = EXTRA", "foreign_keys = ON"):
                 connection.execute(f"PRAGMA {pragma}")
-            _bring_up_to_date(connection, path, create)
+            _check_or_make_tables(connection, path, create)
         except BaseException:
             connection.close()
             raise
@@ -226,42 +217,23 @@ def _make_whole(path: Path) -> None:
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
-    meta = f"INSERT INTO meta VALUES (1, {SCHEMA_VERSION}, '{__version__}');"  # noqa: S608  # ours, both
+    meta = f"INSERT INTO meta VALUES (1, {FORMAT}, '{__version__}');"  # noqa: S608  # ours, both
     connection.executescript(f"BEGIN IMMEDIATE; {schema_sql()} {meta} COMMIT;")
 
 
-def _bring_up_to_date(connection: sqlite3.Connection, path: Path, create: bool) -> None:
+def _check_or_make_tables(connection: sqlite3.Connection, path: Path, create: bool) -> None:
     if not connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall():
         if not create:
             raise StateDirError(f"{path}: is empty; the pilot creates its tables when it starts")
         _make_tables(connection)
         return
     check_tables(connection, path, only="meta")
-    row = connection.execute("SELECT schema_version, written_by FROM meta").fetchone()
-    version = row[0] if row is not None else None
-    if not isinstance(version, int) or version < min(MIGRATIONS):
-        raise StateDirError(
-            f"{path}: has schema {str(version)[:20]!r}, expected {SCHEMA_VERSION}: no pilot "
-            "has written it"
-        )
-    if version > SCHEMA_VERSION:
-        raise StateDirError(
-            f"{path}: was written by bftrainer {str(row[1])[:40]} (schema {version}), this is "
-            f"{__version__} "
-            f"(schema {SCHEMA_VERSION}); expected the same or a newer version of bftrainer"
-        )
-    if version < SCHEMA_VERSION and not create:
-        raise StateDirError(
-            f"{path}: has schema {version}, expected {SCHEMA_VERSION}; the pilot migrates it "
-            "when it starts"
-        )
-    for old in range(version, SCHEMA_VERSION):
-        shutil.copy2(path, path.with_name(f"{path.name}.schema-{old}"))
-        meta = f"UPDATE meta SET schema_version = {old + 1}, written_by = '{__version__}';"  # noqa: S608  # ours, both
-        connection.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[old]} {meta} COMMIT;")
+    row = connection.execute("SELECT format, written_by FROM meta").fetchone()
+    written_format, version = row if row is not None else (None, "")
+    if written_format != FORMAT:
+        writer = f"bftrainer {str(version)[:40]} wrote it in format {str(written_format)[:20]}"
+        raise other_format(path, writer)
     check_tables(connection, path)
-    if create and missing_tables(connection):
-        connection.executescript(f"BEGIN IMMEDIATE; {added_sql()} COMMIT;")
 
 
 def _keeps_off(

@@ -27,22 +27,21 @@ class TimeLine:
 
 
 def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine, ...]:
-    """The time lines, oldest first. Those of an earlier version contain what its audit says."""
-    found = {it.name: _from_audit(it) for it in registry.fragments(open_only=open_only, last=MOST)}
+    """The time lines, oldest first."""
+    audit = registry.fragments(open_only=open_only, last=MOST)
+    lines = {fragment.name: _from_audit(fragment) for fragment in audit}
     trainers: dict[str, str] = {}
-    for it in _instants(registry.store, found):
-        found[it.fragment].instants[it.stage] = it.at_s
-        if it.stage is NodeStage.FIRST_STEP:
-            trainers[it.fragment] = it.trainer
+    for reached in _instants(registry.store, lines):
+        lines[reached.fragment].instants[reached.stage] = reached.at_s
+        if reached.stage is NodeStage.FIRST_STEP:
+            trainers[reached.fragment] = reached.trainer
     return tuple(
-        TimeLine(it.fragment, it.node, trainers.get(it.fragment, ""), it.instants)
-        for it in found.values()
+        TimeLine(line.fragment, line.node, trainers.get(line.fragment, ""), line.instants)
+        for line in lines.values()
     )
 
 
 def _instants(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached]:
-    if not store.read("SELECT 1 FROM sqlite_master WHERE name = 'stages'"):
-        return []  # written by an earlier version
     names = json.dumps(list(fragments))
     rows = store.read(
         "SELECT * FROM stages WHERE fragment IN (SELECT value FROM json_each(?))", names
@@ -50,17 +49,16 @@ def _instants(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached
     return [
         StageReached(row["fragment"], _BY_WORD[row["stage"]], row["at_s"], row["trainer"])
         for row in rows
-        if row["stage"] in _BY_WORD  # a later version may know more stages
+        if row["stage"] in _BY_WORD  # a database that comes from elsewhere may contain any word
     ]
 
 
-def _from_audit(it: FragmentRecord) -> TimeLine:
+def _from_audit(fragment: FragmentRecord) -> TimeLine:
     columns: Sequence[tuple[NodeStage, HostS | None]] = (
-        (NodeStage.DECIDED, it.asked_s),
-        (NodeStage.OFFERED, it.taken_s),
-        (NodeStage.NOTICE, it.asked_back_s),
-        (NodeStage.RELEASED, it.released_s),
+        (NodeStage.DECIDED, fragment.asked_s),
+        (NodeStage.OFFERED, fragment.taken_s),
+        (NodeStage.NOTICE, fragment.asked_back_s),
+        (NodeStage.RELEASED, fragment.released_s),
     )
-    return TimeLine(
-        it.name, it.node, "", {stage: at_s for stage, at_s in columns if at_s is not None}
-    )
+    instants = {stage: at_s for stage, at_s in columns if at_s is not None}
+    return TimeLine(fragment.name, fragment.node, "", instants)

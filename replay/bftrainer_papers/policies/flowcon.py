@@ -61,14 +61,6 @@ class Lists:
     next_s: float = 0.0
 
 
-WIRE = {
-    "bftrainer.policies.flowcon:Lists": Lists,
-    "bftrainer.policies.flowcon:Member": FlowConMember,
-    "bftrainer.policies.flowcon:Stage": Stage,
-}
-"""Their names in journals."""
-
-
 @dataclass(frozen=True, slots=True)
 class MeasuredGrowth:
     """What is observed of a trainer: E (None: not reported) and resource-seconds used, where the

@@ -46,13 +46,6 @@ class TrainingPhase:
     ages: tuple[str, ...] = ()
 
 
-WIRE = {
-    "bftrainer.policies.loss_phase:Mark": LossMark,
-    "bftrainer.policies.loss_phase:Phase": TrainingPhase,
-}
-"""Their names in journals."""
-
-
 @dataclass(frozen=True, slots=True)
 class LossPhase:
     """Ages are decided after ``iterations`` of ``batch_samples`` samples each."""

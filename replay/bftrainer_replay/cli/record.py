@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -222,7 +222,7 @@ def _summary(totals: RecordingTotals, unit: str | None) -> str:
     at = (
         "never"
         if totals.at_s is None
-        else datetime.fromtimestamp(totals.at_s, timezone.utc).strftime("%F %T UTC")
+        else datetime.fromtimestamp(totals.at_s, UTC).strftime("%F %T UTC")
     )
     idle = (
         f"{totals.idle:,} of {totals.machine_nodes:,} "

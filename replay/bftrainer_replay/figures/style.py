@@ -14,7 +14,7 @@ from __future__ import annotations
 import io
 import textwrap
 from collections.abc import Iterable, Sequence
-from datetime import timezone, tzinfo
+from datetime import UTC, tzinfo
 
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -102,7 +102,7 @@ def date_axis(axes: Axes, zone: tzinfo | None = None) -> None:
     """Concise ticks on an x axis in matplotlib dates: in the time zone, or as they are (the log's
     own clock).
     """
-    tz = zone or timezone.utc
+    tz = zone or UTC
     locator = AutoDateLocator(tz=tz, minticks=4, maxticks=10)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(

@@ -13,7 +13,7 @@ import itertools
 import math
 import zoneinfo
 from collections.abc import Sequence
-from datetime import datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 
 from bftrainer.errors import UserError
 
@@ -49,7 +49,7 @@ def zone_of(name: str | None) -> tzinfo:
     suggests the nearest ones.
     """
     if name is None or name.upper() in ("UTC", "Z"):
-        return timezone.utc
+        return UTC
     try:
         return zoneinfo.ZoneInfo(name)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError, OSError) as error:

@@ -19,7 +19,7 @@ import gzip
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timezone, tzinfo
+from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 
 from bftrainer.decide.domain.events import PoolChanged
@@ -127,7 +127,7 @@ def _rows(path: Path, most: int | None, whole_lines_only: bool) -> Iterator[list
         for line, text in lines:
             if whole_lines_only and lines.cut:
                 return
-            if "\0" in text:  # csv rejects it up to Python 3.10; date parsing accepts text up to it
+            if "\0" in text:  # date parsing accepts text up to it
                 raise InputFileError(f"{path}:{line}", "has a NUL character, expected text")
             if not text.isascii() and any("\ud800" <= letter <= "\udfff" for letter in text):
                 raise InputFileError(f"{path}:{line}", "is not UTF-8 text")
@@ -218,7 +218,7 @@ def parse_time(text: str) -> float:
     own clock).
     """
     moment = datetime.fromisoformat(text)
-    at_s = (moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)).timestamp()
+    at_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     if not _EARLIEST_S <= at_s <= _LATEST_S:  # an offset can lead out of the calendar
         raise ValueError(f"{text!r} is not within the years 1 to 9999")
     return at_s
@@ -231,7 +231,7 @@ def format_time(at_s: float, zone: tzinfo | None = None) -> str:
     ``zone`` is for readers only: the local time of the hour that is repeated in autumn stands for
     two.
     """
-    moment = datetime.fromtimestamp(at_s, zone or timezone.utc).replace(tzinfo=None)
+    moment = datetime.fromtimestamp(at_s, zone or UTC).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")
 
 

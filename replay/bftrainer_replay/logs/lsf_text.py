@@ -12,7 +12,7 @@ import math
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import date, datetime, timezone
+from datetime import UTC, date, datetime
 
 from bftrainer_replay.logs.fields import slots_by_host
 from bftrainer_replay.logs.jobs import BadLineError
@@ -58,7 +58,7 @@ def read(source: Source) -> None:
     done: list[_Job] = []
 
     def record(texts: list[str]) -> None:
-        changed = datetime.fromtimestamp(source.lines.path.stat().st_mtime, timezone.utc).date()
+        changed = datetime.fromtimestamp(source.lines.path.stat().st_mtime, UTC).date()
         done.append(_job(source, texts, changed))
 
     for line, name, texts in _paragraphs(source):

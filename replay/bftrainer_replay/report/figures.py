@@ -61,10 +61,10 @@ class ReportFigures:
     preemptions_a_month: float
     plain: tuple[PlainJobs, ...]
     fillable_share: float | None
-    pool_share: float | None = None
-    by_model: tuple[tuple[str, float], ...] = ()
-    idle_range: tuple[float, float] | None = None
-    lacks_jobs: str = ""
+    pool_share: float | None
+    by_model: tuple[tuple[str, float], ...]
+    idle_range: tuple[float, float]
+    lacks_jobs: str
 
     @property
     def idle_node_h_a_month(self) -> float:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,9 +50,7 @@ def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
             np.minimum(edges_s[1:], end_s) - np.maximum(edges_s[:-1], begin_s), 0.0
         )
     sums = np.array([np.diff(each.node_s_by(edges_s)) for each in (idle, used)])
-    local = [
-        datetime.fromtimestamp(at_s, window.zone or timezone.utc) for at_s in edges_s[:-1].tolist()
-    ]
+    local = [datetime.fromtimestamp(at_s, window.zone or UTC) for at_s in edges_s[:-1].tolist()]
     if window.span_s <= _SHORT_S:
         return Course(tuple(local), *_means(sums, known_s, _HOUR_S))
     week = np.array([at.weekday() * 24 + at.hour for at in local])
@@ -67,7 +65,7 @@ def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
 
 
 def _offset_s(window: LogWindow) -> float:
-    east = datetime.fromtimestamp(window.start_s, window.zone or timezone.utc).utcoffset()
+    east = datetime.fromtimestamp(window.start_s, window.zone or UTC).utcoffset()
     return 0.0 if east is None else east.total_seconds()
 
 

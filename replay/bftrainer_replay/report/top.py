@@ -155,10 +155,7 @@ def sentence(figures: ReportFigures) -> str:
 
 def _idle_text(figures: ReportFigures) -> str:
     """The idle share, or its range over all readings of the log."""
-    least, most = (
-        share_text(share)
-        for share in figures.idle_range or (figures.idle_share, figures.idle_share)
-    )
+    least, most = map(share_text, figures.idle_range)
     return least.capitalize() if least == most else f"Between {least} and {most}"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 
 from bftrainer_replay.logs.model import LogWindow
 
@@ -54,8 +54,7 @@ def span_text(hours: float) -> str:
 def dates(window: LogWindow) -> str:
     """The days of a log, in its own time zone."""
     first, last = (
-        datetime.fromtimestamp(at, window.zone or timezone.utc)
-        for at in (window.start_s, window.end_s)
+        datetime.fromtimestamp(at, window.zone or UTC) for at in (window.start_s, window.end_s)
     )
     begin, end = f"{first:%B} {first.day}", f"{last:%B} {last.day}"
     if first.year != last.year:

@@ -75,7 +75,7 @@ def test_what_a_pilot_wants_is_in_its_own_job_and_else_in_its_holders() -> None:
         == wants(own, holder.format(1, "; wants 3"))
         == [("eve", 12, True, 4)]
     )
-    assert wants(holder.format(1, "")) == [("eve", None, False, 4)], "an older pilot"
+    assert wants(holder.format(1, "")) == [("eve", None, False, 4)], "a pilot with share = false"
     for lie in ("; wants -1", "; wants 99999999", "; wants x", "; wants 1; wants 2"):
         assert wants(holder.format(1, lie))[0][3] == 4, "it counts"
 

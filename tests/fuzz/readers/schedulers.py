@@ -89,7 +89,8 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
         ),
     ),
     "slurm.published.parse_head": (
-        b'{"at_s": 1.7e9, "for_s": 12.0, "size": 99, "mark": "0123", "news": "89ab"}',
+        b'{"at_s": 1.7e9, "for_s": 12.0, "size": 99, "mark": "0123", "news": "89ab", '
+        b'"weights_size": 0, "cluster": ""}',
     ),
     "slurm.setup.parse_version": (b"slurm 22.05.8\n", b"slurm 26.05.2\n"),
     "slurm.setup.parse_qos": (

@@ -11,23 +11,26 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from fuzz.readers.reader import RECORDED, Reader
+from fuzz.readers.reader import Reader
 from support.command_line import bftrainer
+from support.journals import JOURNALS, journal_script, write_journal
 
 from bftrainer.errors import BFTrainerError, UserError
 
+_SETTINGS = ("policy", "solver", "objective", "forward_s", "seed", "max_parallel", "gather_s")
+
 
 @functools.cache
-def _journals() -> list[tuple[str, list[sqlite3.Row]]]:
-    """The policy and the rows of each recorded journal."""
-    found = []
-    for path in sorted((RECORDED / "journal-before").glob("*.sql")):
+def _journals() -> list[tuple[dict[str, object], list[sqlite3.Row]]]:
+    """The settings and the rows of each recorded journal."""
+    journals = []
+    for name in JOURNALS:
         with closing(sqlite3.connect(":memory:")) as database:
             database.row_factory = sqlite3.Row
-            database.executescript(path.read_text())
-            (policy,) = database.execute("SELECT policy FROM settings").fetchone()
-            found.append((policy, database.execute("SELECT * FROM journal").fetchall()))
-    return found
+            database.executescript(journal_script(name))
+            row = database.execute(f"SELECT {', '.join(_SETTINGS)} FROM settings").fetchone()
+            journals.append((dict(row), database.execute("SELECT * FROM journal").fetchall()))
+    return journals
 
 
 def _row_samples() -> Iterator[bytes]:
@@ -35,6 +38,19 @@ def _row_samples() -> Iterator[bytes]:
         for row in rows[1:12:5]:
             for column in ("event", "plan", "answers"):
                 yield row[column].encode()
+    yield _answer_with_fallbacks()
+
+
+def _answer_with_fallbacks() -> bytes:
+    from bftrainer.decide.domain.problem import Answer, Fallback, Status
+    from bftrainer.errors import Reason
+    from bftrainer.pilot.persistence import codec
+
+    fallbacks = (
+        Fallback("gurobi", Reason.NO_LICENSE, "no license"),
+        Fallback("highs", Reason.TIME_LIMIT, "no optimum within 0.1 s"),
+    )
+    return codec.dumps((Answer((1, 2), 3.0, "exact", Status.OPTIMAL, 0.1, fallbacks),)).encode()
 
 
 def _journal_row(data: bytes, folder: Path) -> None:
@@ -46,22 +62,15 @@ def _journal_row(data: bytes, folder: Path) -> None:
 
 
 def _journal_samples() -> Iterator[bytes]:
-    """The rows of a journal, for :func:`_journal`: a JSON object with the policy and a list of
+    """The rows of a journal, for :func:`_journal`: a JSON object with the settings and a list of
     [at_s, event, plan, answers].
     """
-    for policy, journal in _journals():
+    for settings, journal in _journals():
         rows = [
             [row["at_s"], *(json.loads(row[column]) for column in ("event", "plan", "answers"))]
             for row in journal[:6]
         ]
-        settings = {
-            "policy": policy,
-            "solver": "exact",
-            "objective": "throughput",
-            "forward_s": 120.0,
-            "seed": 0,
-        }
-        yield json.dumps({"settings": {**settings, "max_parallel": 10}, "rows": rows}).encode()
+        yield json.dumps({"settings": settings, "rows": rows}).encode()
 
 
 def _journal(data: bytes, folder: Path) -> None:
@@ -77,14 +86,12 @@ def _journal(data: bytes, folder: Path) -> None:
         return
     state = folder / "state"
     shutil.rmtree(state, ignore_errors=True)
-    state.mkdir(mode=0o700)
-    path = RECORDED / "journal-before" / "bftrainer.sql"
+    write_journal("bftrainer", state)
     with closing(sqlite3.connect(state / DB_NAME)) as database:
-        database.executescript(path.read_text())
         database.executescript("DELETE FROM journal; DELETE FROM last_state; DELETE FROM states;")
         with suppress(sqlite3.Error, TypeError, OverflowError, RecursionError, ValueError):
             for key, value in settings.items():
-                if key in ("policy", "solver", "objective", "forward_s", "seed", "max_parallel"):
+                if key in _SETTINGS:
                     database.execute(f"UPDATE settings SET {key} = ?", (value,))
             for number, row in enumerate(rows, start=1):
                 at_s, *texts = row
@@ -117,7 +124,7 @@ def _tables() -> dict[str, list[list[object]]]:
     """
     spec = json.loads(_spool_sample())["spec"]
     with closing(sqlite3.connect(":memory:")) as database:
-        database.executescript((RECORDED / "journal-before" / "bftrainer.sql").read_text())
+        database.executescript(journal_script("bftrainer"))
         names = [
             row[0]
             for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -174,6 +181,7 @@ def _trainer_row(
         "held_node_s": 0.0,
         "trained_node_s": 0.0,
         "stalled_node_s": 0.0,
+        "repeated_samples": 0.0,
     }
     return [(known | values).get(column) for column in columns()["trainers"]]
 
@@ -196,7 +204,7 @@ def _registry(data: bytes, folder: Path) -> None:
     shutil.rmtree(state, ignore_errors=True)
     state.mkdir(mode=0o700)
     with closing(sqlite3.connect(state / DB_NAME)) as database:
-        script = (RECORDED / "journal-before" / "bftrainer.sql").read_text()
+        script = journal_script("bftrainer")
         database.executescript(re.sub(r" (NOT NULL|UNIQUE|CHECK \([^)]*\))", "", script))
         for name in _tables():
             database.execute(f"DELETE FROM {name}")

@@ -105,7 +105,7 @@ def _gurobi() -> Check:
     if not found.usable:
         return Check.broken("gurobi", str(found), renew, required=False)
     # An expired license refuses every model as too large; the date tells why.
-    today = datetime.datetime.now(tz=datetime.timezone.utc).date()
+    today = datetime.datetime.now(tz=datetime.UTC).date()
     if found.expires is not None and found.expires < today.isoformat():
         return Check.broken("gurobi", f"{found} (expired)", renew, required=False)
     _prove(Gurobi())

@@ -105,17 +105,9 @@ def _pilot(folder: Path) -> Check:
         with closing(open_store(folder)) as store:
             holder = store.holder()
     except StateDirError as error:
-        migrates = "migrates it" in str(error)
-        weight, remedy = (
-            (CheckStatus.WARNING, "start the pilot")
-            if migrates
-            else (CheckStatus.BROKEN, "use the newer bftrainer")
-        )
-        return Check("journal", weight, str(error), remedy)
+        return Check.broken("journal", str(error), "specify another --state")
     except BFTrainerError as error:
-        return Check.broken(
-            "journal", str(error), "check the disk; the latest copy is pilot.db.schema-*"
-        )
+        return Check.broken("journal", str(error), "check the disk")
     if holder is None:
         return Check.ok("journal", "no pilot is running")
     job = f", job {holder.job_id}" if holder.job_id else ""

@@ -1,46 +1,37 @@
-"""Journals that the version before wrote, and journals of policies that are not ours, decided
-again.
-"""
+"""Recorded journals, and journals of policies that are not ours, decided again."""
 
 from __future__ import annotations
 
 import sqlite3
 import subprocess
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from support.journals import JOURNALS, journal_script, write_database, write_journal
 from support.live_house import house, spec
 from support.ran import python
 
-from bftrainer.decide.domain.state import Active, State
+from bftrainer.decide.domain.state import Active, ClassMemories, State
+from bftrainer.decide.policies.cohort import Cohorts
+from bftrainer.decide.policies.gather import GatheringArrivals
 from bftrainer.decide.policies.guard import StarvationClock
-from bftrainer.errors import InvalidValueError, Reason
+from bftrainer.errors import InvalidValueError
 from bftrainer.pilot.explain import explain
 from bftrainer.pilot.persistence import codec
 from bftrainer.pilot.persistence.journal import entries, last_state
-from bftrainer.pilot.persistence.registry import TrainerStatus
-from bftrainer.pilot.persistence.store import DB_NAME, Store, open_store
-from bftrainer.pilot.rerun import decide_again
+from bftrainer.pilot.persistence.store import DB_NAME, open_store
+from bftrainer.pilot.rerun import decide_again, observed
 from bftrainer_papers.policies.flowcon import Lists
 from bftrainer_papers.policies.loss_phase import TrainingPhase
 
-RECORDED = sorted((Path(__file__).parents[1] / "recorded" / "journal-before").glob("*.sql"))
 
-
-def restored(path: Path, folder: Path) -> Store:
-    """A state directory with this journal."""
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with closing(sqlite3.connect(folder / DB_NAME)) as database:
-        database.executescript(path.read_text())
-    return open_store(folder)
-
-
-@pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
+@pytest.mark.parametrize("name", JOURNALS)
 def test_its_decisions_are_made_again_and_its_rows_are_written_the_same(
-    path: Path, tmp_path: Path
+    name: str, tmp_path: Path
 ) -> None:
-    with closing(restored(path, tmp_path)) as store:
+    with closing(open_store(write_journal(name, tmp_path / "state"))) as store:
         verdicts = list(decide_again(store))
         assert len(verdicts) > 10
         assert [v for v in verdicts if v.differs] == []
@@ -50,35 +41,27 @@ def test_its_decisions_are_made_again_and_its_rows_are_written_the_same(
             assert codec.dumps(codec.loads(row["state"])) == row["state"]
 
 
-def last(name: str, folder: Path) -> State:
-    (path,) = (path for path in RECORDED if path.stem == name)
-    with closing(restored(path, folder)) as store:
-        state = last_state(store)
-    assert state is not None
-    return state
+def states_of(name: str, folder: Path) -> Iterator[State]:
+    """The state before each decision of a recorded journal."""
+    with closing(open_store(write_journal(name, folder))) as store:
+        yield from (state for _, state in observed(store))
 
 
-def test_memories_measurements_and_fallbacks_are_among_them(tmp_path: Path) -> None:
-    state = last("bftrainer-learning", tmp_path / "learning")
-    assert any(
-        key.startswith("model stepper of ") and known.points for key, known in state.measurements
-    )
-    assert all(isinstance(a, Active) and a.submitted is not None for a in state.active)
-    memory = last("flowcon-guarded-classes", tmp_path / "classes").memory
+def test_every_kind_of_memory_and_measurements_are_among_them(tmp_path: Path) -> None:
+    *_, learning = states_of("bftrainer-learning", tmp_path / "learning")
+    assert any(measured.points for _, measured in learning.measurements)
+    assert all(isinstance(a, Active) and a.submitted is not None for a in learning.active)
+    *_, by_class = states_of("flowcon-guarded-classes", tmp_path / "classes")
+    assert isinstance(by_class.memory, ClassMemories)
+    clocks = dict(by_class.memory.by_class)
     for name in ("fast", "slow"):
-        clock = dict(memory.by_class)[name]
-        assert isinstance(clock, StarvationClock)
-        assert isinstance(clock.inner, Lists)
-    assert isinstance(last("loss-phase", tmp_path / "phase").memory, TrainingPhase)
-    (path,) = (path for path in RECORDED if path.stem == "bftrainer-no-license")
-    with closing(restored(path, tmp_path / "license")) as store:
-        reasons = {
-            f.reason
-            for entry in entries(store)
-            for answer in entry.answers
-            for f in answer.fallbacks
-        }
-    assert reasons == {Reason.NO_LICENSE, Reason.TIME_LIMIT}
+        assert isinstance(clocks[name], StarvationClock)
+        assert isinstance(clocks[name].inner, Lists)
+    memories = [state.memory for state in states_of("loss-phase", tmp_path / "phase")]
+    assert any(isinstance(memory, GatheringArrivals) for memory in memories)
+    assert any(isinstance(memory, TrainingPhase) for memory in memories)
+    *_, cohort = states_of("cohort", tmp_path / "cohort")
+    assert isinstance(cohort.memory, Cohorts)
 
 
 THEIRS = '''
@@ -139,13 +122,13 @@ def test_memories_of_another_packages_policy_are_read_where_the_policy_is(
 
 
 def test_a_journal_that_names_a_foreign_class_is_refused_in_one_line(tmp_path: Path) -> None:
-    (path,) = (path for path in RECORDED if path.stem == "loss-phase")
-    text = path.read_text().replace('"bftrainer.policies.loss_phase:Phase"', '"subprocess:Popen"')
-    (tmp_path / "foreign.sql").write_text(text)
-    with closing(restored(tmp_path / "foreign.sql", tmp_path / "state")) as store:
+    script = journal_script("loss-phase").replace(
+        '"bftrainer_papers.policies.loss_phase:TrainingPhase"', '"subprocess:Popen"'
+    )
+    with closing(open_store(write_database(script, tmp_path / "state"))) as store:
         with pytest.raises(InvalidValueError, match="subprocess:Popen"):
             list(decide_again(store))
-        assert isinstance(next(entries(store)).plan.memory, codec.Unread)
+        assert any(isinstance(e.plan.memory, codec.Unread) for e in entries(store))
     refused = replayed(tmp_path / "state", tmp_path)
     assert refused.returncode == 2
     assert refused.stderr.splitlines() == [
@@ -155,12 +138,9 @@ def test_a_journal_that_names_a_foreign_class_is_refused_in_one_line(tmp_path: P
 
 @pytest.mark.parametrize("column", ["policy", "objective"])
 def test_no_module_is_imported_because_a_row_names_it(tmp_path: Path, column: str) -> None:
-    state, mark = tmp_path / "state", tmp_path / "imported"
+    state, mark = write_journal("bftrainer", tmp_path / "state"), tmp_path / "imported"
     code = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\ndef f(*args): raise OSError\n"
     (tmp_path / "evil.py").write_text(code)
-    (path,) = (path for path in RECORDED if path.stem == "bftrainer")
-    with closing(restored(path, state)):
-        pass
     with closing(sqlite3.connect(state / DB_NAME)) as database:
         database.execute(f"UPDATE settings SET {column} = 'evil:f'")
         database.commit()
@@ -175,9 +155,3 @@ def test_no_module_is_imported_because_a_row_names_it(tmp_path: Path, column: st
         explain(store, "a")
     replayed(state, tmp_path, "--import", "evil:f")
     assert mark.exists(), "what the user allows is imported"
-
-
-def test_the_other_spelling_of_a_status_is_read() -> None:
-    assert TrainerStatus("cancelled") is TrainerStatus.CANCELED
-    with pytest.raises(ValueError, match="lost"):
-        TrainerStatus("lost")
