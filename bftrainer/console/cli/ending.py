@@ -45,8 +45,8 @@ def ended_by_signals() -> Iterator[None]:
     def end(number: int, frame: object) -> None:
         nonlocal is_ended
         is_ended = True
-        for each in caught:
-            signal.signal(each, signal.SIG_IGN)
+        for signum in caught:
+            signal.signal(signum, signal.SIG_IGN)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise EndedBySignal(number)

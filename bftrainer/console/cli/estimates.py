@@ -25,8 +25,8 @@ def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
 
     if state is None:
         return {}
-    found = {a.trainer.id: a.trainer for a in state.active} | {t.id: t for t in state.queue}
-    trainer = found.get(record.name)
+    trainers = {a.trainer.id: a.trainer for a in state.active} | {t.id: t for t in state.queue}
+    trainer = trainers.get(record.name)
     if trainer is None:
         return {}
     measured = Measurements()
@@ -57,6 +57,9 @@ def _points(trainer: Trainer, measured: Measurements) -> list[dict[str, Any]]:
     for n in sizes:
         point = rates.get(n)
         windows = 0 if point is None else len(point.windows)
+        source = "estimated" if measured.points else _prior(trainer)
+        if windows:
+            source = "measured"
         points.append(
             {
                 "nodes": n,
@@ -65,11 +68,7 @@ def _points(trainer: Trainer, measured: Measurements) -> list[dict[str, Any]]:
                 "windows": windows,
                 "measured_s": 0.0 if point is None else point.seconds,
                 "error": noise / math.sqrt(windows) if windows and noise else None,
-                "source": "measured"
-                if windows
-                else "estimated"
-                if measured.points
-                else _prior(trainer),
+                "source": source,
             }
         )
     return points

@@ -118,12 +118,10 @@ class LazyGroup(click.Group):
     def _sections(self, entries: list[CommandEntry]) -> Iterable[tuple[str, list[CommandEntry]]]:
         if self._path:
             return [("Commands", entries)]
-        titles = sorted({entry.section for entry in entries} - set(SECTIONS))
-        parts = (
-            (title, [entry for entry in entries if entry.section == title])
-            for title in (*SECTIONS, *titles)
-        )
-        return [(title, part) for title, part in parts if part]
+        by_section: dict[str, list[CommandEntry]] = {section: [] for section in SECTIONS}
+        for entry in sorted(entries, key=lambda entry: entry.section):
+            by_section.setdefault(entry.section, []).append(entry)
+        return [(title, part) for title, part in by_section.items() if part]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Names and help from the tables: the shell does not wait for imports."""

@@ -35,11 +35,11 @@ def is_healthy(checks: Sequence[Check]) -> bool:
 
 def print_json(checks: Sequence[Check]) -> None:
     """One object."""
-    found = [
+    rows = [
         {**dataclasses.asdict(check), "state": check.state.name, "required": check.is_required}
         for check in checks
     ]
-    say(json.dumps({"ok": is_healthy(checks), "checks": found}, indent=2))
+    say(json.dumps({"ok": is_healthy(checks), "checks": rows}, indent=2))
 
 
 def print_lines(checks: Sequence[Check]) -> None:

@@ -98,7 +98,7 @@ def _space(folder: Path) -> Check:
 
 
 def _pilot(folder: Path) -> Check:
-    """Whether the journal opens, and which pilot writes it."""
+    """Check that the journal opens, and name the pilot that writes it."""
     if not (folder / DB_NAME).exists():
         return Check.ok("journal", "none yet")
     try:
@@ -120,13 +120,9 @@ def _pilot(folder: Path) -> Check:
         return Check.ok("journal", "no pilot is running")
     job = f", job {holder.job_id}" if holder.job_id else ""
     seen = f"seen {max(time.time() - holder.heartbeat_s, 0):.0f} s ago"
-    here = (
-        ""
-        if holder.host != os.uname().nodename
-        else ", alive"
-        if is_alive(holder.process)
-        else ", dead"
-    )
+    here = ""
+    if holder.host == os.uname().nodename:
+        here = ", alive" if is_alive(holder.process) else ", dead"
     return Check.ok("journal", f"pilot {holder.process.pid} on {holder.host}{job}{here}, {seen}")
 
 
