@@ -116,8 +116,8 @@ def latest_progress(directory: TrainerDirectory) -> Progress | None:
 
 def exit_status(directory: TrainerDirectory) -> int | None:
     """The exit status of the failed worker, if the last driver ended with a failure."""
-    found = [line.event for line in _event_lines(directory.events, _TAIL_BYTES)]
-    return found[-1].status if found and isinstance(found[-1], Failed) else None
+    events = [line.event for line in _event_lines(directory.events, _TAIL_BYTES)]
+    return events[-1].status if events and isinstance(events[-1], Failed) else None
 
 
 def read_history(directory: TrainerDirectory) -> History:
@@ -184,12 +184,12 @@ def _speed(lines: list[ProgressLine]) -> float | None:
 
 
 def _progress_lines(path: Path, most_bytes: int) -> Iterator[ProgressLine]:
-    return (parse_progress(found) for found in _objects(path, most_bytes))
+    return (parse_progress(row) for row in _objects(path, most_bytes))
 
 
 def _event_lines(path: Path, most_bytes: int) -> Iterator[EventLine]:
-    for found in _objects(path, most_bytes):
-        if isinstance(line := read_event(found), EventLine):
+    for row in _objects(path, most_bytes):
+        if isinstance(line := read_event(row), EventLine):
             yield line
 
 

@@ -25,9 +25,8 @@ LOCK = "submit.lock"
 _LOCK_S = 60.0
 _LOOK_S = 0.02
 _MOST_STEM = 40
-_ENVIRONMENT = {
-    "env"
-}  # it holds what `inherit` copied from the shell, which may be another one at a rerun
+_ENVIRONMENT = {"env"}
+"""Not compared: ``inherit`` copies variables of the shell, which may be another one at a rerun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +158,7 @@ def _request(spec: TrainerSpec) -> Request:
 
 
 def _note_shared_checkpoint(
-    specs: Sequence[TrainerSpec], known: Mapping[str, KnownTrainer], note: Callable[[str], None]
+    specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer], note: Callable[[str], None]
 ) -> None:
     """Note the first trainer that would load the work of another one."""
     fixed = cache(lambda script: fixed_checkpoint(text_of(script) or ""))
@@ -170,16 +169,15 @@ def _note_shared_checkpoint(
             file = fixed(spec.cwd / script)
         return spec.cwd / file if file else None
 
-    ended_first = sorted(
-        known.values(), key=lambda it: not it.ended
-    )  # of a file's trainers, one that trains is named
-    owners = {
-        file: (it.spec.name, it.ended)
-        for it in ended_first
-        if (file := file_of(it.spec)) is not None
-    }
+    owners: dict[Path, tuple[str, str]] = {}
+    # Those that have ended come first: of several trainers with one file, one that trains is named.
+    for trainer in sorted(trainers.values(), key=lambda trainer: not trainer.ended):
+        file = file_of(trainer.spec)
+        if file is not None:
+            owners[file] = (trainer.spec.name, trainer.ended)
     for spec in specs:
-        if (file := file_of(spec)) is not None:
+        file = file_of(spec)
+        if file is not None:
             other, ended = owners.setdefault(file, (spec.name, ""))
             if other != spec.name and (not ended or os.access(file, os.F_OK)):
                 hint = ", such as one with {name}" if spec.parameters else ""
@@ -191,7 +189,8 @@ def _note_shared_checkpoint(
                 return
 
 
-def _difference(spec: TrainerSpec, there: TrainerSpec) -> str:
+def _difference(spec: TrainerSpec, other: TrainerSpec) -> str:
     """The first key in which two submissions differ; empty for the same one."""
-    mine, theirs = spec.model_dump(exclude=_ENVIRONMENT), there.model_dump(exclude=_ENVIRONMENT)
-    return next((key for key, value in mine.items() if theirs.get(key) != value), "")
+    values = spec.model_dump(exclude=_ENVIRONMENT)
+    other_values = other.model_dump(exclude=_ENVIRONMENT)
+    return next((key for key, value in values.items() if other_values.get(key) != value), "")

@@ -33,11 +33,12 @@ class Adapted:
 
     def diff(self, name: str) -> str:
         """The unified diff."""
-        lines = difflib.unified_diff(_lines(self.before), _lines(self.after), name, name)
-        return "".join(
-            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            for line in lines
-        )
+        diff = ""
+        for line in difflib.unified_diff(_lines(self.before), _lines(self.after), name, name):
+            diff += line
+            if not line.endswith("\n"):
+                diff += "\n\\ No newline at end of file\n"
+        return diff
 
     @property
     def changed_lines(self) -> int:
@@ -59,7 +60,11 @@ def adapted(script: Path) -> Adapted:
     _check_encoding(script, text)
     try:
         source = ScriptSource(text.removeprefix(_MARK))
-        imports = [it for it in source.tree.body if isinstance(it, ast.Import | ast.ImportFrom)]
+        imports = [
+            statement
+            for statement in source.tree.body
+            if isinstance(statement, ast.Import | ast.ImportFrom)
+        ]
         source.after(imports[-1], _edited(source))
     except (SyntaxError, ValueError, IndexError) as error:
         raise UserError(f"{script}: is no Python script with imports: {error}") from error
@@ -107,11 +112,8 @@ def _check_compiles(script: Path, text: str) -> None:
 
 
 def _edited(source: ScriptSource) -> str:
-    """Edit; returns the line to import."""
-    nodes = list(ast.walk(source.tree))
-    names = [it.name for node in nodes if isinstance(node, ast.Import) for it in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    modules = {name.partition(".")[0] for name in names}
+    """Edit the script; returns the import that it needs."""
+    modules = _imported_packages(source.tree)
     if "bftrainer" in modules:
         raise UserError("imports bftrainer already; `bftrainer rehearse` tests it")
     if "torchft" in modules:
@@ -143,8 +145,19 @@ def _edited(source: ScriptSource) -> str:
         )
         rank = f"{source.shown}.rank"
         source.notes += [
-            f"line {it.lineno}: {source.of(it.func)} runs in every worker; `if {rank} == 0:` "
+            f"line {call.lineno}: {source.of(call.func)} runs in every worker; `if {rank} == 0:` "
             "lets one of them write the file"
-            for it in source.calls("save", "savez", "save_pretrained", "to_csv")
+            for call in source.calls("save", "savez", "save_pretrained", "to_csv")
         ]
     return f"from bftrainer.progress.{'accelerate' if is_accelerate else 'torch'} import {used}"
+
+
+def _imported_packages(tree: ast.Module) -> set[str]:
+    """The top-level packages that a script imports."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+    return {name.partition(".")[0] for name in names}

@@ -63,35 +63,43 @@ class ScriptSource:
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that a node belongs to."""
-        return next(it for it in (node, *self.above(node)) if isinstance(it, ast.stmt))
+        return next(
+            candidate for candidate in (node, *self.above(node)) if isinstance(candidate, ast.stmt)
+        )
 
     def function(self, node: ast.AST) -> ast.AST | None:
         """The function that a node belongs to; None at the level of the module."""
-        return next((it for it in self.above(node) if isinstance(it, Function)), None)
+        return next((parent for parent in self.above(node) if isinstance(parent, Function)), None)
 
     def free_name(self, name: str) -> str:
         """``name``, or another name for the same if the script uses it for something of its own."""
-        used = {it.id for it in ast.walk(self.tree) if isinstance(it, ast.Name)}
-        used |= {it.arg for it in ast.walk(self.tree) if isinstance(it, ast.arg)}
-        used |= {it.name for it in ast.walk(self.tree) if isinstance(it, (*Function, ast.ClassDef))}
-        used |= {it.asname or it.name for it in ast.walk(self.tree) if isinstance(it, ast.alias)}
+        used: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name):
+                used.add(node.id)
+            elif isinstance(node, ast.arg):
+                used.add(node.arg)
+            elif isinstance(node, (*Function, ast.ClassDef)):
+                used.add(node.name)
+            elif isinstance(node, ast.alias):
+                used.add(node.asname or node.name)
         while name in used:
             name = f"idle_{name}"
         return name
 
     def calls(self, *names: str, within: ast.AST | None = None) -> list[ast.Call]:
         """The calls of functions or methods of these names, in the order of the text."""
-        found = (it for it in ast.walk(within or self.tree) if isinstance(it, ast.Call))
+        calls = (call for call in ast.walk(within or self.tree) if isinstance(call, ast.Call))
         return sorted(
-            (it for it in found if name_of(it.func) in names),
-            key=lambda it: (it.lineno, it.col_offset),
+            (call for call in calls if name_of(call.func) in names),
+            key=lambda call: (call.lineno, call.col_offset),
         )
 
     def arguments(self, call: ast.Call, but: Collection[str] = ()) -> list[str]:
         """The arguments of a call but for some keywords, as text."""
         return [
             *map(self.of, call.args),
-            *(self.of(it) for it in call.keywords if it.arg not in but),
+            *(self.of(keyword) for keyword in call.keywords if keyword.arg not in but),
         ]
 
     def replace(self, node: ast.AST, text: str) -> None:
@@ -194,13 +202,9 @@ class ScriptSource:
 
 def name_of(node: ast.AST) -> str:
     """``c`` of ``a.b.c``; empty for what is no name."""
-    return (
-        node.id
-        if isinstance(node, ast.Name)
-        else node.attr
-        if isinstance(node, ast.Attribute)
-        else ""
-    )
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
