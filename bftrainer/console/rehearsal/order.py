@@ -24,8 +24,8 @@ class _StepSamples:
 
 
 def judge(record: Record) -> RehearsalFinding:
-    """The samples of the steps that count: what is made again after a loss replaces what was made
-    before.
+    """Check that each sample is used once an epoch. Only the steps that count are compared: one
+    that is repeated after a loss replaces the one before.
     """
     if not any(line.indices is not None for line in record.ranks):
         return _CHECK.undecided(
@@ -38,9 +38,9 @@ def judge(record: Record) -> RehearsalFinding:
     kept: list[_StepSamples] = []
     for step, again in _steps(record.ranks):
         while again and kept and kept[-1].line.step >= step.line.step:
-            gone = kept.pop()
-            for sample in gone.samples:
-                if seen.get(sample) is gone:
+            undone = kept.pop()
+            for sample in undone.samples:
+                if seen.get(sample) is undone:
                     del seen[sample]
         repeated = []
         for sample in step.samples:

@@ -65,12 +65,11 @@ def _restored(record: Record, lines: list[RankLine]) -> str | None:
 
 
 def _constructed(lines: list[RankLine]) -> str | None:
-    """The optimizer is constructed with a rate that follows the size, and trains with one that does
-    not.
+    """Report an optimizer that is constructed with a rate that follows the size, and trains with
+    one that does not.
     """
-    made, used = (
-        {line.world_size: getattr(line, key) for line in lines} for key in ("made_with", "rate")
-    )
+    made = {line.world_size: line.made_with for line in lines}
+    used = {line.world_size: line.rate for line in lines}
     rates = {line.rate for line in lines}
     if None in made.values() or len(set(made.values())) < 2 or len(rates) > 1:
         return None

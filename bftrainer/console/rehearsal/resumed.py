@@ -38,13 +38,11 @@ _STANDARD = frozenset(
 
 def not_finite(lines: Iterable[Line]) -> str:
     """The first loss that is no number; empty if there is none."""
-    found = next(
+    line = next(
         (line for line in lines if (loss := _loss(line)) is not None and not math.isfinite(loss)),
         None,
     )
-    return (
-        "" if found is None else f"the loss is {shown(found['loss'])} at step {found.get('step')}"
-    )
+    return "" if line is None else f"the loss is {shown(line['loss'])} at step {line.get('step')}"
 
 
 def compare(
@@ -114,15 +112,15 @@ def _by_level(
     """
     losses = [_loss(plain[step]) or 0.0 for step in sorted(plain)]
     wanted = [_loss(old) or 0.0 for old, _ in pairs]
-    found = [_loss(new) or 0.0 for _, new in pairs]
+    reached = [_loss(new) or 0.0 for _, new in pairs]
     start = statistics.fmean(losses[:ENOUGH])
     gained = start - statistics.fmean(wanted)
     scatter = statistics.fmean(abs(b - a) for a, b in itertools.pairwise(losses))
-    if gained > 4 * scatter and start - statistics.fmean(found[:ENOUGH]) < 0.5 * (
+    if gained > 4 * scatter and start - statistics.fmean(reached[:ENOUGH]) < 0.5 * (
         start - statistics.fmean(wanted[:ENOUGH])
     ):
         return CHECK.failed(
-            f"the loss falls back from {wanted[0]:.4g} to {found[0]:.4g}; its initial value "
+            f"the loss falls back from {wanted[0]:.4g} to {reached[0]:.4g}; its initial value "
             f"was {losses[0]:.4g}; {seen}",
             "save the weights and load them",
         )
