@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
-    """For JSON: the curve point by point, R_up and R_dw; empty before the pilot has read the
-    submission.
+    """Collect the estimates for JSON: the curve point by point, R_up and R_dw; empty before the
+    pilot has read the submission.
     """
     from bftrainer.decide.domain.measurements import Measurements
     from bftrainer.decide.estimation.update import key_of
@@ -36,7 +36,7 @@ def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
 
 
 def estimate_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The same as rows of a table."""
+    """Format the estimates as rows of a table."""
     rows = [
         (counted(p["nodes"], "node"), f"{p['samples_per_s']:,.4g} samples/s, {_source(p)}")
         for p in facts.get("curve", ())

@@ -85,7 +85,7 @@ def _explain_user(user: str, state: Path, as_json: bool) -> None:
 
 
 def _seconds(text: str) -> float:
-    """Seconds since 1970 of the option's value."""
+    """Convert the option's value to seconds since 1970."""
     try:
         return float(text)
     except ValueError:

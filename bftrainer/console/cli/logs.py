@@ -116,8 +116,8 @@ def _print_several(
 
 
 def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
-    """A trainer whose submission no pilot has read has no logs yet: with ``follow``, wait for the
-    pilot.
+    """Report a submission that no pilot has read, since it has no logs yet; with ``follow``, wait
+    for the pilot.
     """
 
     def is_pending() -> bool:
@@ -147,8 +147,8 @@ def print_new(
     within: str = "",
     wanted: re.Pattern[str] | None = None,
 ) -> None:
-    """Print what a log has gained since the last call with these ``offsets``, or its last ``tail``
-    lines.
+    """Print what was added to a log since the last call with these ``offsets``, or its last
+    ``tail`` lines.
     """
     begin = offsets.get(path, 0)
     try:

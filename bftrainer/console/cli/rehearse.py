@@ -237,7 +237,7 @@ def _scratch(keep: bool) -> Iterator[Path]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP act as Ctrl-C: otherwise the driver would outlive the command, as it
+    """Let SIGTERM and SIGHUP act as Ctrl-C: otherwise the driver would outlive the command, as it
     outlives a pilot.
     """
 
@@ -256,7 +256,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _status_line() -> Iterator[Callable[[str], None]]:
-    """Shows the current act on a terminal; silent in a pipe."""
+    """Show the current act on a terminal; stay silent in a pipe."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -356,7 +356,7 @@ def _verdict(outcome: _RehearsalOutcome) -> str:
 
 
 def _speed_line(measured: Mapping[int, float], curves: Path) -> str:
-    """What was written to the curves file."""
+    """Say what was written to the curves file."""
     if not measured:
         return f"{curves}: nothing written: no samples are reported, so no speed was measured"
     rates = ", ".join(

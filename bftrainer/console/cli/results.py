@@ -85,8 +85,8 @@ def results(
 
 
 def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:
-    """A column of the table; of several metrics the last values count more than the smallest and
-    largest ones.
+    """Choose the kind and the rank of a column; of several metrics, last values rank above the
+    smallest and largest ones.
     """
     if head in ("name", "remark"):
         return name_column(head) if head == "name" else remark_column(head)

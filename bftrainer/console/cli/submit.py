@@ -256,7 +256,7 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
 
 
 def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
-    """The status, and a remark."""
+    """The status of a submission, and a remark on it."""
     from bftrainer.console.cli.trainers import status_text
     from bftrainer.console.client.remarks import remark_of
 
@@ -297,7 +297,7 @@ def _say_one(done: Submitted, base: Draft) -> None:
 
 
 def _rehearse(trainer_draft: Draft, state: Path) -> None:
-    """Raises click's ``Exit`` if the trainer does not pass."""
+    """Rehearse a draft. Raises click's ``Exit`` if it does not pass."""
     from bftrainer.console.cli.rehearse import passes
     from bftrainer.console.client.gate import checked
     from bftrainer.pilot.persistence.spool import open_state_dir

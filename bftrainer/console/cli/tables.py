@@ -152,9 +152,7 @@ def table_text(
 
 
 def _most_important(grid: _Grid) -> _Grid:
-    """The table with as many columns as fit, the most important ones first; those of rank 0 in any
-    case.
-    """
+    """Keep as many columns as fit, the most important ones first; those of rank 0 in any case."""
     optional = [number for number, column in enumerate(grid.columns) if column.rank]
     left_out = set(optional)
     for number in sorted(optional, key=lambda number: grid.columns[number].rank):
@@ -183,11 +181,11 @@ class _Grid:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The heads of the columns that it does not show."""
+        """The heads of the columns that are not shown."""
         return tuple(self.columns[number].head for number in sorted(self.hidden))
 
     def in_line(self) -> list[int]:
-        """The columns that are beside each other."""
+        """The numbers of the columns that stand beside each other."""
         return [
             number for number in range(len(self.columns)) if number not in self.below | self.hidden
         ]
@@ -198,7 +196,7 @@ class _Grid:
         return max([*map(_length, cells), *map(_length, self._head(number))], default=0)
 
     def widths(self) -> dict[int, int]:
-        """The width of each column; that of text is what the others leave."""
+        """The width of each column; text gets what the other columns leave."""
         widths = {number: self.natural(number) for number in self.in_line()}
         texts = [number for number in widths if self.columns[number].kind is ColumnKind.TEXT]
         if texts and self.width is not None:
@@ -290,8 +288,8 @@ def _long_names_alone(grid: _Grid) -> _Grid:
 
 
 def _wrapped(words: str, width: int | None, first: str = "", indent: str = "") -> str:
-    """Wrapped at words: a path or a name that is longer than the line stays whole, so that it can
-    be copied.
+    """Wrap a text at words: a path or a name that is longer than the line stays whole, so that it
+    can be copied.
     """
     return textwrap.fill(
         words,

@@ -60,7 +60,9 @@ class Draft:
 
 
 def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str] = ()) -> Draft:
-    """The keys of a trainer file, overridden by ``given`` and by ``KEY=VALUE`` lines of TOML."""
+    """Make a draft from the keys of a trainer file, overridden by ``given`` and by ``KEY=VALUE``
+    lines of TOML.
+    """
     table = {} if file is None else load_toml(file)
     for text in assignments:
         given = {**given, **parse_toml(text, f"--set {text}")}
@@ -77,7 +79,7 @@ def _python() -> str:
 def script_draft(
     script: Path, arguments: Sequence[str], given: Mapping[str, Any], assignments: Iterable[str]
 ) -> Draft:
-    """The submission of a Python script: it is named after its file, and the launcher is guessed
+    """Make a draft from a Python script: it is named after its file, and the launcher is guessed
     from its text.
     """
     if (text := text_of(Path(given.get("cwd") or "", script))) is None:
@@ -119,8 +121,8 @@ def _powers_of_two(least: int, largest: int) -> list[int]:
 
 
 def checked(trainer_draft: Draft, environment: Mapping[str, str]) -> TrainerSpec:
-    """The trainer of a draft. Raises :class:`~bftrainer.errors.UserError`, also for a launcher that
-    is not installed.
+    """Validate a draft. Raises :class:`~bftrainer.errors.UserError`, also for a launcher that is
+    not installed.
     """
     spec = fill(
         check_table(dict(trainer_draft.table), TrainerSpec, trainer_draft.where),
@@ -131,8 +133,8 @@ def checked(trainer_draft: Draft, environment: Mapping[str, str]) -> TrainerSpec
 
 
 class Gate:
-    """The checks of one state directory. Its configuration is read once; ``note`` hears what is odd
-    but allowed, once each.
+    """The checks of one state directory, whose configuration is read once. ``note`` is called with
+    what is odd but allowed, once for each text.
     """
 
     def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
@@ -144,8 +146,8 @@ class Gate:
         self._tell = note
 
     def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
-        """The validated trainers. Raises :class:`~bftrainer.errors.UserError` for the first that
-        cannot be submitted.
+        """Validate drafts and return their trainers. Raises :class:`~bftrainer.errors.UserError`
+        for the first that cannot be submitted.
         """
         return tuple(map(self._passed, drafts))
 
@@ -167,7 +169,7 @@ class Gate:
             self._tell(text)
 
     def _check_launcher(self, spec: TrainerSpec, where: str) -> None:
-        """Reject what can only fail once it has nodes."""
+        """Reject a trainer that its launcher could only let fail, once it has nodes."""
         own = own_launcher(spec)
         if own and spec.launcher == "restart":
             what = (
@@ -206,7 +208,7 @@ class Gate:
             )  # a pilot may have its configuration elsewhere
 
     def _check_unit(self, spec: TrainerSpec, where: str) -> None:
-        """A pilot counts nodes or GPUs, and its trainers as well."""
+        """Reject a trainer that counts nodes where the pilot counts GPUs, or vice versa."""
         by_gpu = self._config.nodes.unit == "gpu"
         if self._is_configured and by_gpu != (spec.max_gpus is not None):
             wanted, given = ("max_gpus", "max_nodes") if by_gpu else ("max_nodes", "max_gpus")

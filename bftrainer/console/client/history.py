@@ -86,8 +86,8 @@ class History:
 
 
 def latest_progress(directory: TrainerDirectory) -> Progress | None:
-    """The end of ``progress.jsonl``; None if nothing was reported, or it cannot be read. Values
-    that are wrong are skipped.
+    """Read the end of ``progress.jsonl``; None if nothing was reported, or it cannot be read.
+    Values that are wrong are skipped.
     """
     try:
         lines = list(_progress_lines(directory.progress, _TAIL_BYTES))
@@ -121,7 +121,7 @@ def exit_status(directory: TrainerDirectory) -> int | None:
 
 
 def read_history(directory: TrainerDirectory) -> History:
-    """The whole course, from both files. Raises ``OSError`` if a file cannot be read."""
+    """Read the whole course from both files. Raises ``OSError`` if a file cannot be read."""
     points: list[HistoryPoint] = []
     keep_every, number, last_s = 1, 0, 0.0
     metrics: dict[str, float] = {}
@@ -154,7 +154,7 @@ def read_history(directory: TrainerDirectory) -> History:
 
 
 def _thinned(points: list[HistoryPoint]) -> list[HistoryPoint]:
-    """Every second point, with the metrics of the one before it."""
+    """Keep every second point, with the metrics of the one before it."""
     pairs = zip(points[::2], points[1::2], strict=False)
     return [replace(after, metrics={**before.metrics, **after.metrics}) for before, after in pairs]
 

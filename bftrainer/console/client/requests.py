@@ -38,7 +38,7 @@ def known_trainers(folder: Path) -> dict[str, KnownTrainer]:
 
 
 def is_pattern(text: str) -> bool:
-    """Whether it selects by pattern: no name of a trainer has these characters."""
+    """Whether a text selects by pattern: no name of a trainer has these characters."""
     return any(mark in text for mark in "*?[")
 
 

@@ -44,7 +44,7 @@ class ResultRow:
         return next((metric for metric in self.metrics if metric.name == name), None)
 
     def as_json(self) -> dict[str, object]:
-        """For ``--json``."""
+        """The JSON object of the row."""
         return {
             "name": self.name,
             "group": self.group,
@@ -85,8 +85,8 @@ class Goal:
 
 
 def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
-    """A row for each trainer of a group, or of the state directory, in the order of submission;
-    pending ones last.
+    """Read a row for each trainer of a group, or of the state directory, in the order of
+    submission; pending ones last.
     """
     folder = open_state_dir(state)
     pending = pending_submissions(folder)
@@ -126,8 +126,8 @@ def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
 
 
 def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
-    """Sorted by the goal; trainers without this metric last. Raises ``UnknownNameError`` if no
-    trainer has it.
+    """Sort rows by the goal; trainers without this metric come last. Raises ``UnknownNameError`` if
+    no trainer has it.
     """
     names = {metric.name for row in rows for metric in row.metrics}
     if rows and goal.metric not in names:
@@ -179,7 +179,7 @@ def table(
 
 
 def as_csv(rows: Sequence[ResultRow], goal: Goal | None = None) -> str:
-    """The table as CSV; a value that is missing is empty."""
+    """Format the table as CSV; a value that is missing is empty."""
     out = io.StringIO()
     heads, cells = table(rows, goal)
     writer = csv.writer(out, lineterminator="\n")

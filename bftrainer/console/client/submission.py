@@ -40,7 +40,7 @@ class Submitted:
 
 
 def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[Path, Submitted]:
-    """Submit one trainer: the state directory's true path, and what was submitted.
+    """Submit one trainer; return the state directory's true path, and what was submitted.
 
     Its name must be new. A default name that is taken is numbered: ``train-2``.
     """
@@ -103,21 +103,21 @@ def submit_sweep(
 
 
 def numbered(name: str, number: int) -> str:
-    """The name with a number, as long as names may be."""
+    """Append a number to a name, within the length that names may have."""
     suffix = f"-{number}"
     return name[: MOST_NAME - len(suffix)] + suffix
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """The name with the first number, from 2 on, that no other trainer has."""
+    """Append the first number, from 2 on, with which no other trainer has the name."""
     return next(
         candidate for number in count(2) if (candidate := numbered(name, number)) not in taken
     )
 
 
 def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]) -> str:
-    """How the first trial that cannot be submitted differs from the trainer of its name; empty if
-    all can be.
+    """Say how the first trial that cannot be submitted differs from the trainer of its name; empty
+    if all can be.
     """
     for spec in specs:
         other = trainers.get(spec.name)
@@ -129,8 +129,8 @@ def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]
 
 @contextmanager
 def _only_submission(folder: Path) -> Iterator[None]:
-    """Keep other submissions waiting: none takes a name between the look at the names and this
-    submission.
+    """Let other submissions wait within the block, so that none takes a name between the look at
+    the names and this submission.
     """
     path = folder / LOCK
     try:

@@ -29,7 +29,7 @@ TrialParameters = Mapping[str, str]
 
 
 def parse_grid(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Values by parameter from ``lr=0.1,0.01`` and ``seed=0..9``, both ends included."""
+    """Parse values by parameter: ``lr=0.1,0.01`` and ``seed=0..9``, both ends included."""
     grid: dict[str, tuple[str, ...]] = {}
     for text in texts:
         where = f"--grid {text:.100}"
@@ -67,7 +67,7 @@ def _values(part: str, where: str) -> Iterator[str]:
 def grid_trials(
     grid: Mapping[str, Sequence[object]], where: str = "grid"
 ) -> tuple[TrialParameters, ...]:
-    """Every combination; the last parameter changes fastest."""
+    """Combine all values of a grid; the last parameter changes fastest."""
     if (count := prod(len(values) for values in grid.values())) > MOST_TRIALS:
         raise InputFileError(
             where, f"gives {counted(count, 'trial')}, expected at most {MOST_TRIALS:,}"
@@ -79,7 +79,7 @@ def grid_trials(
 
 
 def given_trials(trials: Iterable[Mapping[str, object]]) -> tuple[TrialParameters, ...]:
-    """Trials given in Python, as text."""
+    """Convert trials that were given in Python to text."""
     return tuple(map(_given_trial, trials))
 
 
@@ -97,8 +97,8 @@ def _text(value: object, key: str) -> str:
 
 
 def read_trials(path: Path) -> tuple[TrialParameters, ...]:
-    """The rows of a CSV file whose first row names the parameters. Raises :class:`InputFileError`
-    with file and line.
+    """Read the rows of a CSV file whose first row names the parameters. Raises
+    :class:`InputFileError` with file and line.
     """
     text = read_text(path, MOST_CSV_BYTES).removeprefix("\ufeff")  # of spreadsheets
     rows = csv.reader(text.splitlines(), strict=True)
@@ -133,7 +133,7 @@ def read_trials(path: Path) -> tuple[TrialParameters, ...]:
 def combined(
     first: Sequence[TrialParameters], second: Sequence[TrialParameters]
 ) -> tuple[TrialParameters, ...]:
-    """Each trial of ``first`` with each of ``second``."""
+    """Combine each trial of ``first`` with each of ``second``."""
     if both := {*first[0]} & {*second[0]}:
         raise InvalidValueError(f"parameter {min(both)!r} is given twice: in --array and --grid")
     if len(first) * len(second) > MOST_TRIALS:
@@ -145,8 +145,8 @@ def combined(
 
 
 def drafts_of(base: Draft, trials: Sequence[TrialParameters]) -> tuple[Draft, ...]:
-    """One draft per trial. Names are a function of the base name and the parameters: the same sweep
-    has the same names.
+    """Make one draft per trial. Names are a function of the base name and the parameters: the same
+    sweep has the same names.
 
     Raises :class:`InputFileError` if two trials have the same name.
     """

@@ -69,8 +69,8 @@ class Options:
 
 
 class Player:
-    """One trainer. After each change, the player waits for the steps and the measurement of the
-    options.
+    """Plays acts on one trainer. After each change, it waits for the steps and the measurement of
+    the options.
     """
 
     def __init__(
@@ -279,7 +279,7 @@ class Player:
         return Played(act, at_s, until_s, outcome, reason, tail, stalls_s, hung)
 
     def _hung(self) -> tuple[tuple[str, ...], str]:
-        """The last output of the workers, which are ended, and where one of them was."""
+        """End the workers; return their last output, and where one of them was."""
         logs = TrainerDirectory(self.folder).latest_logs()
         request_stacks([process for process in self._processes() if is_alive(process)])
         outputs = filter(None, map(output_before_stack, logs))

@@ -19,7 +19,7 @@ _REMEDY = (
 
 
 def judge(record: Record, scaling: Scaling) -> RehearsalFinding:
-    """Rank 0's rates: other ranks are compared with rank 0 in another check."""
+    """Check rank 0's rates; other ranks are compared with rank 0 in another check."""
     lines = [line for line in record.ranks if line.rank == 0 and line.rate is not None]
     if not lines:
         return _CHECK.undecided(
@@ -43,8 +43,8 @@ def judge(record: Record, scaling: Scaling) -> RehearsalFinding:
 
 
 def _restored(record: Record, lines: list[RankLine]) -> str | None:
-    """The rate of the old size is still in force, although ``progress.LearningRate`` has given
-    another one.
+    """Report a rate of the old size that is still in force, although ``progress.LearningRate`` has
+    given another one.
     """
     for old, new in itertools.pairwise(lines):
         if (

@@ -48,8 +48,8 @@ def not_finite(lines: Iterable[Line]) -> str:
 def compare(
     reference: Sequence[Line], before: Sequence[Line], after: Sequence[Line]
 ) -> RehearsalFinding:
-    """``reference`` is a run without a stop; ``before`` and ``after`` are the same work on the same
-    size, with a stop.
+    """Compare a run with a stop (``before`` and ``after``) with ``reference``, the same work on the
+    same size without a stop.
     """
     plain = {int(line["step"]): line for line in reversed(reference) if _loss(line) is not None}
     ahead = [
@@ -107,8 +107,8 @@ def compare(
 def _by_level(
     plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], seen: str
 ) -> RehearsalFinding:
-    """Noisy runs: only a loss that returns to near its initial value, far beyond its scatter, is a
-    failure.
+    """Judge noisy runs: only a loss that returns to near its initial value, far beyond its scatter,
+    is a failure.
     """
     losses = [_loss(plain[step]) or 0.0 for step in sorted(plain)]
     wanted = [_loss(old) or 0.0 for old, _ in pairs]

@@ -48,7 +48,7 @@ def judge(record: Record, scaling: Scaling, global_batch: int | None) -> Rehears
 
 
 def batches(record: Record) -> dict[int, float]:
-    """World size -> samples per step of most steps (the last step of an epoch may have fewer)."""
+    """The samples of most steps, by world size (the last step of an epoch may have fewer)."""
     seen: dict[int, Counter[float]] = {}
     for part in stretches(record.lines):
         for old, new in itertools.pairwise(part.lines):
@@ -101,7 +101,7 @@ def _steps(record: Record, per_step: dict[int, float]) -> list[str]:
 
 
 def _boundaries(record: Record, per_step: dict[int, float]) -> list[str]:
-    """A repeated step has the same sample count as before."""
+    """Check that a repeated step has the same sample count as before."""
     counts: list[tuple[int, int]] = []
     parts = stretches(record.lines)
     acts = {id(boundary.after): boundary.act for boundary in boundaries(record)}

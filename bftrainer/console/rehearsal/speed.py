@@ -40,7 +40,7 @@ def speeds(record: Record, slots: int) -> dict[int, float]:
 
 
 def this_node() -> str:
-    """This host, if the user does not name its type."""
+    """The type of this host, if the user does not name it."""
     return f"{platform.node() or 'this host'}: {os.cpu_count()} processors, {platform.machine()}"
 
 

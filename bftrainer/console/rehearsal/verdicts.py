@@ -32,8 +32,8 @@ _PLANNED = (ActKind.GROW, ActKind.SHRINK, ActKind.MOVE)
 
 
 def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
-    """All checks, in the order of their output. A pool has no state of its own: its processes alone
-    are checked.
+    """Run all checks, in the order of their output. A pool has no state of its own: only its
+    processes are checked.
     """
     if spec.is_pool:
         return [
@@ -60,7 +60,9 @@ def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
 
 
 def has_passed(findings: list[RehearsalFinding]) -> bool:
-    """No check failed, and the scenario was played to its end; other checks may be undecided."""
+    """Whether no check failed and the scenario was played to its end; other checks may be
+    undecided.
+    """
     return findings[0].verdict is CheckVerdict.PASS and all(
         finding.verdict is not CheckVerdict.FAIL for finding in findings
     )
@@ -243,7 +245,7 @@ def _checkpoint(record: Record) -> RehearsalFinding:
 
 
 def _discontinuity(b: Boundary, gap: int) -> str | None:
-    """After a planned change, the next step has to follow the last one."""
+    """Report a planned change after which the next step does not follow the last one."""
     step, last = int(b.after["step"]), int(b.before["step"])
     if step < last - gap:
         return f"{b.act}: {last - step} steps were lost ({last} -> {step})"

@@ -121,8 +121,8 @@ class Writes:
             self._in_place[path] = None
 
     def _note_folder(self, path: Path, mask: int, cookie: int) -> None:
-        """Events are read late: a folder may have been filled and renamed before it could be
-        watched.
+        """Take note of a folder that was made or renamed. Events are read late: it may have been
+        filled and renamed before it could be watched.
         """
         if mask & _CREATE:
             self._watch(path)

@@ -29,7 +29,7 @@ PACKAGES = (
 
 
 def examine() -> list[Check]:
-    """All checks, in the order in which they are printed."""
+    """Run all checks, in the order in which they are printed."""
     return [
         _python(),
         guarded("bftrainer", _bftrainer, "pip install --force-reinstall bftrainer"),
@@ -128,7 +128,9 @@ def _jobscripts() -> Check:
 
 
 def _sample() -> tuple[Problem, tuple[int, ...]]:
-    """Two trainers and six nodes: 2 and 4 nodes give 18 + 32 samples per second, the optimum."""
+    """Build a problem with a known optimum: two trainers and six nodes, of which 2 and 4 nodes give
+    18 + 32 samples per second.
+    """
     from bftrainer.decide.domain.model import Curve
     from bftrainer.decide.domain.problem import Problem, TrainerDemand
 

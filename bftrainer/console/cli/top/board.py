@@ -197,7 +197,7 @@ class Board:
         return ", ".join(shown) or "no trainers"
 
     def nodes_now(self) -> tuple[int, int, int]:
-        """Held, used, idle."""
+        """The numbers of nodes held, used and idle."""
         held = self.last.held
         used = min(self._used, held)
         return held, used, held - used

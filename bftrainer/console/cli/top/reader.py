@@ -74,8 +74,8 @@ class Reader:
         self._shares: tuple[dict[str, int], dict[str, float], tuple[str, ...]] = ({}, {}, ())
 
     def look(self) -> Snapshot:
-        """A snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be read
-        now; call it again later.
+        """Take a snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be
+        read now; call it again later.
         """
         now_s = self.now_s()
         requests = tuple(
@@ -149,8 +149,8 @@ class Reader:
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
     def _decisions(self) -> tuple[DecisionLine, ...]:
-        """New rows of the journal. They lack the pool's size: it is counted back from the state
-        after the last one.
+        """Read new rows of the journal. They lack the pool's size, which is counted back from the
+        state after the last one.
         """
         assert self._store is not None
         rows = self._store.read("SELECT journal FROM last_state")

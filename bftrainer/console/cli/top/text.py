@@ -40,7 +40,7 @@ def widths(total: int) -> dict[str, int]:
 
 
 def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, ...]:
-    """One row, each cell within its column."""
+    """Format one row, each cell within its column."""
     texts = {
         "name": row.name,
         "status": row.status,
@@ -56,7 +56,7 @@ def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, .
 
 
 def line(texts: tuple[str, ...], width: dict[str, int]) -> str:
-    """Cells side by side."""
+    """Join cells side by side."""
     return "".join(
         text.ljust(width[name]) for text, name in zip(texts, COLUMNS, strict=True)
     ).rstrip()
@@ -132,7 +132,7 @@ def events(board: Board, lines: int, width: int) -> list[str]:
 
 
 def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, ended: bool) -> str:
-    """The whole screen as text: every row, and the last ten events."""
+    """Format the whole screen as text: every row, and the last ten events."""
     column = widths(width)
     rows = [
         heads(column, sort),
@@ -151,8 +151,8 @@ def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, e
 
 
 def cut(text: str, width: int) -> str:
-    """At most ``width`` characters on one line, control characters as escapes; longer text ends in
-    two dots.
+    """Shorten a text to ``width`` characters on one line, with control characters as escapes; a
+    longer text ends in two dots.
     """
     text = printable(text)
     return text if len(text) <= width else f"{text[: max(width - 2, 0)]}.."

@@ -29,8 +29,8 @@ _LIGHTNING, _TRANSFORMERS = (
 
 
 def adapt_lightning(source: ScriptSource) -> str:
-    """``OnIdleNodes``. Raises :class:`~bftrainer.errors.UserError` for a script without epochs,
-    loader or ``fit``.
+    """Insert ``OnIdleNodes``. Raises :class:`~bftrainer.errors.UserError` for a script without
+    epochs, loader or ``fit``.
     """
     if cli := source.calls("LightningCLI"):
         raise source.missing(
@@ -104,7 +104,7 @@ def _defines(source: ScriptSource, function: str) -> bool:
 
 
 def adapt_transformers(source: ScriptSource) -> str:
-    """``IdleNodesCallback``, with a constant global batch."""
+    """Insert ``IdleNodesCallback``, with a constant global batch."""
     trainers, made = (
         source.calls("Trainer", "Seq2SeqTrainer"),
         source.calls("TrainingArguments", "Seq2SeqTrainingArguments"),
@@ -143,7 +143,7 @@ def adapt_transformers(source: ScriptSource) -> str:
 
 
 def adapt_horovod(source: ScriptSource) -> str:
-    """``ElasticTraining``, for a loop over epochs."""
+    """Insert ``ElasticTraining`` into a loop over epochs."""
     states = source.calls("TorchState")
     if len(states) != 1 or not isinstance(source.statement(states[0]), ast.Assign):
         raise source.missing(

@@ -72,8 +72,8 @@ def _counts_steps(source: ScriptSource, outer: _Place, inner: _Place) -> bool:
 
 
 class _Loop:
-    """The loop over batches or steps (``inner``), and that in front of which the ready part is made
-    (``outer``).
+    """The loop to edit: the one over batches or steps (``inner``), and the one before which the
+    training object is made (``outer``).
     """
 
     def __init__(self, source: ScriptSource, step: ast.Call, inner: _Place, outer: _Place) -> None:
@@ -107,7 +107,7 @@ class _Loop:
         self.scope = bool(self.calls) and source.function(outer.loop) is not None
 
     def epochs(self, accelerate: bool) -> str:
-        """Epochs around batches of a loader."""
+        """Edit epochs around batches of a loader; returns the class that is used."""
         source, batches, epochs = self.source, self.inner.loop, self.outer.loop
         assert isinstance(batches, ast.For)
         loader = batches.iter
@@ -147,7 +147,7 @@ class _Loop:
         return name
 
     def steps(self) -> str:
-        """One loop over steps, with batches that have no order."""
+        """Edit one loop over steps, whose batches have no order; returns the class that is used."""
         source, loop = self.source, self.inner.loop
         sizes = [
             source.of(node)
@@ -191,8 +191,8 @@ class _Loop:
         )
 
     def count(self, loop: ast.For | ast.While, method: str) -> None:
-        """The numbers of ``range(...)`` by ``method``. A first number that is no constant is where
-        the script resumes.
+        """Replace ``range(...)`` by ``method``. A first number that is no constant is where the
+        script resumes.
         """
         if isinstance(loop, ast.While) and isinstance(loop.test, ast.Compare):
             self.source.head(
@@ -219,8 +219,8 @@ class _Loop:
         self.source.replace(loop.iter, new)
 
     def model(self) -> str:
-        """What the loop calls and what has parameters, under its name in front of the outer
-        loop.
+        """Find the model, which the loop calls and which has parameters, under its name before the
+        outer loop.
         """
         scopes: list[tuple[ast.AST, _Calls]] = [
             (self.inner.loop, self.calls[len(self.inner.calls) :])
@@ -241,7 +241,7 @@ class _Loop:
         )
 
     def outside(self, text: str, calls: _Calls) -> str:
-        """What an expression within functions is called where the outermost of them is called."""
+        """Translate an expression within functions to where the outermost of them is called."""
         for function, call in calls:
             values = _passed_values(function, call)
             root, dot, rest = text.partition(".")
@@ -254,8 +254,8 @@ class _Loop:
         return text
 
     def report(self, name: str, counter: ast.stmt | None = None) -> None:
-        """Below the statement of the loop, or of the function that it calls, which has the
-        optimizer's step.
+        """Insert the report of a step below the optimizer's step, at the level of the loop or of
+        the function that it calls.
         """
         source, loss, top, nested = self.source, self.loss, self.source.statement(self.step), False
         for parent in source.above(top):
@@ -294,8 +294,8 @@ def _assigned_names(function: ast.FunctionDef) -> set[str]:
 
 
 def _outward(source: ScriptSource, node: ast.AST, calls: _Calls) -> Iterator[_Place]:
-    """The loops around a node, the innermost first. From a function that is called at one place the
-    search goes on there.
+    """Find the loops around a node, the innermost first, also outside of a function that is called
+    at one place only.
     """
     for parent in source.above(node):
         if isinstance(parent, ast.For | ast.While):
@@ -338,7 +338,7 @@ def _counter(source: ScriptSource, loop: ast.While, within: ast.AST) -> ast.AugA
 
 
 def _last_step(source: ScriptSource, loop: ast.While, counter: ast.AugAssign) -> str:
-    """The number at which a loop over steps ends (``while step < LAST``, ``if step > LAST:
+    """Find the number at which a loop over steps ends (``while step < LAST``, ``if step > LAST:
     break``); empty if none is plain.
     """
     ends: list[tuple[ast.expr, tuple[type[ast.cmpop], ...]]] = [(loop.test, (ast.Lt, ast.LtE))]
@@ -364,7 +364,7 @@ def _last_step(source: ScriptSource, loop: ast.While, counter: ast.AugAssign) ->
 
 
 def _is_range(loop: ast.AST) -> bool:
-    """Whether it counts: ``for epoch in range(EPOCHS)`` or ``while epoch < EPOCHS``."""
+    """Whether a loop counts: ``for epoch in range(EPOCHS)`` or ``while epoch < EPOCHS``."""
     if isinstance(loop, ast.While):
         return isinstance(loop.test, ast.Compare) and isinstance(loop.test.ops[0], ast.Lt)
     return (

@@ -50,8 +50,7 @@ class Adapted:
 
 
 def adapted(script: Path) -> Adapted:
-    """The script with the lines that it needs. Raises :class:`~bftrainer.errors.UserError` with
-    what was not found.
+    """Adapt a script. Raises :class:`~bftrainer.errors.UserError` with what was not found.
 
     The result compiles, and has the line ends, the indentation and the encoding of the script.
     """
@@ -76,14 +75,14 @@ def adapted(script: Path) -> Adapted:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines with their ends, as editors and ``patch`` count them: a form feed does not end
-    one.
+    """Split a text into lines with their ends, as editors and ``patch`` count them: a form feed
+    does not end one.
     """
     return list(io.StringIO(text, newline="\n"))
 
 
 def _check_encoding(script: Path, text: str) -> None:
-    """Refuse a script that would not be written back as it was read."""
+    """Reject a script that would not be written back as it was read."""
     try:
         is_whole = script.read_bytes() == text.encode()
     except (OSError, UnicodeEncodeError):
@@ -96,7 +95,7 @@ def _check_encoding(script: Path, text: str) -> None:
 
 
 def _check_compiles(script: Path, text: str) -> None:
-    """Refuse what Python would refuse: a script is never replaced by one that does not compile."""
+    """Reject a result that does not compile: it must never replace a script."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -29,7 +29,8 @@ _COMPOUND = (
 
 
 class ScriptSource:
-    """Edits are collected, and made by :meth:`text`. ``notes`` is what is left to the user.
+    """The text and the syntax tree of a script. Edits are collected, and made by :meth:`text`;
+    ``notes`` is what is left to the user.
 
     Raises SyntaxError for a text that is not Python.
     """
@@ -56,7 +57,7 @@ class ScriptSource:
         return self._bytes[begin:end].decode()
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes that contain it, the innermost first."""
+        """The nodes that contain a node, the innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
             node = parent
@@ -103,11 +104,11 @@ class ScriptSource:
         ]
 
     def replace(self, node: ast.AST, text: str) -> None:
-        """Other text for a node."""
+        """Replace the text of a node."""
         self._edit(*self._span(node), text)
 
     def head(self, loop: ast.While, text: str, *parts: ast.expr) -> None:
-        """Another first line for a loop, with the text of ``parts`` for {}."""
+        """Replace the first line of a loop, with the text of ``parts`` for {}."""
         self._edit(
             self._span(loop)[0],
             self._bytes.index(b":", self._span(loop.test)[1]),
@@ -115,7 +116,9 @@ class ScriptSource:
         )
 
     def set_arguments(self, call: ast.Call, arguments: list[str]) -> None:
-        """Other arguments; they keep their own lines if they had one argument a line."""
+        """Replace the arguments of a call; they keep their own lines if they had one argument a
+        line.
+        """
         begin, end, old = (
             self._span(call.func)[1],
             self._span(call)[1],
@@ -129,7 +132,7 @@ class ScriptSource:
             self._edit(begin, end, f"({', '.join(arguments)})")
 
     def before(self, statement: ast.stmt, *lines: str) -> None:
-        """Simple statements in front of a statement: on lines of their own, if it begins its
+        """Insert simple statements before a statement: on lines of their own, if it begins its
         line.
         """
         begin, start = self._span(statement)[0], self._starts[statement.lineno - 1]
@@ -139,7 +142,7 @@ class ScriptSource:
             self._insert_lines(start, statement, lines)
 
     def after(self, statement: ast.stmt, *lines: str) -> None:
-        """Simple statements behind a statement: on lines of their own, if no other statement
+        """Insert simple statements after a statement: on lines of their own, if no other statement
         follows on its line.
         """
         end, next_line = self._span(statement)[1], self._starts[statement.end_lineno or 0]
@@ -158,7 +161,7 @@ class ScriptSource:
         return data.decode()
 
     def missing(self, node: Any, what: str, page: str) -> UserError:
-        """The error for what is not found at a node, or (None) in the script."""
+        """Build the error for what is not found at a node, or (None) in the script."""
         line = "" if node is None else f"line {node.lineno}: "
         return UserError(f"{line}{what}; copy the lines of docs/{page}")
 
@@ -201,7 +204,7 @@ class ScriptSource:
 
 
 def name_of(node: ast.AST) -> str:
-    """``c`` of ``a.b.c``; empty for what is no name."""
+    """The last name of an expression, as ``c`` of ``a.b.c``; empty for what is no name."""
     if isinstance(node, ast.Name):
         return node.id
     return node.attr if isinstance(node, ast.Attribute) else ""
