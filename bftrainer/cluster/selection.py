@@ -26,11 +26,9 @@ def idle_nodes(seen: Observation) -> frozenset[str]:
 
 def next_end_s(ends: Iterable[tuple[str, float]], seen: Observation, now_s: float) -> float:
     """When the next window or reservation ends, by this host's clock; infinite if none does."""
-    reservations = (it.ends_s + now_s - seen.at_s for it in seen.reservations)
-    return min(
-        (end_s for end_s in (*(end_s for _, end_s in ends), *reservations) if end_s > now_s),
-        default=math.inf,
-    )
+    all_ends_s = [end_s for _, end_s in ends]
+    all_ends_s += [reservation.ends_s + now_s - seen.at_s for reservation in seen.reservations]
+    return min((end_s for end_s in all_ends_s if end_s > now_s), default=math.inf)
 
 
 def may_be_held(node: str, config: NodesConfig) -> bool:
@@ -109,8 +107,9 @@ def part_of(node: NodeView, ours: PilotJobs) -> Idle:
 
 def idle_gpus(node: NodeView, ours: PilotJobs) -> int:
     """How many GPUs a holder may take of an idle or shared node."""
-    is_shared = node.availability is Availability.SHARED
-    return part_of(node, ours).gpus if is_shared else node.gpu_count if node.idle is not None else 0
+    if node.availability is Availability.SHARED:
+        return part_of(node, ours).gpus
+    return 0 if node.idle is None else node.gpu_count
 
 
 def idle_with_gpus(seen: Observation, ours: PilotJobs) -> tuple[tuple[str, frozenset[str]], ...]:
@@ -126,8 +125,8 @@ def idle_with_gpus(seen: Observation, ours: PilotJobs) -> tuple[tuple[str, froze
 
 
 def in_use(seen: Observation, ours: PilotJobs) -> dict[str, int]:
-    """The GPUs of each shared node that jobs have, if a holder could have others. Beside a CPU-only
-    job, some have no core.
+    """Count the GPUs that jobs use on each shared node where a holder could have other GPUs. GPUs
+    that a CPU-only job leaves without cores count as used.
     """
     shared = (n for n in seen.nodes if n.availability is Availability.SHARED)
     return {n.name: n.gpu_count - n.idle.gpus for n in shared if n.idle and part_of(n, ours).gpus}

@@ -37,8 +37,8 @@ class PilotJobs:
 
     def main_partitions(self, node: NodeView) -> frozenset[str]:
         """Where main-queue jobs find a node."""
-        found = frozenset(node.partitions)
-        return found if self.shares_partitions else found - self.partitions
+        partitions = frozenset(node.partitions)
+        return partitions if self.shares_partitions else partitions - self.partitions
 
     def may_have(self, node: NodeView) -> bool:
         """Whether a holder could run on a node."""

@@ -28,7 +28,7 @@ _NAME = re.compile(r"[\w.*?-]+", re.ASCII)
 _EXPECTED = "expected node names such as node[01-03,7] or gpu*"
 
 
-def expand(text: str, most: int = MOST_NODES) -> list[str]:
+def expand(text: str, max_names: int = MOST_NODES) -> list[str]:
     """The names of a host list, in its order. Widths are kept (``n[08-10]`` is n08, n09, n10), and
     so are ``*`` and ``?``.
 
@@ -37,7 +37,7 @@ def expand(text: str, most: int = MOST_NODES) -> list[str]:
     """
     names: list[str] = []
     for part in _parts(text):
-        names.extend(_expand_part(part, most - len(names), most))
+        names.extend(_expand_part(part, max_names - len(names), max_names))
     return names
 
 
@@ -68,8 +68,8 @@ def matches(node: str, patterns: tuple[str, ...]) -> bool:
     return node in host_patterns(patterns)
 
 
-def _checked(pattern: str, most: int) -> list[str]:
-    names = expand(pattern, most)
+def _checked(pattern: str, max_names: int) -> list[str]:
+    names = expand(pattern, max_names)
     for name in names:
         if not _NAME.fullmatch(name):
             raise InvalidValueError(f"{_EXPECTED}, got {pattern[:60]!r}")
@@ -120,7 +120,7 @@ def _parts(text: str) -> list[str]:
     return parts
 
 
-def _expand_part(part: str, room: int, most: int) -> list[str]:
+def _expand_part(part: str, room: int, max_names: int) -> list[str]:
     names, whole = [""], part
     while part:
         before, bracket, rest = part.partition("[")
@@ -136,18 +136,20 @@ def _expand_part(part: str, room: int, most: int) -> list[str]:
         inside, _, part = rest.partition("]")
         endings: list[str] = []
         for piece in inside.split(","):
-            endings += _numbers(piece, whole, room - len(endings), most)
+            endings += _numbers(piece, whole, room - len(endings), max_names)
         if len(names) * len(endings) > room:
             raise InvalidValueError(
-                f"{whole[:60]!r} expands to more than {most:,} nodes in one list"
+                f"{whole[:60]!r} expands to more than {max_names:,} nodes in one list"
             )
         names = [name + ending for name in names for ending in endings]
     if len(names) > room:
-        raise InvalidValueError(f"{whole[:60]!r} expands to more than {most:,} nodes in one list")
+        raise InvalidValueError(
+            f"{whole[:60]!r} expands to more than {max_names:,} nodes in one list"
+        )
     return names
 
 
-def _numbers(piece: str, whole: str, room: int, most: int) -> list[str]:
+def _numbers(piece: str, whole: str, room: int, max_names: int) -> list[str]:
     first, dash, last = piece.partition("-")
     if not dash:
         last = first
@@ -162,5 +164,7 @@ def _numbers(piece: str, whole: str, room: int, most: int) -> list[str]:
     if end < start:
         raise InvalidValueError(f"{_EXPECTED}, got {whole[:60]!r}: [{piece}] is a descending range")
     if end - start >= room:
-        raise InvalidValueError(f"{whole[:60]!r} expands to more than {most:,} nodes in one list")
+        raise InvalidValueError(
+            f"{whole[:60]!r} expands to more than {max_names:,} nodes in one list"
+        )
     return [str(number).zfill(len(first)) for number in range(start, end + 1)]

@@ -52,8 +52,8 @@ def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | No
     added to ``used``.
     """
 
-    def value(found: re.Match[str]) -> str:
-        piece = found[0]
+    def value(match: re.Match[str]) -> str:
+        piece = match[0]
         if piece in ("{{", "}}"):
             return piece[0]
         name = piece[1:-1]
@@ -74,5 +74,5 @@ def _unknown(piece: str, name: str, values: Mapping[str, str]) -> str:
         )
     near = difflib.get_close_matches(name[:100], values, n=1)
     hint = f", did you mean {{{near[0]}}}?" if near else ";"
-    valid = ", ".join(f"{{{known}}}" for known in values)
+    valid = ", ".join(f"{{{parameter}}}" for parameter in values)
     return f"unknown placeholder {piece:.100}{hint} valid: {valid}; write {{{{ and }}}} for braces"

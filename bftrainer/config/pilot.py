@@ -371,7 +371,9 @@ class PilotConfig(ConfigTable):
                 raise InvalidValueError(
                     f'nodes.unit = "gpu" needs holder = "slurm", got {self.nodes.holder!r}'
                 )
-            if self.nodes.slots != 1 or any(it.slots for it in self.classes.values()):
+            if self.nodes.slots != 1 or any(
+                node_class.slots for node_class in self.classes.values()
+            ):
                 raise InvalidValueError(
                     'nodes.unit = "gpu" starts one worker for each GPU; remove slots'
                 )
@@ -402,22 +404,26 @@ def is_quiet(spans: tuple[str, ...], now: datetime) -> bool:
     it begins.
     """
     for span in spans:
-        found = _QUIET.fullmatch(span)
-        assert found, "validated"
-        first, last, *clock = found.groups()
+        match = _QUIET.fullmatch(span)
+        assert match, "validated"
+        first, last, *clock = match.groups()
         begin, end = (60 * int(h) + int(m) for h, m in (clock[:2], clock[2:]))
         minute, day = 60 * now.hour + now.minute, now.weekday()
         if begin <= end:
-            inside = begin <= minute < end
+            is_inside = begin <= minute < end
         else:
-            inside = minute >= begin or minute < end
-            day = day if minute >= begin else (day - 1) % 7
-        if inside and (
-            first is None
-            or (day - _DAYS.index(first)) % 7 <= (_DAYS.index(last) - _DAYS.index(first)) % 7
-        ):
+            is_inside = minute >= begin or minute < end
+            if minute < begin:
+                day = (day - 1) % 7
+        if is_inside and (first is None or _is_day_between(day, first, last)):
             return True
     return False
+
+
+def _is_day_between(day: int, first: str, last: str) -> bool:
+    """Whether a weekday is among those from ``first`` to ``last``, over the weekend if need be."""
+    first_day = _DAYS.index(first)
+    return (day - first_day) % 7 <= (_DAYS.index(last) - first_day) % 7
 
 
 def commented_default(

@@ -25,7 +25,10 @@ _CLUES = {
 """In order: a script for torchft or Horovod may name torch.distributed as well. The last ones form
 groups of their own.
 """
-
+_FITTING = {"restart": ("torchrun", "restart"), "horovodrun": ("horovod",)}
+"""Scripts that a launcher can start, by the launchers that their text points to; by default those
+of the launcher itself and of ``restart``.
+"""
 
 _SAVES = re.compile(r"save|checkpoint|ckpt|progress\.tasks|Training\(|StepLoop\(", re.IGNORECASE)
 _FIXED_FILE = re.compile(
@@ -63,33 +66,34 @@ def text_of(script: Path) -> str | None:
 
 
 def clue(text: str) -> Clue | None:
-    """What a script says of its workers; None for one that trains alone, or leaves it to a module
-    of its own.
+    """Find the words of a script that point to a launcher; None for a script that trains alone, or
+    forms its group in a module of its own.
     """
     for launcher, pattern in _CLUES.items():
-        if found := pattern.search(text):
-            return Clue(launcher, next(filter(None, found.groups())))
+        if match := pattern.search(text):
+            return Clue(launcher, next(filter(None, match.groups())))
     return None
 
 
 def save_option(command: Sequence[str]) -> str:
     """The value of an option like ``--checkpoint``; empty if there is none."""
-    words = [
-        part
-        for word in command
-        for part in (word.split("=", 1) if word.startswith("-") else [word])
-    ]
-    found = (
-        value
-        for option, value in pairwise(words)
-        if option.startswith("-") and _SAVE_TO.fullmatch(option)
-    )
-    return next((value for value in found if not value.startswith("-")), "")
+    words: list[str] = []
+    for word in command:
+        if word.startswith("-"):
+            words += word.split("=", 1)
+        else:
+            words.append(word)
+    for option, value in pairwise(words):
+        is_save_option = option.startswith("-") and _SAVE_TO.fullmatch(option)
+        if is_save_option and not value.startswith("-"):
+            return value
+    return ""
 
 
 def fixed_checkpoint(text: str) -> str:
     """The file that a script saves to with any arguments; empty if none is found."""
-    return found[1] if (found := _FIXED_FILE.search(text)) else ""
+    match = _FIXED_FILE.search(text)
+    return match[1] if match else ""
 
 
 def saves(text: str) -> bool:
@@ -97,24 +101,22 @@ def saves(text: str) -> bool:
     return bool(_SAVES.search(text))
 
 
-def doubt(found: Clue | None, launcher: str, most_workers: int) -> str:
-    """What is odd about a launcher for this script; empty if nothing is."""
+def doubt(script_clue: Clue | None, launcher: str, max_workers: int) -> str:
+    """Say why a launcher does not seem to fit a script; empty if it does."""
     if launcher not in (*_CLUES, "horovodrun"):
         return ""
-    if found is None:
-        if most_workers == 1:
+    if script_clue is None:
+        if max_workers == 1:
             return ""
         return (
             "forms no process group that bftrainer knows (init_process_group, hvd.init, ...), "
             "so that each of up to "
-            f"{most_workers} workers may train the same; expected max_nodes = 1, or a script "
+            f"{max_workers} workers may train the same; expected max_nodes = 1, or a script "
             "that trains in parallel"
         )
-    fits = {"restart": ("torchrun", "restart"), "horovodrun": ("horovod",)}.get(
-        launcher, (launcher, "restart")
-    )
+    fitting = _FITTING.get(launcher, (launcher, "restart"))
+    if script_clue.launcher in fitting:
+        return ""
     return (
-        ""
-        if found.launcher in fits
-        else f"uses {found.word}; expected launcher = {found.launcher!r}, got {launcher!r}"
+        f"uses {script_clue.word}; expected launcher = {script_clue.launcher!r}, got {launcher!r}"
     )

@@ -8,7 +8,7 @@ import os
 import re
 import shutil
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
@@ -219,11 +219,9 @@ class TrainerSpec(ConfigTable):
     @field_validator("parameters", mode="before")
     @classmethod
     def _texts(cls, parameters: object) -> object:
-        return (
-            {k: as_text(v) for k, v in parameters.items()}
-            if isinstance(parameters, dict)
-            else parameters
-        )
+        if not isinstance(parameters, dict):
+            return parameters
+        return {key: as_text(value) for key, value in parameters.items()}
 
     @field_validator("parameters")
     @classmethod
@@ -274,11 +272,11 @@ class TrainerSpec(ConfigTable):
             raise InvalidValueError("max_gpus starts one worker for each GPU; remove slots")
         if self.min_gpus is not None and self.max_gpus is None:
             raise InvalidValueError("min_gpus needs max_gpus")
-        most = self.samples_per_s or 0
-        if most * self.max_nodes > MOST_RATE:
+        node_rate = self.samples_per_s or 0
+        if node_rate * self.max_nodes > MOST_RATE:
             raise InvalidValueError(
-                f"samples_per_s {most:g} on {self.max_nodes} nodes is more than {MOST_RATE:g} "
-                "samples per second"
+                f"samples_per_s {node_rate:g} on {self.max_nodes} nodes is more than "
+                f"{MOST_RATE:g} samples per second"
             )
         if self.scaling is Scaling.STRONG and self.global_batch is None:
             raise InvalidValueError('scaling = "strong" needs global_batch')
@@ -356,8 +354,8 @@ def fill(spec: TrainerSpec, where: str) -> TrainerSpec:
 
 
 def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, str]) -> TrainerSpec:
-    """The spec bound to where it is submitted: an absolute cwd, a command that exists, the
-    environment by value.
+    """Bind a spec to the place where it is submitted: an absolute cwd, a command that exists, and
+    the values of inherited variables.
     """
     try:
         home = (cwd / spec.cwd).resolve()
@@ -368,27 +366,30 @@ def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, s
         ) from error
     if not is_folder:
         raise InputFileError(f"{where}: cwd", f"{home} is not a directory")
-    env = {
-        k: v
-        for k, v in environment.items()
-        if any(fnmatchcase(k, pattern) for pattern in spec.inherit)
-    } | spec.env
+    env = _inherited(environment, spec.inherit) | spec.env
     # `setup` may provide the command (module load): then only the worker can tell.
     if not (spec.setup or spec.image) and find_command(spec.command[0], home, env) is None:
         raise InputFileError(
             f"{where}: command", f"{spec.command[0]!r:.200} does not exist or cannot be run"
         )
-    image = (
-        None
-        if spec.image is None
-        else _image(spec.image, home, f"{where}: image", staged=bool(spec.stage_in))
-    )
+    image = None
+    if spec.image is not None:
+        image = _image(spec.image, home, f"{where}: image", staged=bool(spec.stage_in))
     return spec.model_copy(update={"cwd": home, "env": env, "inherit": (), "image": image})
 
 
+def _inherited(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[str, str]:
+    """Select the variables whose name matches one of the patterns."""
+
+    def is_inherited(name: str) -> bool:
+        return any(fnmatchcase(name, pattern) for pattern in patterns)
+
+    return {name: value for name, value in environment.items() if is_inherited(name)}
+
+
 def _image(name: str, home: Path, where: str, *, staged: bool) -> str:
-    """The absolute path of an image, which ``stage_in`` may bring. A registry's would be fetched at
-    every start of a worker.
+    """Check an image and return its absolute path. Only a file will do, which ``stage_in`` may
+    bring: an image of a registry would be fetched at every start of a worker.
     """
     if not name.endswith((".sif", ".sqsh")):
         source = name if "://" in name else f"docker://{name}"
@@ -405,8 +406,8 @@ def _image(name: str, home: Path, where: str, *, staged: bool) -> str:
 
 
 def own_launcher(spec: TrainerSpec) -> str:
-    """Which launcher of its own the command begins with, under a launcher that starts the workers
-    itself; empty for none.
+    """Return the launcher that the command begins with, although ``spec.launcher`` starts the
+    workers itself; empty if there is none.
     """
     if (
         spec.launcher not in ("torchrun", "horovod", "horovodrun", "restart")

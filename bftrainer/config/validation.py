@@ -130,8 +130,8 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 def _check_nesting(text: str, where: str) -> None:
     """Check brackets and dotted keys outside of comments and strings, in one pass."""
     place, depth, names = 0, 0, 1
-    while found := _MARK.search(text, place):
-        mark, place = found[0], found.end()
+    while match := _MARK.search(text, place):
+        mark, place = match[0], match.end()
         if (ends := _ENDS.get(mark)) is not None:
             while (end := ends.search(text, place)) is not None and end[0][0] == "\\":
                 place = end.end()
@@ -141,15 +141,15 @@ def _check_nesting(text: str, where: str) -> None:
             continue
         depth += (mark in "[{") - (mark in "]}" and depth > 0)
         names = names + 1 if mark == "." else 1
-        if depth > MOST_DEPTH or names > MOST_NAMES:
-            most = (
-                f"{MOST_DEPTH} levels of brackets"
-                if depth > MOST_DEPTH
-                else f"{MOST_NAMES} names in a dotted key"
-            )
+        limit = ""
+        if depth > MOST_DEPTH:
+            limit = f"{MOST_DEPTH} levels of brackets"
+        elif names > MOST_NAMES:
+            limit = f"{MOST_NAMES} names in a dotted key"
+        if limit:
             line = text.count("\n", 0, place) + 1
             raise InputFileError(
-                f"{where}:{line}", f"is nested too deeply, expected at most {most}"
+                f"{where}:{line}", f"is nested too deeply, expected at most {limit}"
             )
 
 
@@ -161,10 +161,8 @@ def _check_numbers(table: dict[str, Any], where: str) -> None:
     while rest:
         key, value = rest.pop()
         if isinstance(value, dict):
-            rest += [
-                (f"{key}.{name:.60}" if key else f"{name:.60}", item)
-                for name, item in value.items()
-            ]
+            prefix = f"{key}." if key else ""
+            rest += [(f"{prefix}{name:.60}", item) for name, item in value.items()]
         elif isinstance(value, list):
             rest += [(key, item) for item in value]
         elif isinstance(value, int) and not -_LARGEST <= value < _LARGEST:
@@ -200,9 +198,10 @@ def _as_json(table: dict[str, Any]) -> bytes:
 
 
 def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> InputFileError:
+    """Reword the first problem of a table in one line, and count the others."""
     # A misspelt key is also a missing one; the misspelling says more.
-    found = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
-    first = found[0]
+    problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+    first = problems[0]
     keys = [_shortened(str(part)) for part in first["loc"]]
     at = f"{where}: {'.'.join(keys)}" if keys else where
     cause = first.get("ctx", {}).get("error")
@@ -216,13 +215,12 @@ def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> 
         text = str(cause)
     else:
         message = first["msg"]
-        if (
-            first["type"] == "greater_than_equal" and 0 < first["ctx"]["ge"] < 1
-        ):  # the smallest that is not yet absurd
+        # A limit between 0 and 1 stands for the smallest number that is not absurd.
+        if first["type"] == "greater_than_equal" and 0 < first["ctx"]["ge"] < 1:
             message = f"input should be greater than 0 (at least {first['ctx']['ge']:g})"
         text = f"{message[0].lower()}{message[1:]}, got {first['input']!r:.60}"
-    if len(found) > 1:
-        text += f" (and {len(found) - 1} more)"
+    if len(problems) > 1:
+        text += f" (and {len(problems) - 1} more)"
     return InputFileError(at, text)
 
 

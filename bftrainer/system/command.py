@@ -88,8 +88,8 @@ def outcome(
     stdin: str | None = None,
     cwd: str | None = None,
 ) -> Output:
-    """The same with a nonzero exit status as a result. Line ends stay as they are: a CR in the
-    output is no new line.
+    """Run ``argv`` as :func:`run` does, but return a nonzero exit status instead of raising. Line
+    ends stay as they are: a CR in the output is no new line.
     """
     environment = {**scrubbed(os.environ), **(env or {})}
     try:
@@ -123,21 +123,23 @@ def outcome(
 
 
 def failure(argv: Sequence[str], output: Output) -> CommandError:
-    """The error of a program that failed, with the first and the last lines that it printed."""
+    """Build the error of a program that failed, from the first and the last lines that it
+    printed.
+    """
     lines = (output.err.strip() or output.out.strip() or "said nothing").split("\n")
     if len(lines) > _FIRST_LINES + _LAST_LINES:
         lines = [*lines[:_FIRST_LINES], "...", *lines[-_LAST_LINES:]]
-    said = " / ".join(printable(line.strip())[:_MOST_CHARACTERS] for line in lines)
+    summary = " / ".join(printable(line.strip())[:_MOST_CHARACTERS] for line in lines)
     ended = f"exit status {output.status}" if output.status > 0 else _signal_name(-output.status)
-    return CommandError(argv, f"{ended}: {said}", output.status)
+    return CommandError(argv, f"{ended}: {summary}", output.status)
 
 
 def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Parsed:
-    """``text``, which ``argv`` printed, as ``parse`` reads it.
+    """Apply ``parse`` to the ``text`` that ``argv`` printed.
 
-    The one place where an answer that cannot be parsed becomes a
-    :class:`~bftrainer.errors.SchedulerError`, whatever went wrong (a number too long, nesting too
-    deep, a missing key): other users write parts of these answers.
+    Whatever goes wrong (a number too long, nesting too deep, a missing key) becomes a
+    :class:`~bftrainer.errors.SchedulerError` here and nowhere else: other users write parts of
+    these answers.
     """
     try:
         return parse(text)
@@ -146,9 +148,9 @@ def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Pa
         error.args = (printable(str(error))[:_MOST_CHARACTERS],)  # it quotes the text
         raise
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
-        said = printable(str(error))[:80]
+        message = printable(str(error))[:80]
         cannot = SchedulerError(
-            f"{' '.join(argv[:3])}: the output cannot be parsed: {type(error).__name__}: {said}"
+            f"{' '.join(argv[:3])}: the output cannot be parsed: {type(error).__name__}: {message}"
         )
         cannot.answer = (tuple(argv), text)
         raise cannot from error

@@ -51,8 +51,8 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o666) -> None:
 
 
 def remove_folder(folder: Path) -> bool:
-    """The folder is no longer at its path when this returns; False where the file system does not
-    allow that.
+    """Remove a folder, so that it is no longer at its path; return False where the file system does
+    not allow that.
 
     It is renamed first. A process that looks at the folder's files one by one would otherwise meet
     half a folder, and a process that still writes there would make the removal fail ("Directory not

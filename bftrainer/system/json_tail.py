@@ -51,12 +51,12 @@ class JsonTail:
         """Move to the present end of the file, or ``but_bytes`` before it."""
         self._in_long_line = False
         try:
-            found = os.lstat(self._path)
+            status = os.lstat(self._path)
         except (FileNotFoundError, NotADirectoryError):
             self.offset = 0
             return
-        self._file = found.st_dev, found.st_ino
-        self.offset = max(found.st_size - but_bytes, 0)
+        self._file = status.st_dev, status.st_ino
+        self.offset = max(status.st_size - but_bytes, 0)
 
     def read(self) -> list[dict[str, Any]]:
         """The objects appended since the last call. A line that is no JSON object (a torn write) is
@@ -65,8 +65,8 @@ class JsonTail:
         return [line for line in self.read_lines() if not isinstance(line, BadLine)]
 
     def read_lines(self) -> list[dict[str, Any] | BadLine]:
-        """The lines appended since the last call; what is no JSON object is in its place as
-        :class:`BadLine`.
+        """Read the lines appended since the last call; a line that is no JSON object is returned as
+        a :class:`BadLine` in its place.
 
         A call reads at most ``PIECE_BYTES``. An empty answer means that no whole line is left, or
         that the piece held none.
@@ -78,36 +78,34 @@ class JsonTail:
         except FileNotFoundError:
             return []
         try:
-            found = os.fstat(handle)
-            now = found.st_dev, found.st_ino
+            status = os.fstat(handle)
+            now = status.st_dev, status.st_ino
             rest: list[dict[str, Any] | BadLine] = []
             if now != self._file:
                 rest, is_all = self._rest_of_the_old()
                 if not is_all:
                     return rest
-                self._file, self.offset, self._in_long_line = (
-                    now,
-                    0 if self._file else self.offset,
-                    False,
-                )
-            if found.st_size < self.offset:
-                self.offset, self._in_long_line = (
-                    0,
-                    False,
-                )  # the file was started again since the last read
-            return rest + self._new_lines(handle, found.st_size)
+                if self._file:
+                    self.offset = 0
+                self._file = now
+                self._in_long_line = False
+            if status.st_size < self.offset:
+                # The file was started again since the last read.
+                self.offset = 0
+                self._in_long_line = False
+            return rest + self._new_lines(handle, status.st_size)
         finally:
             os.close(handle)
 
     def is_read(self) -> bool:
-        """Whether the file is the one that was read, to its end: quick, and true of what programs
-        of this host write.
+        """Return whether nothing is left to read, from a stat alone: quick, and reliable for files
+        that programs of this host write.
         """
         try:
-            found = os.lstat(self._path)
+            status = os.lstat(self._path)
         except (FileNotFoundError, NotADirectoryError):
             return False
-        return found.st_size == self.offset and (found.st_dev, found.st_ino) == self._file
+        return status.st_size == self.offset and (status.st_dev, status.st_ino) == self._file
 
     def backlog_bytes(self) -> int:
         """How much of the file has not been read."""

@@ -107,19 +107,20 @@ class Connection:
         await self._loop.sock_sendall(self.raw, data)
 
     async def until(self, awaited: Awaitable[T]) -> T:
-        """Await something while the other side has nothing to say. Raises ``EOFError`` if it goes,
-        or says something.
+        """Await a result while the other side is silent. Raises ``EOFError`` if the other side
+        closes the connection or sends bytes.
         """
-        gone, task = self._loop.create_task(self.read()), asyncio.ensure_future(awaited)
+        incoming = self._loop.create_task(self.read())
+        task = asyncio.ensure_future(awaited)
         try:
-            await asyncio.wait({gone, task}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({incoming, task}, return_when=asyncio.FIRST_COMPLETED)
             if not task.done():
                 raise EOFError
             return task.result()
         finally:
-            gone.cancel()
+            incoming.cancel()
             task.cancel()
-            await asyncio.gather(gone, task, return_exceptions=True)
+            await asyncio.gather(incoming, task, return_exceptions=True)
 
     def admit(self) -> bool:
         """It is a client's; False if there are too many."""
@@ -258,14 +259,14 @@ class Port:
         asyncio.get_running_loop().add_reader(stranger.raw.fileno(), self._first_bytes, stranger)
 
     def _makes_room_for(self, stranger: Stranger) -> bool:
-        """Whether there is room, after the oldest stranger of the host with most of them has been
-        ended if need be.
+        """Return whether one more stranger fits in, if need be after hanging up on the oldest
+        stranger of the host that has the most.
         """
         if len(self.strangers) < self._most_strangers():
             return True
-        most = max(self._of_host.values(), key=len)
-        oldest = next(iter(most))
-        is_of_that_host = len(self._of_host.get(stranger.host, ())) + 1 >= len(most)
+        largest = max(self._of_host.values(), key=len)
+        oldest = next(iter(largest))
+        is_of_that_host = len(self._of_host.get(stranger.host, ())) + 1 >= len(largest)
         if is_of_that_host and time.monotonic() - oldest.since_s < self.limits.least_s:
             return False
         self._end(oldest)
@@ -299,16 +300,16 @@ class Port:
         self.tasks.add(stranger.connection.task)
 
     async def _keep_times(self) -> None:
-        """End strangers who say nothing for ``Limits.request_s``, and let others in once those
-        before have had their time.
+        """Hang up on strangers that send nothing for ``Limits.request_s``, and let those in that
+        wait for room.
         """
         while True:
             await asyncio.sleep(min(self.limits.least_s, self.limits.request_s, _LOOK_S))
             until_s = time.monotonic() - self.limits.request_s
             silent = [
-                one
-                for one in islice(self.strangers, _BATCH)
-                if one.connection is None and one.since_s < until_s
+                stranger
+                for stranger in islice(self.strangers, _BATCH)
+                if stranger.connection is None and stranger.since_s < until_s
             ]
             for stranger in silent:
                 self._end(stranger)
@@ -319,10 +320,10 @@ class Port:
         canceled.)
         """
         loop = asyncio.get_running_loop()
-        known = loop.create_future()
-        loop.add_reader(self.listener, lambda: None if known.done() else known.set_result(None))
+        arrival = loop.create_future()
+        loop.add_reader(self.listener, lambda: None if arrival.done() else arrival.set_result(None))
         try:
-            await known
+            await arrival
         finally:
             loop.remove_reader(self.listener)
 
@@ -374,13 +375,13 @@ def hosts_in(networks: Iterable[str]) -> Callable[[str], bool]:
 
 
 def raise_descriptor_limit() -> int:
-    """Let this process open as many files as it may: each client keeps a connection. Returns the
-    new limit.
+    """Raise the limit of open files as far as allowed, since each client keeps a connection open.
+    Returns the new limit.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    most = min(hard, MOST_DESCRIPTORS)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-    return most
+    limit = min(hard, MOST_DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
 
 
 def _has_gone(raw: socket.socket) -> bool:

@@ -36,11 +36,11 @@ def mount_of(folder: Path) -> Mount:
 
 
 def find_mount(mountinfo: str, path: str, device: str) -> Mount:
-    """The last mount with the longest point above the path, of this device if one of those has it
-    (overlays hide devices).
+    """Find the mount that a path lies on: the last one with the longest mount point above the path,
+    and one of this device before all others (an overlay hides the device).
     """
     best: tuple[bool, int] = (False, -1)
-    found: Mount | None = None
+    mount: Mount | None = None
     for line in mountinfo.splitlines():
         head, _, tail = line.partition(" - ")
         fields, rest = head.split(), tail.split()
@@ -53,14 +53,14 @@ def find_mount(mountinfo: str, path: str, device: str) -> Mount:
         if rank >= best:
             best = rank
             words = [word.partition("=") for word in (*fields[5].split(","), *rest[2].split(","))]
-            found = Mount(
+            mount = Mount(
                 point, rest[0], _unescaped(rest[1]), {name: value for name, _, value in words}
             )
-    if found is None:
+    if mount is None:
         raise InvalidValueError(f"/proc/self/mountinfo lists no mount above {path}")
-    return found
+    return mount
 
 
 def _unescaped(text: str) -> str:
-    """Blanks, tabs, line ends and backslashes are octal there."""
-    return re.sub(r"\\([0-7]{3})", lambda found: chr(int(found[1], 8)), text)
+    """Decode a field of mountinfo, where blanks, tabs, line ends and backslashes are octal."""
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

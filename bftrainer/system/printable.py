@@ -24,7 +24,7 @@ def printable(text: str, keep: str = "") -> str:
     r"""``text`` on one line, with control characters as escapes (``\x1b``, ``\u2028``); those in
     ``keep`` stay as they are.
     """
-    return _UNPRINTABLE.sub(lambda found: found[0] if found[0] in keep else _escape(found[0]), text)
+    return _UNPRINTABLE.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
 
 
 def _escape(character: str) -> str:

@@ -29,9 +29,9 @@ class ProcessId:
 
 def this_process() -> ProcessId:
     """The calling process."""
-    found = identify(os.getpid())
-    assert found is not None
-    return found
+    process = identify(os.getpid())
+    assert process is not None
+    return process
 
 
 def identify(pid: int) -> ProcessId | None:
@@ -65,16 +65,16 @@ def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL)
     a second.
     """
     began_s, sent = time.monotonic(), 0
-    while left := [each for each in processes if is_alive(each)]:
+    while left := [process for process in processes if is_alive(process)]:
         since_s = time.monotonic() - began_s
         if by is signal.SIGKILL or since_s >= PATIENCE_S:
-            for each in left:
-                send(each, signal.SIGKILL)
+            for process in left:
+                send(process, signal.SIGKILL)
             return
         if since_s >= sent * PATIENCE_S / 5:
             sent += 1
-            for each in left:
-                send(each, by)
+            for process in left:
+                send(process, by)
         time.sleep(0.01)
 
 
@@ -90,8 +90,8 @@ def with_variable(name: str, value: str) -> Iterator[ProcessId]:
             environ = (entry / "environ").read_bytes()
         except OSError:
             continue
-        if wanted in environ.split(b"\0") and (found := identify(int(entry.name))) is not None:
-            yield found
+        if wanted in environ.split(b"\0") and (process := identify(int(entry.name))) is not None:
+            yield process
 
 
 def environment_of(process: ProcessId) -> dict[str, str]:

@@ -92,8 +92,8 @@ def open_regular_to_append(path: str | Path, mode: int) -> int:
 
 
 def stamp_of(path: str | Path) -> tuple[int, int, int] | None:
-    """A value that changes when the file is replaced or written; None if there is none that can be
-    opened.
+    """Return a value that changes when the file is replaced or written; None for a file that cannot
+    be opened.
 
     The file is opened, not only statted: a network file system asks its server at open.
     """
@@ -102,7 +102,7 @@ def stamp_of(path: str | Path) -> tuple[int, int, int] | None:
     except OSError:
         return None
     try:
-        found = os.fstat(handle)
-        return found.st_ino, found.st_mtime_ns, found.st_size
+        status = os.fstat(handle)
+        return status.st_ino, status.st_mtime_ns, status.st_size
     finally:
         os.close(handle)

@@ -48,12 +48,12 @@ class Seal:
             raise SealError("the other side does not know the trainer's key")
 
     def tag(self, message: Bytes) -> bytes:
-        """Of the next message to send."""
+        """Return the code of the next message to send."""
         self._sent += 1
         return _code(self._ours, self._sent.to_bytes(8, "big"), message)
 
     def check(self, message: Bytes, tag: bytes) -> None:
-        """Of the next message that came. Raises :class:`SealError`."""
+        """Check the code of the next message that arrived. Raises :class:`SealError`."""
         self._received += 1
         if not hmac.compare_digest(
             tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)
@@ -127,14 +127,14 @@ class SealedClient:
         self._socket.close()
 
     def _take(self, count: int) -> bytearray:
-        found = bytearray(count)
-        rest = memoryview(found)
+        data = bytearray(count)
+        rest = memoryview(data)
         while rest:
             got = self._socket.recv_into(rest)
             if not got:
                 raise ConnectionResetError("the other side has closed the connection")
             rest = rest[got:]
-        return found
+        return data
 
 
 class SealedServer:
@@ -183,6 +183,6 @@ class SealedServer:
     async def _take(self, count: int) -> bytes:
         while len(self._unread) < count:
             self._unread += await self._read()
-        found = bytes(self._unread[:count])
+        data = bytes(self._unread[:count])
         del self._unread[:count]
-        return found
+        return data

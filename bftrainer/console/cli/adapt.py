@@ -39,11 +39,11 @@ def adapt(script: Path, applies: bool) -> None:
     original = script.with_name(f"{script.name}.orig")
     if applies and original.exists():
         raise UserError(f"{original} exists; expected no earlier original: move it away")
-    found = adapted(script)
-    for note in found.notes:
+    adaptation = adapted(script)
+    for note in adaptation.notes:
         say(f"note: {script}: {note}", err=True)
     if not applies:
-        diff = found.diff(str(script))
+        diff = adaptation.diff(str(script))
         # Line ends of Windows belong to the patch; a carriage return elsewhere would overwrite the
         # line on a terminal.
         has_windows_ends = "\r" not in diff.replace("\r\n", "\n")
@@ -51,9 +51,9 @@ def adapt(script: Path, applies: bool) -> None:
         return
     target = script.resolve()  # a link stays a link
     mode = stat.S_IMODE(target.stat().st_mode)
-    write_atomically(original, found.before.encode(), mode)
-    write_atomically(target, found.after.encode(), mode)
+    write_atomically(original, adaptation.before.encode(), mode)
+    write_atomically(target, adaptation.after.encode(), mode)
     say(
-        f"changed {counted(found.changed_lines, 'line')} of {script}; the original is "
+        f"changed {counted(adaptation.changed_lines, 'line')} of {script}; the original is "
         f"{original.name}"
     )

@@ -26,12 +26,13 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def with_options(*options: Decorator) -> Decorator:
-    """Gives a command these arguments and options; its help has them in this order."""
+    """Give a command these arguments and options; its help shows them in this order."""
     return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 class NameChoice(_ParamType):
-    """One of ``names()``. ``custom``: ``module:function`` is accepted as well, unchecked.
+    """A choice among ``names()``. With ``custom``, ``module:function`` is accepted as well,
+    unchecked.
 
     ``parameters``: ``NAME?key=value&...`` is a name with its own parameters. ``several``: names
     joined by commas.
@@ -53,7 +54,7 @@ class NameChoice(_ParamType):
         self._several = several
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
-        """In the list of options: the names are not loaded for it."""
+        """Return the metavar for the list of options, without loading the names."""
         return "NAME,..." if self._several else "NAME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -71,7 +72,7 @@ class NameChoice(_ParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """The names that begin as the last word does."""
+        """Complete the last word: the names that begin as it does."""
         head, comma, last = incomplete.rpartition(",") if self._several else ("", "", incomplete)
         return [
             CompletionItem(f"{head}{comma}{name}")
@@ -81,7 +82,7 @@ class NameChoice(_ParamType):
 
 
 class IsoTime(_ParamType):
-    """A time in ISO 8601, local without an offset, in seconds since 1970."""
+    """A time in ISO 8601, local if it has no offset, converted to seconds since 1970."""
 
     name = "time"
 

@@ -58,7 +58,7 @@ def collect(group: str, target: Path, state: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """The copy appears whole, by renaming."""
+    """Copy a file or a folder; the copy appears as a whole, by a rename."""
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(
         dir=target.parent, prefix=f".{target.name[:100]}."

@@ -53,38 +53,37 @@ CommandTable = tuple[CommandEntry, ...]
 
 
 def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
-    """``own`` and the tables of all installed packages. A broken table or entry is left out, with a
-    warning.
+    """Join ``own`` with the tables of all installed packages. A broken table or entry is left out,
+    with a warning.
     """
-    from importlib.metadata import (
-        entry_points,
-    )  # 20 ms, which a command of bftrainer itself does not spend
+    # The import takes 20 ms, which a command of bftrainer itself does not spend.
+    from importlib.metadata import entry_points
 
-    found = {entry.path: entry for entry in own}
+    commands = {entry.path: entry for entry in own}
     points = sorted(entry_points(group=COMMAND_GROUP), key=lambda point: (point.name, point.value))
     tables = [(point.name, _load(point, warn)) for point in points]
     waiting = [(name, entry) for name, table in tables for entry in table]
-    known = 0
-    while known < len(
-        found
-    ):  # a package may add to the group of another, in whatever order their tables are read
-        known, late = len(found), []
+    # A package may add to the group of another, in whatever order their tables are read: entries
+    # whose group is missing are tried again as long as commands are added.
+    previous_count = 0
+    while previous_count < len(commands):
+        previous_count, late = len(commands), []
         for name, entry in waiting:
-            if entry.parent and entry.parent not in found:
+            if entry.parent and entry.parent not in commands:
                 late.append((name, entry))
-            elif entry.path in found:
+            elif entry.path in commands:
                 warn(f"command {entry.path!r} of {name!r} is skipped: the name is taken")
-            elif entry.parent and found[entry.parent].target is not None:
+            elif entry.parent and commands[entry.parent].target is not None:
                 warn(
                     f"command {entry.path!r} of {name!r} is skipped: {entry.parent!r} is not a "
                     "group"
                 )
             else:
-                found[entry.path] = entry
+                commands[entry.path] = entry
         waiting = late
     for name, entry in waiting:
         warn(f"command {entry.path!r} of {name!r} is skipped: there is no group {entry.parent!r}")
-    return tuple(found.values())
+    return tuple(commands.values())
 
 
 def _load(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:

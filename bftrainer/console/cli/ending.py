@@ -29,8 +29,8 @@ def exit_status_of(number: int) -> int:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """The block, or the decorated function, ends at the first signal; what it cleans up then is not
-    disturbed by another.
+    """End the block, or the decorated function, at the first signal; no further signal disturbs its
+    cleanup.
 
     Ctrl-C is a KeyboardInterrupt as ever. A signal that the caller ignores, as nohup does, stays
     ignored.
@@ -45,8 +45,8 @@ def ended_by_signals() -> Iterator[None]:
     def end(number: int, frame: object) -> None:
         nonlocal is_ended
         is_ended = True
-        for each in caught:
-            signal.signal(each, signal.SIG_IGN)
+        for signum in caught:
+            signal.signal(signum, signal.SIG_IGN)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise EndedBySignal(number)

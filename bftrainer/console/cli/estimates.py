@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 
 def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
-    """For JSON: the curve point by point, R_up and R_dw; empty before the pilot has read the
-    submission.
+    """Collect the estimates for JSON: the curve point by point, R_up and R_dw; empty before the
+    pilot has read the submission.
     """
     from bftrainer.decide.domain.measurements import Measurements
     from bftrainer.decide.estimation.update import key_of
 
     if state is None:
         return {}
-    found = {a.trainer.id: a.trainer for a in state.active} | {t.id: t for t in state.queue}
-    trainer = found.get(record.name)
+    trainers = {a.trainer.id: a.trainer for a in state.active} | {t.id: t for t in state.queue}
+    trainer = trainers.get(record.name)
     if trainer is None:
         return {}
     measured = Measurements()
@@ -36,7 +36,7 @@ def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
 
 
 def estimate_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
-    """The same as rows of a table."""
+    """Format the estimates as rows of a table."""
     rows = [
         (counted(p["nodes"], "node"), f"{p['samples_per_s']:,.4g} samples/s, {_source(p)}")
         for p in facts.get("curve", ())
@@ -57,6 +57,9 @@ def _points(trainer: Trainer, measured: Measurements) -> list[dict[str, Any]]:
     for n in sizes:
         point = rates.get(n)
         windows = 0 if point is None else len(point.windows)
+        source = "estimated" if measured.points else _prior(trainer)
+        if windows:
+            source = "measured"
         points.append(
             {
                 "nodes": n,
@@ -65,11 +68,7 @@ def _points(trainer: Trainer, measured: Measurements) -> list[dict[str, Any]]:
                 "windows": windows,
                 "measured_s": 0.0 if point is None else point.seconds,
                 "error": noise / math.sqrt(windows) if windows and noise else None,
-                "source": "measured"
-                if windows
-                else "estimated"
-                if measured.points
-                else _prior(trainer),
+                "source": source,
             }
         )
     return points

@@ -58,9 +58,9 @@ def explain(
         reason = idle_reason(record, now_s) if at is None else None
         own = read(state, None).decisions  # what the pilot itself imports
         may_import = (own.policy.partition("?")[0], own.objective or "")
-        found = None if reason else live.explain(registry.store, trainer, at_s, may_import)
+        explanation = None if reason else live.explain(registry.store, trainer, at_s, may_import)
         has_ended = at is None and pilot_has_ended(registry.store, now_s)
-    if found is None:
+    if explanation is None:
         if as_json:
             show_json(
                 [{"trainer": trainer, "status": record.status.value, "nodes": 0, "why": reason}]
@@ -68,24 +68,24 @@ def explain(
         else:
             say(hanging("", f"{trainer} has no nodes: {reason}"))
     elif as_json:
-        show_json([as_dict(found, has_ended=has_ended)])
+        show_json([as_dict(explanation, has_ended=has_ended)])
     else:
-        say(hanging("", headline(found, has_ended=has_ended)))
-        show_facts(rows(found))
+        say(hanging("", headline(explanation, has_ended=has_ended)))
+        show_facts(rows(explanation))
 
 
 def _explain_user(user: str, state: Path, as_json: bool) -> None:
     from bftrainer.console.cli.users import shares_now, why
 
-    said = why(shares_now(state), user)
+    reason = why(shares_now(state), user)
     if as_json:
-        show_json([{"user": user, "why": said}])
+        show_json([{"user": user, "why": reason}])
     else:
-        say(hanging("", said))
+        say(hanging("", reason))
 
 
 def _seconds(text: str) -> float:
-    """Seconds since 1970 of the option's value."""
+    """Convert the option's value to seconds since 1970."""
     try:
         return float(text)
     except ValueError:

@@ -21,11 +21,11 @@ def as_lines(registry: Registry, trainer: str, now_s: float) -> list[str]:
     """The explanation of a trainer's current node count, line by line."""
     if reason := idle_reason(registry.trainer(trainer), now_s):
         return [f"{trainer} has no nodes: {reason}"]
-    found = explain(registry.store, trainer)
+    explanation = explain(registry.store, trainer)
     return [
-        headline(found, has_ended=pilot_has_ended(registry.store, now_s)),
+        headline(explanation, has_ended=pilot_has_ended(registry.store, now_s)),
         "",
-        *(f"{key:<15} {text}" for key, text in rows(found)),
+        *(f"{key:<15} {text}" for key, text in rows(explanation)),
     ]
 
 
@@ -43,36 +43,39 @@ def idle_reason(record: TrainerRecord, now_s: float) -> str | None:
     return None
 
 
-def headline(found: Explanation, *, has_ended: bool = False) -> str:
+def headline(explanation: Explanation, *, has_ended: bool = False) -> str:
     """The explanation in one sentence; two after the pilot's end (``has_ended``), since then no
     trainer has nodes.
     """
-    nodes, since = counted(found.share.after, "node"), clock_time(found.entry.event.at_s)
+    nodes, since = (
+        counted(explanation.share.after, "node"),
+        clock_time(explanation.entry.event.at_s),
+    )
     if has_ended:
         return (
-            f"{found.trainer} had {nodes} from {since}: {found.why}. The pilot has ended; "
-            "no trainer has nodes now."
+            f"{explanation.trainer} had {nodes} from {since}: {explanation.why}. "
+            "The pilot has ended; no trainer has nodes now."
         )
-    return f"{found.trainer} has had {nodes} since {since}: {found.why}."
+    return f"{explanation.trainer} has had {nodes} since {since}: {explanation.why}."
 
 
-def rows(found: Explanation) -> list[tuple[str, str]]:
+def rows(explanation: Explanation) -> list[tuple[str, str]]:
     """The facts behind the sentence."""
-    entry, stake, share = found.entry, found.stake, found.share
+    entry, stake, share = explanation.entry, explanation.stake, explanation.share
     table = [
         ("decision", f"{entry.number}: {describe_decision(entry.event, entry.plan, entry.took_s)}"),
         (
             "pool",
-            f"{counted(found.pool, 'node')}, {found.free} free, "
-            f"{counted(found.queue, 'trainer')} in the queue",
+            f"{counted(explanation.pool, 'node')}, {explanation.free} free, "
+            f"{counted(explanation.queue, 'trainer')} in the queue",
         ),
     ]
-    held = sorted((s for s in found.shares if s.after or s.before), key=lambda s: -s.after)
+    held = sorted((s for s in explanation.shares if s.after or s.before), key=lambda s: -s.after)
     shown = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in held[:6])
     table.append(
         ("allocation", (shown or "none") + (f", {len(held) - 6} more" if len(held) > 6 else ""))
     )
-    if (named := _named(found)) is not None:
+    if (named := _named(explanation)) is not None:
         table.append(("nodes named", ", ".join(named) or "none"))
     if stake is not None:
         rate, gain = quantity(stake.rate), quantity(stake.gain)
@@ -82,8 +85,8 @@ def rows(found: Explanation) -> list[tuple[str, str]]:
             ("rescaling cost", f"{change} node{'s' * (change != '1')}: {cost} {stake.unit}"),
             *(
                 ()
-                if found.told is None
-                else [("counted as", rescale_costs(found.told, entry.settings.forward_s))]
+                if explanation.told is None
+                else [("counted as", rescale_costs(explanation.told, entry.settings.forward_s))]
             ),
             ("more nodes", _what_if(stake.more, stake.unit)),
             ("fewer nodes", _what_if(stake.less, stake.unit)),
@@ -120,37 +123,41 @@ def rescale_costs(trainer: Trainer, forward_s: float) -> str:
     return f"{shown}; limited by T_fwd" if is_limited(trainer, forward_s) else shown
 
 
-def _named(found: Explanation) -> list[str] | None:
+def _named(explanation: Explanation) -> list[str] | None:
     """The nodes that the policy chose by name for the trainer; None if it left the choice to the
     core.
     """
-    nodes = dict(found.entry.plan.decision.nodes).get(found.trainer)
+    nodes = dict(explanation.entry.plan.decision.nodes).get(explanation.trainer)
     return None if nodes is None else in_name_order(nodes)
 
 
-def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]:
+def as_dict(explanation: Explanation, *, has_ended: bool = False) -> dict[str, object]:
     """The JSON object of an explanation. ``nodes`` are those of the decision, also after the
     pilot's end (``has_ended``).
     """
-    entry, stake, answer = found.entry, found.stake, found.entry.plan.decision.answer
+    entry, stake, answer = (
+        explanation.entry,
+        explanation.stake,
+        explanation.entry.plan.decision.answer,
+    )
     table: dict[str, object] = {
-        "trainer": found.trainer,
-        "nodes": found.share.after,
-        "nodes_before": found.share.before,
-        "why": found.why,
+        "trainer": explanation.trainer,
+        "nodes": explanation.share.after,
+        "nodes_before": explanation.share.before,
+        "why": explanation.why,
         "decision": entry.number,
         "time": entry.event.at_s,
-        "pool": found.pool,
-        "free": found.free,
-        "queue": found.queue,
-        "place_in_queue": found.place,
+        "pool": explanation.pool,
+        "free": explanation.free,
+        "queue": explanation.queue,
+        "place_in_queue": explanation.place,
         "policy": entry.settings.policy,
         "objective": entry.settings.objective,
         "forward_s": entry.settings.forward_s,
-        "counts": {s.id: s.after for s in found.shares},
+        "counts": {s.id: s.after for s in explanation.shares},
         "pilot_has_ended": has_ended,
     }
-    if (named := _named(found)) is not None:
+    if (named := _named(explanation)) is not None:
         table["nodes_named"] = named
     if stake is not None:
         table["stake"] = {
@@ -160,7 +167,7 @@ def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]
             "rescale_cost": stake.cost,
             "more": _what_if_dict(stake.more),
             "less": _what_if_dict(stake.less),
-            **({} if found.told is None else {"costs_s": _costs_dict(found.told)}),
+            **({} if explanation.told is None else {"costs_s": _costs_dict(explanation.told)}),
         }
     if answer is not None:
         table["solver"] = {
@@ -176,20 +183,28 @@ def as_dict(found: Explanation, *, has_ended: bool = False) -> dict[str, object]
     return table
 
 
-def _what_if(found: WhatIf | None, unit: str) -> str:
-    if found is None:
+def _what_if(alternative: WhatIf | None, unit: str) -> str:
+    if alternative is None:
         return "not possible"
-    moved = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in found.others[:4])
-    return f"{found.count}: {quantity(found.change, signed=True)} {unit} over all trainers" + (
-        f" ({moved})" if moved else ""
+    moved = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in alternative.others[:4])
+    return (
+        f"{alternative.count}: {quantity(alternative.change, signed=True)} {unit} over all trainers"
+        + (f" ({moved})" if moved else "")
     )
 
 
-def _what_if_dict(found: WhatIf | None) -> dict[str, object] | None:
-    if found is None:
+def _what_if_dict(alternative: WhatIf | None) -> dict[str, object] | None:
+    if alternative is None:
         return None
-    others = {s.id: {"before": s.before, "after": s.after, "gain": s.gain} for s in found.others}
-    return {"nodes": found.count, "change": found.change, "own": found.own, "others": others}
+    others = {
+        s.id: {"before": s.before, "after": s.after, "gain": s.gain} for s in alternative.others
+    }
+    return {
+        "nodes": alternative.count,
+        "change": alternative.change,
+        "own": alternative.own,
+        "others": others,
+    }
 
 
 def _costs_dict(trainer: Trainer) -> dict[str, float | None]:

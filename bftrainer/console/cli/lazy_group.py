@@ -57,7 +57,7 @@ class LazyGroup(click.Group):
         self._path = path
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order of the tables."""
+        """List the commands in the order of the tables."""
         return [entry.name for entry in self._table.of(self._path)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -72,8 +72,8 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The named command; for an unknown name the error suggests the nearest command of any
-        group.
+        """Find the named command; for an unknown name, the error suggests the nearest command of
+        any group.
         """
         try:
             return super().resolve_command(ctx, args)
@@ -83,8 +83,8 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
 
     def _nearest(self, word: str) -> str | None:
-        """The commands that the word may mean: by its name in any group, by what other systems call
-        so, by similarity.
+        """Suggest commands for a word: by name in any group, by what other systems call them, by
+        similarity.
         """
         # The later wins: a command of this group before one of the top level before one of another
         # group.
@@ -108,7 +108,7 @@ class LazyGroup(click.Group):
         return f"Did you mean {' or '.join(f'`bftrainer {path}`' for path in meant)}?"
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The list of commands without importing them: at the top level by section."""
+        """List the commands without importing them, by section at the top level."""
         entries = self._table.of(self._path)
         width = max((len(entry.name) for entry in entries), default=0)
         for title, part in self._sections(entries):
@@ -118,15 +118,13 @@ class LazyGroup(click.Group):
     def _sections(self, entries: list[CommandEntry]) -> Iterable[tuple[str, list[CommandEntry]]]:
         if self._path:
             return [("Commands", entries)]
-        titles = sorted({entry.section for entry in entries} - set(SECTIONS))
-        parts = (
-            (title, [entry for entry in entries if entry.section == title])
-            for title in (*SECTIONS, *titles)
-        )
-        return [(title, part) for title, part in parts if part]
+        by_section: dict[str, list[CommandEntry]] = {section: [] for section in SECTIONS}
+        for entry in sorted(entries, key=lambda entry: entry.section):
+            by_section.setdefault(entry.section, []).append(entry)
+        return [(title, part) for title, part in by_section.items() if part]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names and help from the tables: the shell does not wait for imports."""
+        """Complete a name from the tables, so that the shell does not wait for imports."""
         names = [
             CompletionItem(entry.name, help=entry.help)
             for entry in self._table.of(self._path)

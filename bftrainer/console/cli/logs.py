@@ -79,13 +79,13 @@ def logs(
     while True:
         with opened_registry(folder) as registry:
             ended = registry.trainer(trainer).finished_s is not None
-        found = directory.latest_logs()
-        if not found and first:
+        paths = directory.latest_logs()
+        if not paths and first:
             _nothing_yet(
                 f"trainer {trainer!r} has not written any output yet", follow and not ended
             )
-        for path in found:
-            print_new(path, offsets, lines if first else None, named=len(found) > 1)
+        for path in paths:
+            print_new(path, offsets, lines if first else None, named=len(paths) > 1)
         if not follow or ended:
             return
         first = False
@@ -104,8 +104,10 @@ def _print_several(
     except re.error as error:
         raise UserError(f"--grep {pattern!r:.100}: is not a regular expression: {error}") from error
     with opened_registry(folder) as registry:
-        found = (registry.trainer(trainer),) if trainer is not None else registry.trainers()
-    names = [one.name for one in found if trainer is not None or one.spec.group == group]
+        if trainer is not None:
+            names = [registry.trainer(trainer).name]
+        else:
+            names = [record.name for record in registry.trainers() if record.spec.group == group]
     if not names:
         raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
     for name in names:
@@ -114,8 +116,8 @@ def _print_several(
 
 
 def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
-    """A trainer whose submission no pilot has read has no logs yet: with ``follow``, wait for the
-    pilot.
+    """Report a submission that no pilot has read, since it has no logs yet; with ``follow``, wait
+    for the pilot.
     """
 
     def is_pending() -> bool:
@@ -145,8 +147,8 @@ def print_new(
     within: str = "",
     wanted: re.Pattern[str] | None = None,
 ) -> None:
-    """Print what a log has gained since the last call with these ``offsets``, or its last ``tail``
-    lines.
+    """Print what was added to a log since the last call with these ``offsets``, or its last
+    ``tail`` lines.
     """
     begin = offsets.get(path, 0)
     try:

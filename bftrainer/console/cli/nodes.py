@@ -10,6 +10,7 @@ import click
 from bftrainer.console.cli.output import clock_time, json_option, show_json
 from bftrainer.console.cli.state import state_option
 from bftrainer.console.cli.tables import (
+    TableColumn,
     name_column,
     number_column,
     remark_column,
@@ -28,6 +29,7 @@ from bftrainer.decide.domain.node_stages import (
 from bftrainer.fragment_names import holder_of
 
 if TYPE_CHECKING:
+    from bftrainer.decide.domain.state import State
     from bftrainer.pilot.persistence.registry import FragmentRecord
     from bftrainer.pilot.persistence.time_lines import TimeLine
 
@@ -88,31 +90,38 @@ def nodes(everything: bool, timeline: bool, wide: bool, state: Path, as_json: bo
 
     with opened_registry(state) as registry:
         fragments = registry.fragments(open_only=not everything)
-        found = last_state(registry.store)
-    users: dict[str, str] = {}
-    for active in found.active if found is not None else ():
-        for name in active.nodes | set(
-            map(holder_of, active.nodes)
-        ):  # of a GPU, its holder is listed
-            users[name] = (
-                f"{users[name]}, {active.trainer.id}" if name in users else active.trainer.id
-            )
+        users = _users_of(last_state(registry.store))
     if as_json:
         show_json([_as_dict(f, users.get(f.name)) for f in fragments])
         return
-    rows = [
-        (
-            f.name,
-            users.get(f.name, "-") if f.released_s is None else "",
-            clock_time(f.taken_s),
-            clock_time(f.asked_back_s),
-            clock_time(f.released_s),
-            _release_s(f),
-            f.reason,
-        )
-        for f in fragments
-    ]
-    show_table(_COLUMNS, rows, wide=wide)
+    show_table(_COLUMNS, [_row(f, users.get(f.name, "-")) for f in fragments], wide=wide)
+
+
+def _users_of(decided: State | None) -> dict[str, str]:
+    """Name the trainers that use each fragment, by the state after the last decision.
+
+    A holder of GPUs is listed as a whole, so it has the trainers of all its GPUs.
+    """
+    users: dict[str, str] = {}
+    for active in () if decided is None else decided.active:
+        for name in active.nodes | set(map(holder_of, active.nodes)):
+            if name in users:
+                users[name] += f", {active.trainer.id}"
+            else:
+                users[name] = active.trainer.id
+    return users
+
+
+def _row(fragment: FragmentRecord, user: str) -> tuple[str, ...]:
+    return (
+        fragment.name,
+        user if fragment.released_s is None else "",
+        clock_time(fragment.taken_s),
+        clock_time(fragment.asked_back_s),
+        clock_time(fragment.released_s),
+        _release_s(fragment),
+        fragment.reason,
+    )
 
 
 def _release_s(fragment: FragmentRecord) -> str:
@@ -144,23 +153,39 @@ def _show_time_lines(state: Path, everything: bool, as_json: bool, *, wide: bool
     if as_json:
         show_json([_line_as_dict(line) for line in lines])
         return
-    heads = [head for chain, whole in _CHAINS for head in (*map(_stage_head, chain[1:]), whole)]
-    cells = [
-        (line, [value for chain, _ in _CHAINS for value in _values(line, chain)]) for line in lines
+    cells = [_stage_values(line) for line in lines]
+    rows = [
+        (line.fragment, line.trainer, *map(_shown, values))
+        for line, values in zip(lines, cells, strict=True)
     ]
-    columns = list(zip(*(values for _, values in cells), strict=True)) or [()] * len(heads)
-    rows = [(line.fragment, line.trainer, *map(_shown, values)) for line, values in cells]
-    for name, of in SUMMARIES:
-        found = [[value for value in values if value is not None] for values in columns]
-        rows.append((name, "", *(_shown(of(values) if values else None) for values in found)))
-    totals = {whole for _, whole in _CHAINS}
-    stages = [number_column(head, 0 if head in totals else 2) for head in heads]
-    show_table((name_column("s"), name_column("trainer", 1), *stages), rows, wide=wide)
+    columns = _stage_columns()
+    for name, summarize in SUMMARIES:
+        summaries: list[float | None] = []
+        for number in range(len(columns)):
+            column = [values[number] for values in cells]
+            measured = [value for value in column if value is not None]
+            summaries.append(summarize(measured) if measured else None)
+        rows.append((name, "", *map(_shown, summaries)))
+    show_table((name_column("s"), name_column("trainer", 1), *columns), rows, wide=wide)
 
 
-def _values(line: TimeLine, chain: tuple[NodeStage, ...]) -> list[float | None]:
-    seconds = stage_seconds(line.instants, chain)
-    return [*(seconds.get(stage) for stage in chain[1:]), whole_seconds(line.instants, chain)]
+def _stage_columns() -> list[TableColumn]:
+    """The columns of both chains: each stage, then the whole."""
+    columns = []
+    for chain, whole in _CHAINS:
+        columns += [number_column(_stage_head(stage), 2) for stage in chain[1:]]
+        columns.append(number_column(whole))
+    return columns
+
+
+def _stage_values(line: TimeLine) -> list[float | None]:
+    """The seconds of a time line in the order of :func:`_stage_columns`."""
+    values: list[float | None] = []
+    for chain, _ in _CHAINS:
+        seconds = stage_seconds(line.instants, chain)
+        values += [seconds.get(stage) for stage in chain[1:]]
+        values.append(whole_seconds(line.instants, chain))
+    return values
 
 
 def _shown(value: float | None) -> str:

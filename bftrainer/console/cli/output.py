@@ -26,7 +26,7 @@ json_option = click.option(
 
 
 def note(text: str) -> None:
-    """What the user should know beside the result, on stderr."""
+    """Print on stderr what the user should know beside the result."""
     say(f"note: {text}", err=True)
 
 

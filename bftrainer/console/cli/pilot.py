@@ -117,8 +117,8 @@ def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None])
 
 
 def refuse_root(config: PilotConfig) -> None:
-    """On a cluster every trainer's command would run as root, on every node; on this host that is
-    root's own choice.
+    """Refuse to run as root on a cluster, where every trainer would run as root on every node; on
+    this host that is root's own choice.
     """
     from bftrainer.cluster.site_plugin import find_site
 

@@ -30,6 +30,6 @@ def list_policies() -> None:
         except UserError as error:
             facts.append((name, f"cannot run on a pool: {str(error).partition(': ')[2]}"))
             continue
-        known = " and ".join(sorted(need.value for need in needs))
-        facts.append((name, f"needs {known or 'nothing beyond what every trainer has'}"))
+        requirements = " and ".join(sorted(need.value for need in needs))
+        facts.append((name, f"needs {requirements or 'nothing beyond what every trainer has'}"))
     show_facts(facts)

@@ -13,7 +13,7 @@ import sys
 import tempfile
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ from bftrainer.console.cli.tables import output_width
 
 if TYPE_CHECKING:
     from bftrainer.config.trainer_file import TrainerSpec
-    from bftrainer.console.rehearsal.finding import RehearsalFinding
+    from bftrainer.console.rehearsal.finding import CheckVerdict, RehearsalFinding
     from bftrainer.console.rehearsal.player import Options
     from bftrainer.console.rehearsal.record import Record
     from bftrainer.console.rehearsal.rehearse import Costs
@@ -143,23 +143,23 @@ def rehearse(
     folder = None if state is None else open_state_dir(state)
     options = Options(slots=slots or spec.slots or 1, copy_bytes=copy_mb * 1_000_000, **given)
     with _scratch(keep) as scratch:
-        found = _rehearsed(spec, options, str(file), folder, scratch)
-    measured = speeds(found.record, options.slots)
+        outcome = _rehearsed(spec, options, str(file), folder, scratch)
+    measured = speeds(outcome.record, options.slots)
     if curves is not None and measured:
         add_curve(curves, spec.name, node_type or this_node(), measured)
     if as_json:
         say(
             json.dumps(
-                _as_dict(spec, found, costs(found.record), measured, scratch if keep else None)
+                _as_dict(spec, outcome, costs(outcome.record), measured, scratch if keep else None)
             )
         )
     else:
-        _show(spec, found, costs(found.record))
+        _show(spec, outcome, costs(outcome.record))
         if curves is not None:
             say(_speed_line(measured, curves))
         if keep:
             say(f"kept: {scratch}")
-    if not found.passed:
+    if not outcome.passed:
         raise click.exceptions.Exit(1)
 
 
@@ -171,9 +171,9 @@ def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
     from bftrainer.console.rehearsal.rehearse import costs
 
     with _scratch(keep=False) as scratch:
-        found = _rehearsed(spec, Options(slots=spec.slots or 1), where, folder, scratch)
-    _show(spec, found, costs(found.record))
-    return found.passed
+        outcome = _rehearsed(spec, Options(slots=spec.slots or 1), where, folder, scratch)
+    _show(spec, outcome, costs(outcome.record))
+    return outcome.passed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -212,15 +212,15 @@ def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) 
     from bftrainer.errors import UserError
 
     if file.suffix == ".py":
-        made = script_draft(file, arguments, {"max_nodes": 4}, assignments)
+        trainer_draft = script_draft(file, arguments, {"max_nodes": 4}, assignments)
     elif arguments:
         raise UserError(
             f"rehearse: {file}: arguments are for a script; expected `command` in the file or "
             "by --set"
         )
     else:
-        made = draft(file, {}, assignments)
-    return checked(dataclasses.replace(made, where=str(file)), os.environ)
+        trainer_draft = draft(file, {}, assignments)
+    return checked(dataclasses.replace(trainer_draft, where=str(file)), os.environ)
 
 
 @contextmanager
@@ -237,7 +237,7 @@ def _scratch(keep: bool) -> Iterator[Path]:
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """SIGTERM and SIGHUP act as Ctrl-C: otherwise the driver would outlive the command, as it
+    """Let SIGTERM and SIGHUP act as Ctrl-C: otherwise the driver would outlive the command, as it
     outlives a pilot.
     """
 
@@ -256,7 +256,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 @contextmanager
 def _status_line() -> Iterator[Callable[[str], None]]:
-    """Shows the current act on a terminal; silent in a pipe."""
+    """Show the current act on a terminal; stay silent in a pipe."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -267,57 +267,96 @@ def _status_line() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(f"rehearsing: {text}")
 
 
-def _show(spec: TrainerSpec, found: _RehearsalOutcome, learned: Costs) -> None:
+def _show(spec: TrainerSpec, outcome: _RehearsalOutcome, learned: Costs) -> None:
+    """Print the report: the acts, the findings, what was measured, and the verdict."""
+    acts = ", ".join(str(played.act) for played in outcome.record.played)
+    say(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
+    _show_findings(outcome.findings)
+    say()
+    _show_measured(learned)
+    _show_outside(outcome)
+    say(_verdict(outcome))
+
+
+def _show_findings(findings: Sequence[RehearsalFinding]) -> None:
+    """Print the findings with their remedies. Where a check has failed, failed ones come first, and
+    undecided ones only with their titles.
+    """
     from bftrainer.console.rehearsal.finding import CheckVerdict
 
-    record, findings = found.record, found.findings
-    acts = ", ".join(str(played.act) for played in record.played)
-    say(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
     is_narrow = _width() < WIDTH
-    indent = 13 if is_narrow else max(len(finding.title) for finding in findings) + 15
-    failed = [finding for finding in findings if finding.verdict is CheckVerdict.FAIL]
-    open_ = [finding for finding in findings if finding.verdict is CheckVerdict.CANNOT_TELL]
-    passed = [finding for finding in findings if finding.verdict is CheckVerdict.PASS]
-    for finding in [*failed, *passed] if failed else findings:
-        if is_narrow:
-            say(_wrapped(f"{finding.verdict.value:<11}  {finding.title}:", " " * indent))
-            say(_wrapped(f"{'':<{indent}}{finding.seen}", " " * indent))
-        else:
-            say(
-                _wrapped(
-                    f"{finding.verdict.value:<11}  {finding.title:<{indent - 15}}  {finding.seen}",
-                    " " * indent,
-                )
-            )
-        if finding.verdict is not CheckVerdict.PASS and finding.remedy:
-            say(_wrapped(f"{'':<{indent}}-> {finding.remedy}", " " * (indent + 3)))
-    if failed and open_:
-        titles = "; ".join(finding.title for finding in open_)
+    longest_title = max((len(finding.title) for finding in findings), default=0)
+    indent = 13 if is_narrow else longest_title + 15
+    failed = _with_verdict(findings, CheckVerdict.FAIL)
+    if not failed:
+        for finding in findings:
+            _show_finding(finding, indent, is_narrow)
+        return
+    for finding in (*failed, *_with_verdict(findings, CheckVerdict.PASS)):
+        _show_finding(finding, indent, is_narrow)
+    undecided = _with_verdict(findings, CheckVerdict.CANNOT_TELL)
+    if undecided:
+        titles = "; ".join(finding.title for finding in undecided)
         say(_wrapped(f"{CheckVerdict.CANNOT_TELL.value:<11}  {titles}", " " * 13))
-    say()
+
+
+def _with_verdict(
+    findings: Sequence[RehearsalFinding], verdict: CheckVerdict
+) -> list[RehearsalFinding]:
+    return [finding for finding in findings if finding.verdict is verdict]
+
+
+def _show_finding(finding: RehearsalFinding, indent: int, is_narrow: bool) -> None:
+    """Print a finding in columns, or on a narrow terminal below its title."""
+    from bftrainer.console.rehearsal.finding import CheckVerdict
+
+    verdict, blanks = finding.verdict.value, " " * indent
+    if is_narrow:
+        say(_wrapped(f"{verdict:<11}  {finding.title}:", blanks))
+        say(_wrapped(f"{blanks}{finding.seen}", blanks))
+    else:
+        say(_wrapped(f"{verdict:<11}  {finding.title:<{indent - 15}}  {finding.seen}", blanks))
+    if finding.verdict is not CheckVerdict.PASS and finding.remedy:
+        say(_wrapped(f"{blanks}-> {finding.remedy}", f"{blanks}   "))
+
+
+def _show_measured(learned: Costs) -> None:
+    """Print the stalls, and the lines that the trainer file may take over."""
     if learned.stalls:
         stalls = ", ".join(f"{act} {seconds:.1f}" for act, seconds in learned.stalls)
         say(_wrapped(f"stalls, seconds: {stalls}", "  "))
     lines = _lines(learned)
     if lines:
         say("measured on this host, for the trainer file:\n  " + "\n  ".join(lines))
-    if found.elsewhere:
-        say(
-            _wrapped(
-                "not copied (the script used the originals): "
-                f"{', '.join(map(str, found.elsewhere))}",
-                "  ",
-            )
-        )
-    if found.written:
-        say(_wrapped(f"WRITTEN outside the copy: {', '.join(map(str, found.written))}", "  "))
-    verdict = "pass" if found.passed else "not passed: the rehearsal did not run to completion"
-    verdict = f"FAIL: {len(failed)} of {len(findings)} checks" if failed else verdict
-    say(f"{verdict}{f', {len(open_)} undecided' if open_ else ''}")
+
+
+def _show_outside(outcome: _RehearsalOutcome) -> None:
+    """Print the paths outside the copy that the script used or wrote."""
+    if outcome.elsewhere:
+        paths = ", ".join(map(str, outcome.elsewhere))
+        say(_wrapped(f"not copied (the script used the originals): {paths}", "  "))
+    if outcome.written:
+        paths = ", ".join(map(str, outcome.written))
+        say(_wrapped(f"WRITTEN outside the copy: {paths}", "  "))
+
+
+def _verdict(outcome: _RehearsalOutcome) -> str:
+    """The last line of the report."""
+    from bftrainer.console.rehearsal.finding import CheckVerdict
+
+    failed = _with_verdict(outcome.findings, CheckVerdict.FAIL)
+    undecided = _with_verdict(outcome.findings, CheckVerdict.CANNOT_TELL)
+    if failed:
+        verdict = f"FAIL: {len(failed)} of {len(outcome.findings)} checks"
+    elif outcome.passed:
+        verdict = "pass"
+    else:
+        verdict = "not passed: the rehearsal did not run to completion"
+    return f"{verdict}, {len(undecided)} undecided" if undecided else verdict
 
 
 def _speed_line(measured: Mapping[int, float], curves: Path) -> str:
-    """What was written to the curves file."""
+    """Say what was written to the curves file."""
     if not measured:
         return f"{curves}: nothing written: no samples are reported, so no speed was measured"
     rates = ", ".join(
@@ -354,25 +393,25 @@ def _width() -> int:
 
 def _as_dict(
     spec: TrainerSpec,
-    found: _RehearsalOutcome,
+    outcome: _RehearsalOutcome,
     learned: Costs,
     measured: Mapping[int, float],
     kept: Path | None,
 ) -> dict[str, object]:
     checks = [
         {**dataclasses.asdict(finding), "verdict": finding.verdict.value}
-        for finding in found.findings
+        for finding in outcome.findings
     ]
     return {
         "trainer": spec.name,
         "launcher": spec.launcher,
-        "passed": found.passed,
+        "passed": outcome.passed,
         "checks": checks,
         "scale_up_s": learned.up_s,
         "scale_down_s": learned.down_s,
         "stalls": [{"act": act, "seconds": round(seconds, 3)} for act, seconds in learned.stalls],
         "samples_per_s": {str(nodes): round(rate, 3) for nodes, rate in measured.items()},
-        "not_copied": [str(path) for path in found.elsewhere],
-        "written_outside": [str(path) for path in found.written],
+        "not_copied": [str(path) for path in outcome.elsewhere],
+        "written_outside": [str(path) for path in outcome.written],
         "kept": None if kept is None else str(kept),
     }

@@ -79,16 +79,14 @@ def results(
         say(as_csv(rows, goal), nl=False)
     else:
         heads, cells = table(rows, goal)
-        shown = [
-            [_cell(head, value) for head, value in zip(heads, line, strict=True)] for line in cells
-        ]
-        metrics = {each.name for row in rows for each in row.metrics}
+        shown = [list(map(_cell, heads, line)) for line in cells]
+        metrics = {reported.name for row in rows for reported in row.metrics}
         show_table([_column(head, metrics, goal) for head in heads], shown, wide=wide)
 
 
 def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:
-    """A column of the table; of several metrics the last values count more than the smallest and
-    largest ones.
+    """Choose the kind and the rank of a column; of several metrics, last values rank above the
+    smallest and largest ones.
     """
     if head in ("name", "remark"):
         return name_column(head) if head == "name" else remark_column(head)
@@ -105,12 +103,13 @@ def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColu
 
 
 def _cell(head: str, value: object) -> str:
-    if isinstance(value, float):
-        return (
-            f"{value:,.0f}"
-            if head == "samples"
-            else f"{value:,.2f}"
-            if head == "node-hours"
-            else f"{value:.5g}"
-        )
-    return "-" if value is None else str(value)
+    """The text of a value; "-" if there is none."""
+    if value is None:
+        return "-"
+    if not isinstance(value, float):
+        return str(value)
+    if head == "samples":
+        return f"{value:,.0f}"
+    if head == "node-hours":
+        return f"{value:,.2f}"
+    return f"{value:.5g}"

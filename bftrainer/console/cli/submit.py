@@ -169,25 +169,20 @@ def submit(
     from bftrainer.console.client.gate import draft, script_draft
     from bftrainer.console.client.submission import submit_one
 
+    if file is not None and file.suffix not in (".py", ".toml"):
+        # It is the first word of a command, as in `submit --name mnist python train.py`.
+        file, command = None, (str(file), *command)
     given = {key: value for key, value in options.items() if value not in (None, ())}
     if file is not None and file.suffix == ".py":
         base = script_draft(file, command, given, assignments)
     else:
-        if file is not None and file.suffix != ".toml":
-            file, command = None, (str(file), *command)
-        base = draft(file, given | ({"command": list(command)} if command else {}), assignments)
-    if (
-        file is None
-        and array is None
-        and (missing := [word for word, keys in _NEEDED if keys.isdisjoint(base.table)])
-    ):
-        raise UserError(
-            f"submit: {' and '.join(missing)} missing; expected for example: "
-            "bftrainer submit --name mnist --max-nodes 4 -- python train.py"
-        )
-    waits = not allocation(
-        state
-    ).runs  # first: Ctrl-C while it follows is to leave the trainer alone
+        if command:
+            given["command"] = list(command)
+        base = draft(file, given, assignments)
+    if file is None and array is None:
+        _check_complete(base)
+    # First: Ctrl-C while the trainer is followed leaves it alone.
+    waits = not allocation(state).runs
     done: Sequence[Submitted]
     if grid or array is not None:
         if follows:
@@ -199,18 +194,28 @@ def submit(
     else:
         if rehearse_first:
             _rehearse(base, state)
-        folder, one = submit_one(state, base, note)
-        done = (one,)
+        folder, submitted = submit_one(state, base, note)
+        done = (submitted,)
         if as_json:
             show_json(_rows(done))
         else:
-            _say_one(one, base)
+            _say_one(submitted, base)
     if deadline is not None:
         _forecast(done, deadline, state, as_json)
     if waits:
         note(f"{done[0].spec.name} {NO_PILOT}")
     if follows and not as_json:
         follow(folder, done[0].spec.name, done[0].spool_name)
+
+
+def _check_complete(base: Draft) -> None:
+    """Reject a command without a name or a size, which no file can add."""
+    missing = [option for option, keys in _NEEDED if keys.isdisjoint(base.table)]
+    if missing:
+        raise UserError(
+            f"submit: {' and '.join(missing)} missing; expected for example: "
+            "bftrainer submit --name mnist --max-nodes 4 -- python train.py"
+        )
 
 
 def follow(folder: Path, name: str, spool_name: str) -> None:
@@ -224,14 +229,17 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
     from bftrainer.console.client.statuses import SubmissionStatus, look
     from bftrainer.wires.paths import TrainerDirectory
 
-    directory, offsets, said = TrainerDirectory.of(folder, name), dict[Path, int](), ("", "")
+    directory = TrainerDirectory.of(folder, name)
+    offsets: dict[Path, int] = {}
+    last_state = ("", "")
     try:
         while True:
             view = look(folder, {name: spool_name})[name]
             status, remark = _line(view, allocation(folder).nodes.get(name, ()))
-            if (found := (status, _NUMBERS.sub("", remark))) != said:
+            state = (status, _NUMBERS.sub("", remark))
+            if state != last_state:
                 say(": ".join(filter(None, (name, status, remark))), err=True)
-                said = found
+                last_state = state
             paths = directory.latest_logs()
             for path in paths:
                 print_new(path, offsets, None, named=len(paths) > 1)
@@ -248,7 +256,7 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
 
 
 def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
-    """The status, and a remark."""
+    """The status of a submission, and a remark on it."""
     from bftrainer.console.cli.trainers import status_text
     from bftrainer.console.client.remarks import remark_of
 
@@ -259,8 +267,8 @@ def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: bool) -> None:
-    """Run `bftrainer forecast`, which another package brings. The submission stands if it cannot
-    tell.
+    """Run `bftrainer forecast`, which is a command of another package. The submission stands also
+    if there is no forecast.
     """
     context = click.get_current_context()
     root = context.find_root()
@@ -280,22 +288,22 @@ def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: 
 
 def _say_one(done: Submitted, base: Draft) -> None:
     spec, guessed = done.spec, f" ({base.guessed})" if base.guessed else ""
-    most = counted(spec.max_nodes, "node" if spec.max_gpus is None else "GPU")
-    sizes = most if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {most}"
+    largest = counted(spec.max_nodes, "node" if spec.max_gpus is None else "GPU")
+    sizes = largest if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {largest}"
     if spec.sizes and len(spec.sizes) > 1:
         sizes = f"{', '.join(map(str, spec.sizes[:-1]))} or {counted(spec.sizes[-1], 'node')}"
     taken = f" ({done.taken!r} is taken)" if done.taken else ""
     say(f"submitted {spec.name}{taken}: {sizes}, launcher {spec.launcher}{guessed}")
 
 
-def _rehearse(one: Draft, state: Path) -> None:
-    """Raises click's ``Exit`` if the trainer does not pass."""
+def _rehearse(trainer_draft: Draft, state: Path) -> None:
+    """Rehearse a draft. Raises click's ``Exit`` if it does not pass."""
     from bftrainer.console.cli.rehearse import passes
     from bftrainer.console.client.gate import checked
     from bftrainer.pilot.persistence.spool import open_state_dir
 
-    spec = checked(one, os.environ)
-    if not passes(spec, one.where, open_state_dir(state, create=True)):
+    spec = checked(trainer_draft, os.environ)
+    if not passes(spec, trainer_draft.where, open_state_dir(state, create=True)):
         say("not submitted: the rehearsal has not passed", err=True)
         raise click.exceptions.Exit(1)
 
@@ -326,19 +334,23 @@ def _sweep(
     if as_json:
         show_json(_rows(done))
         return done
-    fresh = [one for one in done if one.spool_name]
-    before = f"; {len(done) - len(fresh):,} were submitted before" if len(fresh) < len(done) else ""
-    names = (
-        f": {fresh[0].spec.name}" + (f" to {fresh[-1].spec.name}" if len(fresh) > 1 else "")
-        if fresh
-        else ""
-    )
-    group = f" of group {done[0].spec.group}" if done[0].spec.group else ""
-    taken = f" ({done[0].taken!r} is taken)" if done[0].taken else ""
-    say(f"submitted {counted(len(fresh), 'trainer')}{group}{taken}{names}{before}")
+    _say_sweep(done)
     return done
 
 
+def _say_sweep(done: Sequence[Submitted]) -> None:
+    """Count the trainers of a sweep that are new, and those of an earlier submission."""
+    first = done[0]
+    fresh = [trial.spec.name for trial in done if trial.spool_name]
+    group = f" of group {first.spec.group}" if first.spec.group else ""
+    taken = f" ({first.taken!r} is taken)" if first.taken else ""
+    names = f": {fresh[0]}" if fresh else ""
+    if len(fresh) > 1:
+        names += f" to {fresh[-1]}"
+    before = f"; {len(done) - len(fresh):,} were submitted before" if len(fresh) < len(done) else ""
+    say(f"submitted {counted(len(fresh), 'trainer')}{group}{taken}{names}{before}")
+
+
 def _rows(done: Sequence[Submitted]) -> list[dict[str, object]]:
-    """``spool`` is null for a trial that had been submitted before."""
-    return [{"trainer": one.spec.name, "spool": one.spool_name or None} for one in done]
+    """The JSON objects of submissions; ``spool`` is null for a trial of an earlier submission."""
+    return [{"trainer": trial.spec.name, "spool": trial.spool_name or None} for trial in done]

@@ -15,6 +15,7 @@ import textwrap
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import zip_longest
 
 import click
 
@@ -103,8 +104,8 @@ def show_table(
         say(line, bold=is_head, colored=len(line) * is_head)
     if table.left_out:
         how = "a wider terminal shows all columns" if wide is None else "--wide shows all columns"
-        told = f"not shown at {width} columns: {', '.join(table.left_out)} ({how})"
-        say(hanging("note: ", told, width=width), err=True)
+        remark = f"not shown at {width} columns: {', '.join(table.left_out)} ({how})"
+        say(hanging("note: ", remark, width=width), err=True)
 
 
 def show_facts(facts: Iterable[tuple[str, str]], title: str = "") -> None:
@@ -139,8 +140,8 @@ def table_text(
     """The table at a width; None: as wide as it is. Control characters of cells are shown as
     escapes.
     """
-    cells = [[printable(cell) for cell in row] for row in rows]
-    grid = _Grid(tuple(columns), tuple(map(tuple, cells)), width, frozenset())
+    cells = tuple(tuple(map(printable, row)) for row in rows)
+    grid = _Grid(tuple(columns), cells, width, frozenset())
     for narrower in (_remarks_below, _wrapped_heads, _long_names_alone):
         if grid.fits():
             break
@@ -151,9 +152,7 @@ def table_text(
 
 
 def _most_important(grid: _Grid) -> _Grid:
-    """The table with as many columns as fit, the most important ones first; those of rank 0 in any
-    case.
-    """
+    """Keep as many columns as fit, the most important ones first; those of rank 0 in any case."""
     optional = [number for number, column in enumerate(grid.columns) if column.rank]
     left_out = set(optional)
     for number in sorted(optional, key=lambda number: grid.columns[number].rank):
@@ -182,11 +181,11 @@ class _Grid:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """The heads of the columns that it does not show."""
+        """The heads of the columns that are not shown."""
         return tuple(self.columns[number].head for number in sorted(self.hidden))
 
     def in_line(self) -> list[int]:
-        """The columns that are beside each other."""
+        """The numbers of the columns that stand beside each other."""
         return [
             number for number in range(len(self.columns)) if number not in self.below | self.hidden
         ]
@@ -197,20 +196,20 @@ class _Grid:
         return max([*map(_length, cells), *map(_length, self._head(number))], default=0)
 
     def widths(self) -> dict[int, int]:
-        """The width of each column; that of text is what the others leave."""
-        found = {number: self.natural(number) for number in self.in_line()}
-        texts = [number for number in found if self.columns[number].kind is ColumnKind.TEXT]
+        """The width of each column; text gets what the other columns leave."""
+        widths = {number: self.natural(number) for number in self.in_line()}
+        texts = [number for number in widths if self.columns[number].kind is ColumnKind.TEXT]
         if texts and self.width is not None:
-            others = sum(found.values()) - found[texts[0]] + len(_GAP) * (len(found) - 1)
-            found[texts[0]] = min(found[texts[0]], max(self.width - others, _LEAST_TEXT))
-        return found
+            others = sum(widths.values()) - widths[texts[0]] + len(_GAP) * (len(widths) - 1)
+            widths[texts[0]] = min(widths[texts[0]], max(self.width - others, _LEAST_TEXT))
+        return widths
 
     def fits(self) -> bool:
         """Whether no line is longer than the width."""
-        found = self.widths()
-        return (
-            self.width is None or sum(found.values()) + len(_GAP) * (len(found) - 1) <= self.width
-        )
+        if self.width is None:
+            return True
+        widths = self.widths()
+        return sum(widths.values()) + len(_GAP) * (len(widths) - 1) <= self.width
 
     def head_lines(self) -> int:
         """The number of lines of the head, without the rule."""
@@ -220,15 +219,15 @@ class _Grid:
 
     def lines(self) -> Iterable[str]:
         """The lines of the table."""
-        found, count = self.widths(), self.head_lines()
+        widths, count = self.widths(), self.head_lines()
         for line in range(count):
-            heads = {number: self._head(number) for number in found}
+            heads = {number: self._head(number) for number in widths}
             padded = {number: [""] * (count - len(head)) + head for number, head in heads.items()}
-            yield self._line({number: head[line] for number, head in padded.items()}, found)
+            yield self._line({number: head[line] for number, head in padded.items()}, widths)
         if count:
-            yield _GAP.join("-" * width for width in found.values())
+            yield _GAP.join("-" * width for width in widths.values())
         for row in self.rows:
-            yield from self._row_lines(row, found)
+            yield from self._row_lines(row, widths)
 
     def _row_lines(self, row: tuple[str, ...], widths: dict[int, int]) -> Iterable[str]:
         cells = {number: row[number] for number in widths}
@@ -239,11 +238,8 @@ class _Grid:
             number: self._wrapped_cell(number, cell, widths[number])
             for number, cell in cells.items()
         }
-        for line in range(max(map(len, wrapped.values()))):
-            yield self._line(
-                {n: parts[line] if line < len(parts) else "" for n, parts in wrapped.items()},
-                widths,
-            )
+        for texts in zip_longest(*wrapped.values(), fillvalue=""):
+            yield self._line(dict(zip(wrapped, texts, strict=True)), widths)
         for number in sorted(self.below):
             if row[number]:
                 yield from _wrapped(
@@ -292,8 +288,8 @@ def _long_names_alone(grid: _Grid) -> _Grid:
 
 
 def _wrapped(words: str, width: int | None, first: str = "", indent: str = "") -> str:
-    """Wrapped at words: a path or a name that is longer than the line stays whole, so that it can
-    be copied.
+    """Wrap a text at words: a path or a name that is longer than the line stays whole, so that it
+    can be copied.
     """
     return textwrap.fill(
         words,

@@ -41,7 +41,9 @@ from bftrainer.counted import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from bftrainer.pilot.persistence.registry import TrainerRecord
+    from bftrainer.config.trainer_file import TrainerSpec
+    from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
+    from bftrainer.pilot.persistence.spool import Request
 
 PENDING = "submitted"
 """The status of a submission that no pilot has read yet."""
@@ -84,84 +86,105 @@ def list_trainers(
     from bftrainer.pilot.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
-    now = allocation(folder)
-    nodes = now.nodes
-    unread = PENDING_REMARK if now.runs else NO_PILOT
-    pending = pending_submissions(
-        folder
-    )  # first: a pilot registers a submission before it takes its file away
-    found = [t for t in registered_trainers(folder) if group in (None, t.spec.group)]
-    records = [t for t in found if everything or not t.status.is_final]
-    known = {t.name for t in found}
-    pending = [
-        it
-        for it in pending
-        if it.trainer not in known and (group is None or (it.spec and it.spec.group == group))
+    present = allocation(folder)
+    # First: a pilot registers a submission before it takes its file away.
+    submissions = pending_submissions(folder)
+    registered = [
+        record for record in registered_trainers(folder) if group in (None, record.spec.group)
     ]
+    names = {record.name for record in registered}
+    submissions = [
+        submission
+        for submission in submissions
+        if submission.trainer not in names and _is_of_group(submission, group)
+    ]
+    records = [record for record in registered if everything or not record.status.is_final]
+    pending_remark = PENDING_REMARK if present.runs else NO_PILOT
     if as_json:
-        show_json(
-            [
-                as_dict(t, nodes.get(t.name, ()))
-                | {"left_h": now.left_h(t), "remark": _remark(t, now.pool, folder)}
-                for t in records
-            ]
-        )
-        show_json(
-            [{"name": request.trainer, "status": PENDING, "remark": unread} for request in pending]
-        )
+        show_json([_json_row(record, present, folder) for record in records])
+        show_json([_pending_json_row(submission, pending_remark) for submission in submissions])
         return
-    rows = [
-        (
-            t.name,
-            status_text(t, held := len(nodes.get(t.name, ()))),
-            str(held),
-            f"{t.spec.min_nodes}-{t.spec.max_nodes}",
-            _progress(t),
-            "" if (left_h := now.left_h(t)) is None else length(3600 * left_h),
-            hours(t.held_node_s),
-            clock_time(t.submitted_s),
-            _remark(t, now.pool, folder),
-        )
-        for t in records
-    ]
-    rows += [
-        (
-            request.trainer,
-            PENDING,
-            "0",
-            f"{spec.min_nodes}-{spec.max_nodes}",
-            "",
-            "",
-            "",
-            "",
-            unread,
-        )
-        for request in pending
-        if (spec := request.spec) is not None
-    ]
+    rows = [_row(record, present, folder) for record in records]
+    for submission in submissions:
+        if submission.spec is not None:
+            row = _pending_row(submission.trainer, submission.spec, pending_remark)
+            rows.append(row)
     show_table(_COLUMNS, rows, wide=wide)
-    if not everything and (ended := [t for t in found if t.status.is_final]):
+    ended = [record for record in registered if record.status.is_final]
+    if ended and not everything:
         say(hanging("", _ended(ended)))
 
 
-def _ended(records: Sequence[TrainerRecord]) -> str:
-    """How many trainers have ended, and the names of those that failed last."""
-    from bftrainer.pilot.persistence.registry import TrainerStatus
+def _is_of_group(submission: Request, group: str | None) -> bool:
+    """Whether a submission belongs to the selected group; all do if none is selected."""
+    if group is None:
+        return True
+    return submission.spec is not None and submission.spec.group == group
 
-    latest = sorted(records, key=lambda t: t.finished_s or 0.0, reverse=True)
+
+def _row(record: TrainerRecord, present: PresentAllocation, folder: Path) -> tuple[str, ...]:
+    """The row of a trainer in the table."""
+    nodes = len(present.nodes.get(record.name, ()))
+    left_h = present.left_h(record)
+    return (
+        record.name,
+        status_text(record, nodes),
+        str(nodes),
+        _size_range(record.spec),
+        _progress(record),
+        "" if left_h is None else length(3600 * left_h),
+        hours(record.held_node_s),
+        clock_time(record.submitted_s),
+        _remark(record, present.pool, folder),
+    )
+
+
+def _pending_row(name: str, spec: TrainerSpec, remark: str) -> tuple[str, ...]:
+    """The row of a submission that no pilot has read yet."""
+    return (name, PENDING, "0", _size_range(spec), "", "", "", "", remark)
+
+
+def _json_row(record: TrainerRecord, present: PresentAllocation, folder: Path) -> dict[str, object]:
+    """The JSON object of a trainer in the list."""
+    row = as_dict(record, present.nodes.get(record.name, ()))
+    remark = _remark(record, present.pool, folder)
+    return row | {"left_h": present.left_h(record), "remark": remark}
+
+
+def _pending_json_row(submission: Request, remark: str) -> dict[str, object]:
+    """The JSON object of a submission that no pilot has read yet."""
+    return {"name": submission.trainer, "status": PENDING, "remark": remark}
+
+
+def _size_range(spec: TrainerSpec) -> str:
+    """The smallest and the largest number of nodes."""
+    return f"{spec.min_nodes}-{spec.max_nodes}"
+
+
+def _ended(records: Sequence[TrainerRecord]) -> str:
+    """Say how many trainers have ended, and which ones failed last."""
+    latest_first = sorted(records, key=lambda record: record.finished_s or 0.0, reverse=True)
     names: dict[TrainerStatus, list[str]] = {}
-    for record in latest:
+    for record in latest_first:
         names.setdefault(record.status, []).append(record.name)
     counts = [
-        f"{len(of)} {status.value}"
-        + (
-            f" ({', '.join([*of[:3], *(['...'] if len(of) > 3 else [])])})"
-            if status is TrainerStatus.FAILED
-            else ""
-        )
-        for status, of in sorted(names.items(), key=lambda it: it[0].value)
+        _ended_count(status, names[status])
+        for status in sorted(names, key=lambda status: status.value)
     ]
     return f"ended: {', '.join(counts)}; `bftrainer list --all` shows them"
+
+
+def _ended_count(status: TrainerStatus, names: list[str]) -> str:
+    """Count the trainers with a final status; name up to three that failed."""
+    from bftrainer.pilot.persistence.registry import TrainerStatus
+
+    count = f"{len(names)} {status.value}"
+    if status is not TrainerStatus.FAILED:
+        return count
+    examples = names[:3]
+    if len(names) > 3:
+        examples.append("...")
+    return f"{count} ({', '.join(examples)})"
 
 
 @click.command()
@@ -186,13 +209,8 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
         estimated = estimates(record, last_state(registry.store))
     facts = _facts(record, state)
     if as_json:
-        show_json(
-            [
-                facts
-                | estimated
-                | {"notes": [{"time": n.at_s, "kind": n.kind, "text": n.text} for n in notes]}
-            ]
-        )
+        shown_notes = [{"time": n.at_s, "kind": n.kind, "text": n.text} for n in notes]
+        show_json([facts | estimated | {"notes": shown_notes}])
         return
     rows = [(key, _cell(key, value)) for key, value in facts.items()]
     rows += estimate_rows(estimated)
@@ -210,12 +228,12 @@ def facts_of(state: Path, trainer: str) -> dict[str, str]:
 
 def _facts(record: TrainerRecord, state: Path) -> dict[str, object]:
     now = allocation(state)
-    known = as_dict(record, now.nodes.get(record.name, ())) | {"left_h": now.left_h(record)}
-    return known | _reported(state, record.name)
+    facts = as_dict(record, now.nodes.get(record.name, ())) | {"left_h": now.left_h(record)}
+    return facts | _reported(state, record.name)
 
 
 def _reported(state: Path, trainer: str) -> dict[str, object]:
-    """What the training script has reported last, and where its output is."""
+    """Collect what the training script reported last, and the paths of its output."""
     from bftrainer.console.client.history import latest_progress
     from bftrainer.pilot.persistence.spool import open_state_dir
     from bftrainer.wires.gpu_use import gpu_uses
@@ -226,22 +244,22 @@ def _reported(state: Path, trainer: str) -> dict[str, object]:
     directory = TrainerDirectory.of(open_state_dir(state), trainer)
     tasks: dict[str, object] = {}
     if directory.tasks.exists():
-        it = read_json(TaskCounts, directory.tasks)
+        counts = read_json(TaskCounts, directory.tasks)
         tasks = {
-            "tasks": it.tasks,
-            "tasks_done": it.done,
-            "tasks_running": it.running,
-            "tasks_failed": it.failed,
-            "tasks_per_hour": it.per_hour,
-            "left_h": None if it.left_s is None else it.left_s / 3600,
-            "results": it.results,
-            "failures_log": it.failures,
+            "tasks": counts.tasks,
+            "tasks_done": counts.done,
+            "tasks_running": counts.running,
+            "tasks_failed": counts.failed,
+            "tasks_per_hour": counts.per_hour,
+            "left_h": None if counts.left_s is None else counts.left_s / 3600,
+            "results": counts.results,
+            "failures_log": counts.failures,
         }
     latest, logs = latest_progress(directory), directory.latest_logs()
     gpus: dict[str, object] = {}
-    if found := gpu_uses(directory, time.time()):
-        gpus["gpu_memory_gb"] = {name: use.used_bytes / 1e9 for name, use in found.items()}
-        gpus["gpu_percent"] = {name: use.percent for name, use in found.items()}
+    if uses := gpu_uses(directory, time.time()):
+        gpus["gpu_memory_gb"] = {name: use.used_bytes / 1e9 for name, use in uses.items()}
+        gpus["gpu_percent"] = {name: use.percent for name, use in uses.items()}
     return {
         "step": latest and latest.step,
         "loss": latest and latest.loss,
@@ -309,7 +327,9 @@ class PresentAllocation(NamedTuple):
 
 
 def allocation(state: Path) -> PresentAllocation:
-    """After the last decision; nothing after the pilot's end."""
+    """Read which trainer has which nodes after the last decision; none has any after the pilot's
+    end.
+    """
     from bftrainer.decide.allocation.placement import in_name_order
     from bftrainer.decide.estimation.update import known_rates
     from bftrainer.pilot.persistence.journal import last_state
@@ -318,40 +338,41 @@ def allocation(state: Path) -> PresentAllocation:
         return PresentAllocation()
     with opened_registry(state) as registry:
         runs = not pilot_has_ended(registry.store, time.time())
-        found = last_state(registry.store) if runs else None
-    if found is None:
+        latest = last_state(registry.store) if runs else None
+    if latest is None:
         return PresentAllocation(runs=runs)
-    nodes = {a.trainer.id: tuple(in_name_order(a.nodes)) for a in found.active}
-    return PresentAllocation(nodes, known_rates(found), len(found.pool), runs)
+    nodes = {a.trainer.id: tuple(in_name_order(a.nodes)) for a in latest.active}
+    return PresentAllocation(nodes, known_rates(latest), len(latest.pool), runs)
 
 
 def status_text(record: TrainerRecord, nodes: int) -> str:
-    """A trainer that has nodes waits for its workers to start, or for another trainer to leave
-    these nodes.
+    """The status, but "starting" for a trainer that waits although it has nodes.
+
+    Its workers start, or another trainer still has to leave these nodes.
     """
-    starts = record.status.value == "waiting" and nodes
-    return STARTING if starts else record.status.value
+    if record.status.value == "waiting" and nodes:
+        return STARTING
+    return record.status.value
 
 
 def _remark(record: TrainerRecord, pool: int | None, folder: Path) -> str:
+    """The remark on a trainer, with its last output if it has never reported; or why a trainer that
+    waits cannot start.
+    """
     from bftrainer.pilot.trainers.remarks import NEVER_REPORTED
 
+    remark = remark_of(record)
     least = record.spec.min_nodes
     if record.reason == NEVER_REPORTED:
-        return f"{remark_of(record)}{_last_output(folder, record.name)}"
-    if (
-        (text := remark_of(record))
-        or record.status.value != "waiting"
-        or pool is None
-        or least <= pool
-    ):
-        return text
+        return remark + _last_output(folder, record.name)
+    if remark or record.status.value != "waiting" or pool is None or least <= pool:
+        return remark
     return f"needs {counted(least, 'node')}; the pilot has {pool} (bftrainer explain {record.name})"
 
 
 def _last_output(folder: Path, trainer: str) -> str:
-    """The last line that its workers have written: it tells a hang at the start from a script that
-    does not report.
+    """The last line that the workers have written: it distinguishes a hang at the start from a
+    script that does not report.
     """
     from bftrainer.pilot.trainers.remarks import last_words
     from bftrainer.wires.log_tail import last_lines
@@ -363,8 +384,11 @@ def _last_output(folder: Path, trainer: str) -> str:
 
 
 def _progress(record: TrainerRecord) -> str:
-    total = record.samples_total
-    return _amount(record.samples_done) + (f" of {_amount(total)}" if total is not None else "")
+    """The samples that are done, and the total if it is known."""
+    done = _amount(record.samples_done)
+    if record.samples_total is None:
+        return done
+    return f"{done} of {_amount(record.samples_total)}"
 
 
 def _amount(samples: float) -> str:
@@ -373,22 +397,21 @@ def _amount(samples: float) -> str:
 
 
 def _cell(key: str, value: object) -> str:
-    if (
-        key.endswith("_s")
-        and not key.endswith("per_s")
-        and (value is None or isinstance(value, float))
-    ):
+    """The text of a value in the table of one trainer; "-" if there is none."""
+    is_time = key.endswith("_s") and not key.endswith("per_s")
+    if is_time and (value is None or isinstance(value, float)):
         return clock_time(value)
+    if value in (None, ""):
+        return "-"
     if isinstance(value, list):
         return " ".join(map(str, value)) or "-"
     if isinstance(value, dict):
-        return (
-            " ".join(
-                f"{name}={one:g}" if isinstance(one, float) else f"{name}={one}"
-                for name, one in value.items()
-            )
-            or "-"
-        )
-    return (
-        "-" if value in (None, "") else f"{value:,.3f}" if isinstance(value, float) else str(value)
-    )
+        return " ".join(f"{name}={_short(item)}" for name, item in value.items()) or "-"
+    if isinstance(value, float):
+        return f"{value:,.3f}"
+    return str(value)
+
+
+def _short(value: object) -> str:
+    """A number without trailing digits, or any other value as text."""
+    return f"{value:g}" if isinstance(value, float) else str(value)

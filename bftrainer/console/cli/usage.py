@@ -47,12 +47,12 @@ def usage(by: str, state: Path, as_json: bool) -> None:
             for i, node_s in enumerate(uses):
                 row[i] += node_s
     if as_json:
-        show_json(
-            [
-                {by: k, **{f"{use}_node_h": v / 3600 for use, v in zip(_USES, row, strict=True)}}
-                for k, row in sums.items()
-            ]
-        )
+        show_json([{by: name, **_in_node_hours(row)} for name, row in sums.items()])
         return
     columns = (name_column(by), *(number_column(f"{use} (node-hours)") for use in _USES))
     show_table(columns, [(name, *map(hours, row)) for name, row in sums.items()])
+
+
+def _in_node_hours(node_seconds: list[float]) -> dict[str, float]:
+    """The totals of one row in JSON, by the use of the nodes."""
+    return {f"{use}_node_h": s / 3600 for use, s in zip(_USES, node_seconds, strict=True)}

@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -16,6 +17,9 @@ from bftrainer.console.cli.state import state_option
 from bftrainer.console.cli.tables import name_column, number_column, show_table
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
+
+if TYPE_CHECKING:
+    from bftrainer.sharing.fair_share import Sharer
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,34 +62,43 @@ def users(state: Path, as_json: bool) -> None:
     Example:
       bftrainer users
     """
-    found = shares_now(state)
+    shares = shares_now(state)
     if as_json:
-        show_json([{**asdict(it), "lacks": it.lacks} for it in found])
+        show_json([{**asdict(share), "lacks": share.lacks} for share in shares])
         return
-    columns = ("user", "pilots", "wants", "holds", "part", "lacks", "weight")[: 6 + _differ(found)]
-    numbers = [
-        (it.pilots, "-" if it.wants is None else it.wants, it.holds, it.part, it.lacks, it.weight)
-        for it in found
-    ]
-    rows = [
-        (it.user, *map(str, of[: len(columns) - 1])) for it, of in zip(found, numbers, strict=True)
-    ]
-    show_table([name_column(columns[0]), *map(number_column, columns[1:])], rows)
-    say(
-        f"{counted(found[0].nodes, 'node')}, {found[0].idle} idle"
-        if found
-        else "no pilot is visible"
+    heads = ["pilots", "wants", "holds", "part", "lacks"]
+    rows = [_row(share) for share in shares]
+    if _differ(shares):
+        heads.append("weight")
+        rows = [(*row, str(share.weight)) for row, share in zip(rows, shares, strict=True)]
+    show_table([name_column("user"), *map(number_column, heads)], rows)
+    if not shares:
+        say("no pilot is visible")
+        return
+    say(f"{counted(shares[0].nodes, 'node')}, {shares[0].idle} idle")
+
+
+def _row(share: UserShare) -> tuple[str, ...]:
+    """The row of a user, without the weight."""
+    wants = "-" if share.wants is None else str(share.wants)
+    return (
+        share.user,
+        str(share.pilots),
+        wants,
+        str(share.holds),
+        str(share.part),
+        str(share.lacks),
     )
 
 
 def shares_now(state: Path) -> list[UserShare]:
-    """By user, as pilots compute it. Raises ``UserError`` where the scheduler does not show other
-    users' pilots.
+    """Compute each user's share, as pilots do. Raises ``UserError`` where the scheduler does not
+    show other users' pilots.
     """
     from bftrainer.cluster.model import Availability, Hidden
     from bftrainer.cluster.site_plugin import observed_site
     from bftrainer.console.client.state_dir import CONFIG_NAME, read
-    from bftrainer.sharing.fair_share import Sharer, parts_of
+    from bftrainer.sharing.fair_share import parts_of
     from bftrainer.sharing.peers import rivals
     from bftrainer.system.clock import SystemClock
 
@@ -109,76 +122,92 @@ def shares_now(state: Path) -> list[UserShare]:
         node.name in chosen and node.availability is Availability.FREE for node in seen.nodes
     )
     claims = rivals(pilots, sorted(chosen))
-    nodes = idle + sum(c.holds for c in claims)
-    parts = parts_of(nodes, claims, {c.key for c in claims if c.wants is None}, time.time())
-    of_user = defaultdict[str, list[Sharer]](list)
-    for c in claims:
-        of_user[c.user].append(c)
-    return [
-        UserShare(
-            user,
-            len(its),
-            None if any(c.wants is None for c in its) else sum(c.wants or 0 for c in its),
-            sum(c.holds for c in its),
-            sum(parts[c.key] for c in its),
-            min(c.least for c in its),
-            nodes,
-            idle,
-            its[0].weight,
+    nodes = idle + sum(claim.holds for claim in claims)
+    silent = {claim.key for claim in claims if claim.wants is None}
+    parts = parts_of(nodes, claims, silent, time.time())
+    claims_by_user: dict[str, list[Sharer]] = defaultdict(list)
+    for claim in claims:
+        claims_by_user[claim.user].append(claim)
+    shares = []
+    for user, own_claims in sorted(claims_by_user.items()):
+        share = UserShare(
+            user=user,
+            pilots=len(own_claims),
+            wants=_total_demand(own_claims),
+            holds=sum(claim.holds for claim in own_claims),
+            part=sum(parts[claim.key] for claim in own_claims),
+            least=min(claim.least for claim in own_claims),
+            nodes=nodes,
+            idle=idle,
+            weight=own_claims[0].weight,
         )
-        for user, its in sorted(of_user.items())
-    ]
+        shares.append(share)
+    return shares
 
 
-def why(found: list[UserShare], user: str) -> str:
-    """Why this user holds so many nodes."""
+def _total_demand(claims: list[Sharer]) -> int | None:
+    """The nodes that all pilots of a user want; None if one of them does not say."""
+    total = 0
+    for claim in claims:
+        if claim.wants is None:
+            return None
+        total += claim.wants
+    return total
+
+
+def why(shares: list[UserShare], user: str) -> str:
+    """Explain why a user holds so many nodes."""
+    share = next((share for share in shares if share.user == user), None)
+    if share is None:
+        raise UserError(f"--user {user}: no pilot of this user is visible; see `bftrainer users`")
+    held = (
+        f"{user} holds {share.holds} of {counted(share.nodes, 'node')} that pilots hold or that "
+        "are idle."
+    )
+    if share.wants is None:
+        return (
+            f"{held} Its pilot shows no demand (nodes.share is off), so it keeps them and "
+            "the others split the rest."
+        )
+    kind = "equal part"
+    if _differ(shares):
+        weights = sum(other.weight for other in shares)
+        kind = f"part, by weight {share.weight} of {weights},"
+    part = (
+        f"Its {kind} is {share.part}: {counted(len(shares), 'user')} share them, its trainers "
+        f"could use {share.wants}."
+    )
+    others = [other for other in shares if other is not share]
+    return f"{held} {part} {_beside_part(share, others)}"
+
+
+def _beside_part(share: UserShare, others: list[UserShare]) -> str:
+    """Explain why a user holds more nodes than its part, or fewer."""
     from bftrainer.sharing.fair_share import RELEASE_PATIENCE_S, TURN_S
 
-    it = next((it for it in found if it.user == user), None)
-    if it is None:
-        raise UserError(f"--user {user}: no pilot of this user is visible; see `bftrainer users`")
-    others = [other for other in found if other is not it]
-    lacking = ", ".join(f"{other.user} ({other.lacks})" for other in others if other.lacks)
+    if share.holds > share.part:
+        lacking = ", ".join(f"{other.user} ({other.lacks})" for other in others if other.lacks)
+        if not lacking:
+            return "It has more because no other user lacks nodes."
+        return (
+            f"Others lack nodes: {lacking}. Its pilot releases what is above the part: at once "
+            f"for a user who is new or has none, else after {RELEASE_PATIENCE_S / 60:g} minutes."
+        )
+    if share.part < share.least and share.wants:
+        return (
+            f"Its trainers need at least {share.least}, so it has as many by turns of "
+            f"{TURN_S / 60:g} minutes."
+        )
+    if not share.lacks:
+        return "It has its part."
+    if share.idle:
+        return f"It lacks {share.lacks}, and {share.idle} are idle: its pilot requests them."
     above = ", ".join(
         f"{other.user} ({other.holds - other.part})" for other in others if other.holds > other.part
     )
-    said = (
-        f"{user} holds {it.holds} of {counted(it.nodes, 'node')} that pilots hold or that "
-        "are idle. "
-    )
-    if it.wants is None:
-        return (
-            f"{said}Its pilot shows no demand (nodes.share is off), so it keeps them and "
-            "the others split the rest."
-        )
-    kind = (
-        f"part, by weight {it.weight} of {sum(other.weight for other in found)},"
-        if _differ(found)
-        else "equal part"
-    )
-    said += (
-        f"Its {kind} is {it.part}: {counted(len(found), 'user')} share them, its trainers "
-        f"could use {it.wants}. "
-    )
-    if it.holds > it.part:
-        return said + (
-            f"Others lack nodes: {lacking}. Its pilot releases what is above the part: at once "
-            "for a user who is new or has "
-            f"none, else after {RELEASE_PATIENCE_S / 60:g} minutes."
-            if lacking
-            else "It has more because no other user lacks nodes."
-        )
-    if it.part < it.least and it.wants:
-        return (
-            f"{said}Its trainers need at least {it.least}, so it has as many by turns of "
-            f"{TURN_S / 60:g} minutes."
-        )
-    if not it.lacks:
-        return f"{said}It has its part."
-    if it.idle:
-        return f"{said}It lacks {it.lacks}, and {it.idle} are idle: its pilot requests them."
-    return f"{said}It lacks {it.lacks}, and none is idle; above their parts: {above or 'nobody'}."
+    return f"It lacks {share.lacks}, and none is idle; above their parts: {above or 'nobody'}."
 
 
-def _differ(found: list[UserShare]) -> bool:
-    return len({it.weight for it in found}) > 1
+def _differ(shares: list[UserShare]) -> bool:
+    """Whether users have different weights."""
+    return len({share.weight for share in shares}) > 1

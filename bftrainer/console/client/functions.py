@@ -93,8 +93,8 @@ def submit(
                                   parameters={"lr": 0.1})
         print(handle.result().least("loss"))
     """
-    one = draft(None if file is None else Path(file), keys)
-    folder, done = submit_one(_state(state), one, _note)
+    trainer_draft = draft(None if file is None else Path(file), keys)
+    folder, done = submit_one(_state(state), trainer_draft, _note)
     return TrainerHandle(folder, done.spec.name, done.spool_name)
 
 
@@ -122,15 +122,18 @@ def sweep(
     if stop is not None:
         rules = base.table.get("stop_when", ())
         base = replace(base, table={**base.table, "stop_when": [*rules, str(stop)]})
-    chosen = (
-        None if grid is None else grid_trials({key: tuple(values) for key, values in grid.items()})
-    )
+    combinations = None
+    if grid is not None:
+        combinations = grid_trials({key: tuple(values) for key, values in grid.items()})
     listed = None if trials is None else given_trials(trials)
-    every = combined(listed, chosen) if listed and chosen else listed or chosen
-    if not every:
+    if listed and combinations:
+        all_trials = combined(listed, combinations)
+    else:
+        all_trials = listed or combinations or ()
+    if not all_trials:
         raise InvalidValueError("a sweep without trials: expected a grid with values, or trials")
-    folder, done = submit_sweep(_state(state), base, every, _note)
-    return tuple(TrainerHandle(folder, one.spec.name, one.spool_name) for one in done)
+    folder, done = submit_sweep(_state(state), base, all_trials, _note)
+    return tuple(TrainerHandle(folder, trial.spec.name, trial.spool_name) for trial in done)
 
 
 def trainer(name: str, *, state: str | Path | None = None) -> TrainerHandle:
@@ -150,8 +153,8 @@ def trainers(
     folder = open_state_dir(_state(state))
     return tuple(
         TrainerHandle(folder, name)
-        for name, it in known_trainers(folder).items()
-        if fnmatchcase(name, pattern) and group in (None, it.spec.group)
+        for name, trainer in known_trainers(folder).items()
+        if fnmatchcase(name, pattern) and group in (None, trainer.spec.group)
     )
 
 
@@ -180,7 +183,7 @@ def as_completed(
     while waiting:
         ended = _ended(waiting)
         yield from ended
-        waiting = [one for one in waiting if one not in ended]
+        waiting = [handle for handle in waiting if handle not in ended]
         _check_time(waiting, began_s, timeout_s)
         if waiting and not ended:
             time.sleep(POLL_S)
@@ -193,20 +196,21 @@ async def as_completed_async(
     waiting, began_s = list(handles), time.monotonic()
     while waiting:
         ended = await asyncio.to_thread(_ended, waiting)
-        for one in ended:
-            yield one
-        waiting = [one for one in waiting if one not in ended]
+        for handle in ended:
+            yield handle
+        waiting = [handle for handle in waiting if handle not in ended]
         _check_time(waiting, began_s, timeout_s)
         if waiting and not ended:
             await asyncio.sleep(POLL_S)
 
 
 def _ended(handles: Sequence[TrainerHandle]) -> list[TrainerHandle]:
-    views = {
-        state: look(state, {one.name: one.spool_name for one in handles if one.state == state})
-        for state in {one.state for one in handles}
-    }
-    return [one for one in handles if views[one.state][one.name].is_over]
+    """The handles whose trainers have ended, by one query of each state directory."""
+    spool_names: dict[Path, dict[str, str]] = {}
+    for handle in handles:
+        spool_names.setdefault(handle.state, {})[handle.name] = handle.spool_name
+    views = {state: look(state, names) for state, names in spool_names.items()}
+    return [handle for handle in handles if views[handle.state][handle.name].is_over]
 
 
 def _check_time(waiting: Sequence[TrainerHandle], began_s: float, timeout_s: float | None) -> None:

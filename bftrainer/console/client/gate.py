@@ -60,7 +60,9 @@ class Draft:
 
 
 def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str] = ()) -> Draft:
-    """The keys of a trainer file, overridden by ``given`` and by ``KEY=VALUE`` lines of TOML."""
+    """Make a draft from the keys of a trainer file, overridden by ``given`` and by ``KEY=VALUE``
+    lines of TOML.
+    """
     table = {} if file is None else load_toml(file)
     for text in assignments:
         given = {**given, **parse_toml(text, f"--set {text}")}
@@ -77,7 +79,7 @@ def _python() -> str:
 def script_draft(
     script: Path, arguments: Sequence[str], given: Mapping[str, Any], assignments: Iterable[str]
 ) -> Draft:
-    """The submission of a Python script: it is named after its file, and the launcher is guessed
+    """Make a draft from a Python script: it is named after its file, and the launcher is guessed
     from its text.
     """
     if (text := text_of(Path(given.get("cwd") or "", script))) is None:
@@ -88,9 +90,9 @@ def script_draft(
     default_name = (
         re.sub(r"[^A-Za-z0-9._-]+", "-", script.stem).lstrip("._-")[:MOST_NAME] or "script"
     )
-    found = clue(text)
+    script_clue = clue(text)
     command = [_python(), str(script), *arguments]
-    inferred = {"launcher": "restart" if found is None else found.launcher}
+    inferred = {"launcher": "restart" if script_clue is None else script_clue.launcher}
     made = draft(None, {**inferred, **given, "command": command}, assignments)
     if not made.name:
         made = replace(made.renamed(default_name), has_default_name=True)
@@ -99,51 +101,59 @@ def script_draft(
             f"submit: --max-nodes is missing; expected for example: bftrainer submit {script} "
             "--max-nodes 4"
         )
+    max_nodes = made.table.get("max_nodes")
+    if "constant_batch(" in text and "sizes" not in made.table and isinstance(max_nodes, int):
+        sizes = _powers_of_two(made.table.get("min_nodes", 1), max_nodes)
+        largest = max(sizes, default=max_nodes)
+        made = replace(made, table={**made.table, "sizes": sizes, "max_nodes": largest})
     if (
-        "constant_batch(" in text
-        and "sizes" not in made.table
-        and isinstance(most := made.table.get("max_nodes"), int)
+        script_clue is not None
+        and "launcher" not in given
+        and made.table["launcher"] == script_clue.launcher
     ):
-        powers = [2**n for n in range(most.bit_length()) if 2**n >= made.table.get("min_nodes", 1)]
-        made = replace(
-            made, table={**made.table, "sizes": powers, "max_nodes": max(powers, default=most)}
-        )
-    if found is not None and "launcher" not in given and made.table["launcher"] == found.launcher:
-        return replace(made, guessed=f"{script} uses {found.word}")
+        return replace(made, guessed=f"{script} uses {script_clue.word}")
     return made
 
 
-def checked(one: Draft, environment: Mapping[str, str]) -> TrainerSpec:
-    """The trainer of a draft. Raises :class:`~bftrainer.errors.UserError`, also for a launcher that
-    is not installed.
+def _powers_of_two(least: int, largest: int) -> list[int]:
+    """The sizes at which a constant global batch can be divided among the workers."""
+    return [2**n for n in range(largest.bit_length()) if 2**n >= least]
+
+
+def checked(trainer_draft: Draft, environment: Mapping[str, str]) -> TrainerSpec:
+    """Validate a draft. Raises :class:`~bftrainer.errors.UserError`, also for a launcher that is
+    not installed.
     """
-    spec = fill(check_table(dict(one.table), TrainerSpec, one.where), one.where)
-    driver_module(spec.launcher, one.where)
-    return settle(spec, one.where, one.home, environment)
+    spec = fill(
+        check_table(dict(trainer_draft.table), TrainerSpec, trainer_draft.where),
+        trainer_draft.where,
+    )
+    driver_module(spec.launcher, trainer_draft.where)
+    return settle(spec, trainer_draft.where, trainer_draft.home, environment)
 
 
 class Gate:
-    """The checks of one state directory. Its configuration is read once; ``note`` hears what is odd
-    but allowed, once each.
+    """The checks of one state directory, whose configuration is read once. ``note`` is called with
+    what is odd but allowed, once for each text.
     """
 
     def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
         self._folder = folder
         self._config: PilotConfig = read(folder)
         self._is_configured = (folder / CONFIG_NAME).exists()
-        self._said: set[str] = set()
+        self._notes_given: set[str] = set()
         self._imports: dict[str, bool] = {}
         self._tell = note
 
     def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
-        """The validated trainers. Raises :class:`~bftrainer.errors.UserError` for the first that
-        cannot be submitted.
+        """Validate drafts and return their trainers. Raises :class:`~bftrainer.errors.UserError`
+        for the first that cannot be submitted.
         """
         return tuple(map(self._passed, drafts))
 
-    def _passed(self, one: Draft) -> TrainerSpec:
-        where = one.where
-        spec = checked(one, os.environ)
+    def _passed(self, trainer_draft: Draft) -> TrainerSpec:
+        where = trainer_draft.where
+        spec = checked(trainer_draft, os.environ)
         if self._config.workers.require_rehearsal:
             require(self._folder, spec, where)
         self._check_launcher(spec, where)
@@ -154,24 +164,24 @@ class Gate:
         return spec
 
     def _note(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._notes_given:
+            self._notes_given.add(text)
             self._tell(text)
 
     def _check_launcher(self, spec: TrainerSpec, where: str) -> None:
-        """Reject what can only fail once it has nodes."""
-        found = own_launcher(spec)
-        if found and spec.launcher == "restart":
+        """Reject a trainer that its launcher could only let fail, once it has nodes."""
+        own = own_launcher(spec)
+        if own and spec.launcher == "restart":
             what = (
                 "starts a group of its own on each node: expected --launcher and a worker's "
                 "command, or max_nodes = 1"
             )
             if spec.max_nodes > 1:
-                self._note(f"{where}: command: {found} {what}")
-        elif found:
+                self._note(f"{where}: command: {own} {what}")
+        elif own:
             raise InputFileError(
                 f"{where}: command",
-                f"begins with {found}, but launcher = {spec.launcher!r} starts the workers "
+                f"begins with {own}, but launcher = {spec.launcher!r} starts the workers "
                 "itself; expected the command of "
                 'one worker, such as ["python", "train.py"]',
             )
@@ -198,13 +208,13 @@ class Gate:
             )  # a pilot may have its configuration elsewhere
 
     def _check_unit(self, spec: TrainerSpec, where: str) -> None:
-        """A pilot counts nodes or GPUs, and its trainers as well."""
+        """Reject a trainer that counts nodes where the pilot counts GPUs, or vice versa."""
         by_gpu = self._config.nodes.unit == "gpu"
         if self._is_configured and by_gpu != (spec.max_gpus is not None):
-            wanted, found = ("max_gpus", "max_nodes") if by_gpu else ("max_nodes", "max_gpus")
+            wanted, given = ("max_gpus", "max_nodes") if by_gpu else ("max_nodes", "max_gpus")
             unit = self._config.nodes.unit
             raise InputFileError(
-                where, f'the pilot has nodes.unit = "{unit}": expected {wanted}, found {found}'
+                where, f'the pilot has nodes.unit = "{unit}": expected {wanted}, found {given}'
             )
         if by_gpu and spec.launcher == "horovodrun":
             raise InputFileError(

@@ -127,18 +127,15 @@ class TrainerHandle:
         MiB of each.
         """
         paths = self._directory.latest_logs()
-        texts = [
-            (path, read_end(path, _LOG_BYTES).decode(errors="replace").splitlines())
-            for path in paths
-        ]
-        kept = [
-            (path, found if lines is None else found[max(len(found) - lines, 0) :])
-            for path, found in texts
-        ]
-        heads = len(kept) > 1
-        return "\n".join(
-            "\n".join([f"==> {path.name} <=="] * heads + found) for path, found in kept
-        )
+        output: list[str] = []
+        for path in paths:
+            text = read_end(path, _LOG_BYTES).decode(errors="replace").splitlines()
+            if lines is not None:
+                text = text[max(len(text) - lines, 0) :]
+            if len(paths) > 1:
+                text.insert(0, f"==> {path.name} <==")
+            output.append("\n".join(text))
+        return "\n".join(output)
 
     def cancel(self) -> None:
         """Ask the pilot to cancel the trainer; a running one checkpoints first. Nothing happens if

@@ -86,8 +86,8 @@ class History:
 
 
 def latest_progress(directory: TrainerDirectory) -> Progress | None:
-    """The end of ``progress.jsonl``; None if nothing was reported, or it cannot be read. Values
-    that are wrong are skipped.
+    """Read the end of ``progress.jsonl``; None if nothing was reported, or it cannot be read.
+    Values that are wrong are skipped.
     """
     try:
         lines = list(_progress_lines(directory.progress, _TAIL_BYTES))
@@ -116,12 +116,12 @@ def latest_progress(directory: TrainerDirectory) -> Progress | None:
 
 def exit_status(directory: TrainerDirectory) -> int | None:
     """The exit status of the failed worker, if the last driver ended with a failure."""
-    found = [line.event for line in _event_lines(directory.events, _TAIL_BYTES)]
-    return found[-1].status if found and isinstance(found[-1], Failed) else None
+    events = [line.event for line in _event_lines(directory.events, _TAIL_BYTES)]
+    return events[-1].status if events and isinstance(events[-1], Failed) else None
 
 
 def read_history(directory: TrainerDirectory) -> History:
-    """The whole course, from both files. Raises ``OSError`` if a file cannot be read."""
+    """Read the whole course from both files. Raises ``OSError`` if a file cannot be read."""
     points: list[HistoryPoint] = []
     keep_every, number, last_s = 1, 0, 0.0
     metrics: dict[str, float] = {}
@@ -154,7 +154,7 @@ def read_history(directory: TrainerDirectory) -> History:
 
 
 def _thinned(points: list[HistoryPoint]) -> list[HistoryPoint]:
-    """Every second point, with the metrics of the one before it."""
+    """Keep every second point, with the metrics of the one before it."""
     pairs = zip(points[::2], points[1::2], strict=False)
     return [replace(after, metrics={**before.metrics, **after.metrics}) for before, after in pairs]
 
@@ -184,12 +184,12 @@ def _speed(lines: list[ProgressLine]) -> float | None:
 
 
 def _progress_lines(path: Path, most_bytes: int) -> Iterator[ProgressLine]:
-    return (parse_progress(found) for found in _objects(path, most_bytes))
+    return (parse_progress(row) for row in _objects(path, most_bytes))
 
 
 def _event_lines(path: Path, most_bytes: int) -> Iterator[EventLine]:
-    for found in _objects(path, most_bytes):
-        if isinstance(line := read_event(found), EventLine):
+    for row in _objects(path, most_bytes):
+        if isinstance(line := read_event(row), EventLine):
             yield line
 
 

@@ -15,8 +15,8 @@ REPEATED_SHARE = 0.01
 
 
 def remark_of(record: TrainerRecord) -> str:
-    """Why it waits or failed, what is wrong with its training or its script, and how much of its
-    work was repeated.
+    """Say why a trainer waits or failed, what is wrong with its training or its script, and how
+    much of its work was repeated.
     """
     share = record.repeated_samples / max(record.samples_done + record.repeated_samples, 1e-9)
     repeated = (

@@ -25,21 +25,20 @@ class KnownTrainer:
 
 def known_trainers(folder: Path) -> dict[str, KnownTrainer]:
     """All trainers of a state directory, pending submissions last."""
-    pending = pending_submissions(
-        folder
-    )  # first: a pilot registers a submission before it takes its file away
-    found = {
-        it.name: KnownTrainer(it.spec, it.status.value if it.status.is_final else "")
-        for it in registered_trainers(folder)
-    }
-    for one in pending:
-        if one.spec is not None:
-            found.setdefault(one.trainer, KnownTrainer(one.spec))
-    return found
+    # First: a pilot registers a submission before it takes its file away.
+    pending = pending_submissions(folder)
+    trainers: dict[str, KnownTrainer] = {}
+    for record in registered_trainers(folder):
+        ended = record.status.value if record.status.is_final else ""
+        trainers[record.name] = KnownTrainer(record.spec, ended)
+    for submission in pending:
+        if submission.spec is not None:
+            trainers.setdefault(submission.trainer, KnownTrainer(submission.spec))
+    return trainers
 
 
 def is_pattern(text: str) -> bool:
-    """Whether it selects by pattern: no name of a trainer has these characters."""
+    """Whether a text selects by pattern: no name of a trainer has these characters."""
     return any(mark in text for mark in "*?[")
 
 
@@ -54,28 +53,33 @@ class Selection:
 
 
 def select(state: Path, texts: Sequence[str], group: str | None = None) -> Selection:
-    """The trainers of these names or patterns; with ``group``, only those of that group.
+    """Select trainers by name or pattern; with ``group``, only those of that group.
 
     Raises :class:`~bftrainer.errors.UserError` where nothing is selected.
     """
-    known = known_trainers(open_state_dir(state))
-    there = [name for name, it in known.items() if not it.ended and group in (None, it.spec.group)]
+    trainers = known_trainers(open_state_dir(state))
+    open_names = [
+        name
+        for name, trainer in trainers.items()
+        if not trainer.ended and group in (None, trainer.spec.group)
+    ]
     within = "" if group is None else f" of group {group!r}"
     chosen: dict[str, None] = {}
     refused: list[str] = []
     for text in texts or ("*",):
+        trainer = trainers.get(text)
         if is_pattern(text):
-            found = [name for name in there if fnmatchcase(name, text)]
-            if not found:
+            matches = [name for name in open_names if fnmatchcase(name, text)]
+            if not matches:
                 matching = f" matches {text!r}" if texts else ""
                 refused.append(
                     f"no trainer{within} that has not ended{matching}; see `bftrainer list --all`"
                 )
-            chosen |= dict.fromkeys(found)
-        elif (one := known.get(text)) is None or group not in (None, one.spec.group):
+            chosen |= dict.fromkeys(matches)
+        elif trainer is None or group not in (None, trainer.spec.group):
             refused.append(f"no trainer{within} named {text!r}; see `bftrainer list --all`")
-        elif one.ended:
-            refused.append(f"trainer {text!r} is already {one.ended}")
+        elif trainer.ended:
+            refused.append(f"trainer {text!r} is already {trainer.ended}")
         else:
             chosen[text] = None
     if not chosen:

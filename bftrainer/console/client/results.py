@@ -44,7 +44,7 @@ class ResultRow:
         return next((metric for metric in self.metrics if metric.name == name), None)
 
     def as_json(self) -> dict[str, object]:
-        """For ``--json``."""
+        """The JSON object of the row."""
         return {
             "name": self.name,
             "group": self.group,
@@ -79,12 +79,14 @@ class Goal:
     def reached(self, row: ResultRow) -> float | None:
         """The best value of a trainer."""
         metric = row.metric(self.metric)
-        return None if metric is None else metric.most if self.maximize else metric.least
+        if metric is None:
+            return None
+        return metric.most if self.maximize else metric.least
 
 
 def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
-    """A row for each trainer of a group, or of the state directory, in the order of submission;
-    pending ones last.
+    """Read a row for each trainer of a group, or of the state directory, in the order of
+    submission; pending ones last.
     """
     folder = open_state_dir(state)
     pending = pending_submissions(folder)
@@ -94,39 +96,38 @@ def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
             metrics = registry.metrics()
             rows = [
                 ResultRow(
-                    it.name,
-                    it.spec.group or "",
-                    SubmissionStatus(it.status.value),
-                    dict(it.spec.parameters),
-                    it.samples_done,
-                    it.held_node_s / 3600,
-                    metrics.get(it.name, ()),
-                    remark_of(it),
-                    it.repeated_samples,
+                    record.name,
+                    record.spec.group or "",
+                    SubmissionStatus(record.status.value),
+                    dict(record.spec.parameters),
+                    record.samples_done,
+                    record.held_node_s / 3600,
+                    metrics.get(record.name, ()),
+                    remark_of(record),
+                    record.repeated_samples,
                 )
-                for it in registry.trainers()
+                for record in registry.trainers()
             ]
-    known = {row.name for row in rows}
-    for one in pending:
-        if one.spec is not None and one.trainer not in known:
-            parameters = dict(one.spec.parameters)
-            rows.append(
-                ResultRow(
-                    one.trainer,
-                    one.spec.group or "",
-                    SubmissionStatus.SUBMITTED,
-                    parameters,
-                    0.0,
-                    0.0,
-                    (),
-                )
+    names = {row.name for row in rows}
+    for submission in pending:
+        spec = submission.spec
+        if spec is not None and submission.trainer not in names:
+            row = ResultRow(
+                submission.trainer,
+                spec.group or "",
+                SubmissionStatus.SUBMITTED,
+                dict(spec.parameters),
+                0.0,
+                0.0,
+                (),
             )
+            rows.append(row)
     return tuple(row for row in rows if group in (None, row.group))
 
 
 def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
-    """Sorted by the goal; trainers without this metric last. Raises ``UnknownNameError`` if no
-    trainer has it.
+    """Sort rows by the goal; trainers without this metric come last. Raises ``UnknownNameError`` if
+    no trainer has it.
     """
     names = {metric.name for row in rows for metric in row.metrics}
     if rows and goal.metric not in names:
@@ -136,7 +137,9 @@ def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
 
     def key(row: ResultRow) -> float:
         value = goal.reached(row)
-        return math.inf if value is None else -value if goal.maximize else value
+        if value is None:
+            return math.inf
+        return -value if goal.maximize else value
 
     return tuple(sorted(rows, key=key))
 
@@ -151,22 +154,23 @@ def table(
     """
     parameters = list(dict.fromkeys(key for row in rows for key in row.texts))
     metrics = sorted({metric.name for row in rows for metric in row.metrics})
+    kinds = ["", " min", " max"]
     if goal is not None:
         metrics = [goal.metric]
-    kinds = ("", " min", " max") if goal is None else ("", " max" if goal.maximize else " min")
+        kinds = ["", " max"] if goal.maximize else ["", " min"]
+    columns = [(name, kind) for name in metrics for kind in kinds]
     heads = (
         "name",
         "status",
         *parameters,
         "samples",
         "node-hours",
-        *(f"{m}{kind}" for m in metrics for kind in kinds),
+        *(f"{name}{kind}" for name, kind in columns),
         "remark",
     )
     cells: list[tuple[object, ...]] = []
     for row in rows:
-        found = [row.metric(name) for name in metrics]
-        values = [None if m is None else _value(m, kind) for m in found for kind in kinds]
+        values = [_value(row.metric(name), kind) for name, kind in columns]
         given = [row.texts.get(key) for key in parameters]
         cells.append(
             (row.name, row.status.value, *given, row.samples, row.node_hours, *values, row.remark)
@@ -175,7 +179,7 @@ def table(
 
 
 def as_csv(rows: Sequence[ResultRow], goal: Goal | None = None) -> str:
-    """The table as CSV; a value that is missing is empty."""
+    """Format the table as CSV; a value that is missing is empty."""
     out = io.StringIO()
     heads, cells = table(rows, goal)
     writer = csv.writer(out, lineterminator="\n")
@@ -185,11 +189,18 @@ def as_csv(rows: Sequence[ResultRow], goal: Goal | None = None) -> str:
 
 
 def _plain(line: Iterable[object]) -> list[object]:
-    return [
-        "" if value is None else f"{value:.10g}" if isinstance(value, float) else value
-        for value in line
-    ]
+    """The cells of a line of CSV."""
+    return list(map(_plain_cell, line))
 
 
-def _value(metric: Metric, kind: str) -> float:
+def _plain_cell(value: object) -> object:
+    if value is None:
+        return ""
+    return f"{value:.10g}" if isinstance(value, float) else value
+
+
+def _value(metric: Metric | None, kind: str) -> float | None:
+    """The last, smallest or largest value of a metric; None if the trainer has not reported it."""
+    if metric is None:
+        return None
     return {"": metric.last, " min": metric.least, " max": metric.most}[kind]

@@ -29,7 +29,7 @@ def default_state() -> Path:
 
 
 def read(state: Path, config: Path | None = None) -> PilotConfig:
-    """The given configuration, else that of the state directory, else the defaults."""
+    """Read the given configuration, else that of the state directory, else the defaults."""
     from bftrainer.config.pilot import PilotConfig, read_config
 
     if config is None and not (state / CONFIG_NAME).exists():
@@ -39,7 +39,7 @@ def read(state: Path, config: Path | None = None) -> PilotConfig:
 
 @contextmanager
 def opened_registry(state: Path) -> Iterator[Registry]:
-    """The registry of a state directory, for reading."""
+    """Open the registry of a state directory for reading."""
     from bftrainer.pilot.persistence.registry import Registry
     from bftrainer.pilot.persistence.spool import open_state_dir
     from bftrainer.pilot.persistence.store import open_store
@@ -64,8 +64,8 @@ def registered_trainers(state: Path) -> tuple[TrainerRecord, ...]:
 
 
 def pilot_has_ended(store: Store, now_s: float) -> bool:
-    """Whether no trainer can have nodes any more: the last pilot has released them, or has been
-    gone for long.
+    """Whether no trainer can have nodes any more: the last pilot released them, or its heartbeat is
+    too old.
     """
     import socket
 

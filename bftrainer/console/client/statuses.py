@@ -55,31 +55,30 @@ class SubmissionView:
 
 
 def look(folder: Path, spool_names: Mapping[str, str]) -> dict[str, SubmissionView]:
-    """The view of each trainer. The value is the spool name of its submission, or empty for any
-    trainer of that name.
+    """Look up the status of each trainer. ``spool_names`` has the spool name of its submission, or
+    an empty text for any trainer of that name.
     """
-    pending = Spool(
-        folder
-    ).names()  # first: a pilot registers a submission before it takes its file away
+    # First: a pilot registers a submission before it takes its file away.
+    pending = Spool(folder).names()
     if not has_registry(folder):
         return dict.fromkeys(spool_names, SubmissionView(SubmissionStatus.SUBMITTED))
     with opened_registry(folder) as registry:
-        known = registry.submissions()
-        records = {it.name: it for it in registry.named(tuple(spool_names))}
-        found: dict[str, SubmissionView] = {}
+        submissions = registry.submissions()
+        records = {record.name: record for record in registry.named(tuple(spool_names))}
+        views: dict[str, SubmissionView] = {}
         for name, spool_name in spool_names.items():
             record = records.get(name)
-            if record is not None and spool_name in ("", known.get(name, "")):
-                found[name] = SubmissionView(
+            if record is not None and spool_name in ("", submissions.get(name, "")):
+                views[name] = SubmissionView(
                     SubmissionStatus(record.status.value), record.reason, record
                 )
             elif spool_name in pending or not spool_name:
-                found[name] = SubmissionView(SubmissionStatus.SUBMITTED)
+                views[name] = SubmissionView(SubmissionStatus.SUBMITTED)
             else:
-                found[name] = SubmissionView(
+                views[name] = SubmissionView(
                     SubmissionStatus.REJECTED, _why(registry, name, spool_name)
                 )
-    return found
+    return views
 
 
 def _why(registry: Registry, name: str, spool_name: str) -> str:

@@ -25,9 +25,8 @@ LOCK = "submit.lock"
 _LOCK_S = 60.0
 _LOOK_S = 0.02
 _MOST_STEM = 40
-_ENVIRONMENT = {
-    "env"
-}  # it holds what `inherit` copied from the shell, which may be another one at a rerun
+_ENVIRONMENT = {"env"}
+"""Not compared: ``inherit`` copies variables of the shell, which may be another one at a rerun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class Submitted:
 
 
 def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[Path, Submitted]:
-    """Submit one trainer: the state directory's true path, and what was submitted.
+    """Submit one trainer; return the state directory's true path, and what was submitted.
 
     Its name must be new. A default name that is taken is numbered: ``train-2``.
     """
@@ -104,21 +103,21 @@ def submit_sweep(
 
 
 def numbered(name: str, number: int) -> str:
-    """The name with a number, as long as names may be."""
+    """Append a number to a name, within the length that names may have."""
     suffix = f"-{number}"
     return name[: MOST_NAME - len(suffix)] + suffix
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """The name with the first number, from 2 on, that no other trainer has."""
+    """Append the first number, from 2 on, with which no other trainer has the name."""
     return next(
         candidate for number in count(2) if (candidate := numbered(name, number)) not in taken
     )
 
 
 def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]) -> str:
-    """How the first trial that cannot be submitted differs from the trainer of its name; empty if
-    all can be.
+    """Say how the first trial that cannot be submitted differs from the trainer of its name; empty
+    if all can be.
     """
     for spec in specs:
         other = trainers.get(spec.name)
@@ -130,8 +129,8 @@ def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]
 
 @contextmanager
 def _only_submission(folder: Path) -> Iterator[None]:
-    """Keep other submissions waiting: none takes a name between the look at the names and this
-    submission.
+    """Let other submissions wait within the block, so that none takes a name between the look at
+    the names and this submission.
     """
     path = folder / LOCK
     try:
@@ -159,7 +158,7 @@ def _request(spec: TrainerSpec) -> Request:
 
 
 def _note_shared_checkpoint(
-    specs: Sequence[TrainerSpec], known: Mapping[str, KnownTrainer], note: Callable[[str], None]
+    specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer], note: Callable[[str], None]
 ) -> None:
     """Note the first trainer that would load the work of another one."""
     fixed = cache(lambda script: fixed_checkpoint(text_of(script) or ""))
@@ -170,16 +169,15 @@ def _note_shared_checkpoint(
             file = fixed(spec.cwd / script)
         return spec.cwd / file if file else None
 
-    ended_first = sorted(
-        known.values(), key=lambda it: not it.ended
-    )  # of a file's trainers, one that trains is named
-    owners = {
-        file: (it.spec.name, it.ended)
-        for it in ended_first
-        if (file := file_of(it.spec)) is not None
-    }
+    owners: dict[Path, tuple[str, str]] = {}
+    # Those that have ended come first: of several trainers with one file, one that trains is named.
+    for trainer in sorted(trainers.values(), key=lambda trainer: not trainer.ended):
+        file = file_of(trainer.spec)
+        if file is not None:
+            owners[file] = (trainer.spec.name, trainer.ended)
     for spec in specs:
-        if (file := file_of(spec)) is not None:
+        file = file_of(spec)
+        if file is not None:
             other, ended = owners.setdefault(file, (spec.name, ""))
             if other != spec.name and (not ended or os.access(file, os.F_OK)):
                 hint = ", such as one with {name}" if spec.parameters else ""
@@ -191,7 +189,8 @@ def _note_shared_checkpoint(
                 return
 
 
-def _difference(spec: TrainerSpec, there: TrainerSpec) -> str:
+def _difference(spec: TrainerSpec, other: TrainerSpec) -> str:
     """The first key in which two submissions differ; empty for the same one."""
-    mine, theirs = spec.model_dump(exclude=_ENVIRONMENT), there.model_dump(exclude=_ENVIRONMENT)
-    return next((key for key, value in mine.items() if theirs.get(key) != value), "")
+    values = spec.model_dump(exclude=_ENVIRONMENT)
+    other_values = other.model_dump(exclude=_ENVIRONMENT)
+    return next((key for key, value in values.items() if other_values.get(key) != value), "")

@@ -29,7 +29,7 @@ TrialParameters = Mapping[str, str]
 
 
 def parse_grid(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Values by parameter from ``lr=0.1,0.01`` and ``seed=0..9``, both ends included."""
+    """Parse values by parameter: ``lr=0.1,0.01`` and ``seed=0..9``, both ends included."""
     grid: dict[str, tuple[str, ...]] = {}
     for text in texts:
         where = f"--grid {text:.100}"
@@ -52,10 +52,10 @@ def _values(part: str, where: str) -> Iterator[str]:
         raise InputFileError(
             where, "has an empty value; expected VALUE,VALUE,... (empty values: use --array)"
         )
-    if (found := _RANGE.fullmatch(part)) is None:
+    if (match := _RANGE.fullmatch(part)) is None:
         yield part
         return
-    first, last = int(found[1]), int(found[2])
+    first, last = int(match[1]), int(match[2])
     if not 0 <= last - first < MOST_TRIALS:
         raise InputFileError(
             where,
@@ -67,18 +67,24 @@ def _values(part: str, where: str) -> Iterator[str]:
 def grid_trials(
     grid: Mapping[str, Sequence[object]], where: str = "grid"
 ) -> tuple[TrialParameters, ...]:
-    """Every combination; the last parameter changes fastest."""
+    """Combine all values of a grid; the last parameter changes fastest."""
     if (count := prod(len(values) for values in grid.values())) > MOST_TRIALS:
         raise InputFileError(
             where, f"gives {counted(count, 'trial')}, expected at most {MOST_TRIALS:,}"
         )
-    texts = {key: tuple(_text(value, key) for value in values) for key, values in grid.items()}
+    texts: dict[str, list[str]] = {}
+    for key, values in grid.items():
+        texts[key] = [_text(value, key) for value in values]
     return tuple(dict(zip(texts, values, strict=True)) for values in product(*texts.values()))
 
 
 def given_trials(trials: Iterable[Mapping[str, object]]) -> tuple[TrialParameters, ...]:
-    """Trials given in Python, as text."""
-    return tuple({key: _text(value, key) for key, value in trial.items()} for trial in trials)
+    """Convert trials that were given in Python to text."""
+    return tuple(map(_given_trial, trials))
+
+
+def _given_trial(trial: Mapping[str, object]) -> TrialParameters:
+    return {key: _text(value, key) for key, value in trial.items()}
 
 
 def _text(value: object, key: str) -> str:
@@ -91,8 +97,8 @@ def _text(value: object, key: str) -> str:
 
 
 def read_trials(path: Path) -> tuple[TrialParameters, ...]:
-    """The rows of a CSV file whose first row names the parameters. Raises :class:`InputFileError`
-    with file and line.
+    """Read the rows of a CSV file whose first row names the parameters. Raises
+    :class:`InputFileError` with file and line.
     """
     text = read_text(path, MOST_CSV_BYTES).removeprefix("\ufeff")  # of spreadsheets
     rows = csv.reader(text.splitlines(), strict=True)
@@ -127,7 +133,7 @@ def read_trials(path: Path) -> tuple[TrialParameters, ...]:
 def combined(
     first: Sequence[TrialParameters], second: Sequence[TrialParameters]
 ) -> tuple[TrialParameters, ...]:
-    """Each trial of ``first`` with each of ``second``."""
+    """Combine each trial of ``first`` with each of ``second``."""
     if both := {*first[0]} & {*second[0]}:
         raise InvalidValueError(f"parameter {min(both)!r} is given twice: in --array and --grid")
     if len(first) * len(second) > MOST_TRIALS:
@@ -135,30 +141,28 @@ def combined(
             f"--array and --grid give {counted(len(first) * len(second), 'trial')}, expected "
             f"at most {MOST_TRIALS:,}"
         )
-    return tuple({**one, **other} for one, other in product(first, second))
+    return tuple({**trial, **other} for trial, other in product(first, second))
 
 
 def drafts_of(base: Draft, trials: Sequence[TrialParameters]) -> tuple[Draft, ...]:
-    """One draft per trial. Names are a function of the base name and the parameters: the same sweep
-    has the same names.
+    """Make one draft per trial. Names are a function of the base name and the parameters: the same
+    sweep has the same names.
 
     Raises :class:`InputFileError` if two trials have the same name.
     """
     drafts: list[Draft] = []
     places: dict[str, int] = {}
     given = base.table.get("parameters", {})
-    known = {key: as_text(value) for key, value in given.items()} if isinstance(given, dict) else {}
+    base_parameters: dict[str, object] = {}
+    if isinstance(given, dict):
+        base_parameters = {key: as_text(value) for key, value in given.items()}
     template, group = base.table.get("name"), base.table.get("group")
     for place, trial in enumerate(trials, 1):
-        parameters = {**known, **{key: value for key, value in trial.items() if key != NAME_COLUMN}}
+        own_parameters = {key: value for key, value in trial.items() if key != NAME_COLUMN}
+        parameters = {**base_parameters, **own_parameters}
         name = trial.get(NAME_COLUMN, template)
         if isinstance(name, str) and NAME_COLUMN not in trial:
-            name = _name(
-                name,
-                {key: value for key, value in trial.items() if key != NAME_COLUMN},
-                parameters,
-                base.where,
-            )
+            name = _name(name, own_parameters, parameters, base.where)
         if isinstance(name, str) and places.setdefault(name, place) != place:
             raise InputFileError(
                 f"{base.where}: name",

@@ -36,27 +36,26 @@ def copy_folder(source: Path, target: Path, limit_bytes: int, where: str) -> Non
 
 
 def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
-    """The trainer in the copy: its working directory, and all paths below it in the command and the
-    environment.
+    """Move a trainer into the copy: its working directory, and all paths below it in the command
+    and the environment.
     """
 
-    def there(text: str) -> str:
-        head, sign, path = text.rpartition(
-            "="
-        )  # an option's value: --checkpoint=DIRECTORY/model.pt
+    def in_copy(text: str) -> str:
+        # A path may be an option's value: --checkpoint=DIRECTORY/model.pt
+        head, sign, path = text.rpartition("=")
         for name in (path, str(Path(path).resolve()) if path.startswith("/") else ""):
             if _is_below(name, source):
                 return f"{head}{sign}{target}{name.removeprefix(str(source))}"
-        if (
-            path.startswith("..") and (beside := source / path).exists()
-        ):  # the copy has other neighbors
+        if path.startswith("..") and (beside := source / path).exists():
+            # The copy has other neighbors.
             return f"{head}{sign}{beside.resolve()}"
         return text
 
     # PATH stays: an environment in the working directory is linked, and its programs contain their
     # original paths.
-    env = {key: value if key == "PATH" else there(value) for key, value in spec.env.items()}
-    command = (spec.command[0], *map(there, spec.command[1:]))
+    variables = {name: in_copy(value) for name, value in spec.env.items() if name != "PATH"}
+    env = spec.env | variables
+    command = (spec.command[0], *map(in_copy, spec.command[1:]))
     return spec.model_copy(update={"cwd": target, "command": command, "env": env, "trackers": ()})
 
 
@@ -85,7 +84,7 @@ def missing(tail: Iterable[str], home: Path, work: Path) -> tuple[str, ...]:
     """Paths in the last lines of a log that do not exist for the copy ``work``, and do for the
     original ``home``.
     """
-    found = []
+    paths = []
     for name in _PATH.findall("\n".join(tail)):
         # A script may have made its relative path absolute.
         relative = os.path.relpath(name, work) if name.startswith("/") else name
@@ -94,18 +93,18 @@ def missing(tail: Iterable[str], home: Path, work: Path) -> tuple[str, ...]:
             and not (work / relative).exists()
             and (home / relative).exists()
         ):
-            found.append(relative)
-    return tuple(dict.fromkeys(found))
+            paths.append(relative)
+    return tuple(dict.fromkeys(paths))
 
 
 def written_since(places: list[Path], at_s: float) -> list[Path]:
     """The places that have changed since ``at_s`` (a folder: itself or one of its entries)."""
-    found = []
+    changed = []
     for place in places:
         entries = [place, *(place.iterdir() if place.is_dir() else ())]
         if any(path.lstat().st_mtime >= at_s for path in entries):
-            found.append(place)
-    return found
+            changed.append(place)
+    return changed
 
 
 def _is_below(path: str, folder: Path) -> bool:

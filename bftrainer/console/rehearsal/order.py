@@ -24,8 +24,8 @@ class _StepSamples:
 
 
 def judge(record: Record) -> RehearsalFinding:
-    """The samples of the steps that count: what is made again after a loss replaces what was made
-    before.
+    """Check that each sample is used once an epoch. Only the steps that count are compared: one
+    that is repeated after a loss replaces the one before.
     """
     if not any(line.indices is not None for line in record.ranks):
         return _CHECK.undecided(
@@ -38,9 +38,9 @@ def judge(record: Record) -> RehearsalFinding:
     kept: list[_StepSamples] = []
     for step, again in _steps(record.ranks):
         while again and kept and kept[-1].line.step >= step.line.step:
-            gone = kept.pop()
-            for sample in gone.samples:
-                if seen.get(sample) is gone:
+            undone = kept.pop()
+            for sample in undone.samples:
+                if seen.get(sample) is undone:
                     del seen[sample]
         repeated = []
         for sample in step.samples:
@@ -70,8 +70,8 @@ def judge(record: Record) -> RehearsalFinding:
 
 
 def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:
-    """All steps in order; whether it is the first of a group with samples, which replaces the steps
-    from its own on.
+    """Order all steps; the flag marks the first step of a group with samples, which replaces the
+    steps from its own on.
     """
     groups: dict[tuple[int, int, int], dict[int, dict[int, RankLine]]] = {}
     for line in lines:
@@ -91,8 +91,8 @@ def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:
 
 
 def _discarded(record: Record) -> str | None:
-    """Horovod's sampler was at a position when the group began, and its pass over the data began at
-    an earlier one.
+    """Report a pass over the data that Horovod's sampler began again, although its position in the
+    pass had been restored.
     """
     for line in record.ranks:
         if (
@@ -112,7 +112,7 @@ def _discarded(record: Record) -> str | None:
 def _never_used(
     record: Record, seen: dict[tuple[int, int], _StepSamples]
 ) -> RehearsalFinding | None:
-    """Epochs that began and ended within the rehearsal are complete."""
+    """Report samples that were never used, of epochs that began and ended within the rehearsal."""
     size = next((line.data_size for line in record.ranks if line.data_size), None)
     epochs = sorted({epoch for epoch, _ in seen})
     if size is None or size < 1 or any(line.sampler == "ElasticSampler" for line in record.ranks):

@@ -69,8 +69,8 @@ class Options:
 
 
 class Player:
-    """One trainer. After each change, the player waits for the steps and the measurement of the
-    options.
+    """Plays acts on one trainer. After each change, it waits for the steps and the measurement of
+    the options.
     """
 
     def __init__(
@@ -122,9 +122,9 @@ class Player:
     def left(self) -> tuple[int, ...]:
         """Pids of the trainer's remaining processes, after 2 s for those that are just ending."""
         give_up = time.monotonic() + 2.0
-        while time.monotonic() < give_up and any(map(is_alive, self._mine())):
+        while time.monotonic() < give_up and any(map(is_alive, self._processes())):
             time.sleep(POLL_S)
-        return tuple(sorted(process.pid for process in self._mine() if is_alive(process)))
+        return tuple(sorted(process.pid for process in self._processes() if is_alive(process)))
 
     def end(self) -> None:
         """End all processes of the trainer."""
@@ -135,10 +135,11 @@ class Player:
             view = self._launcher.look(self.spec.name)
         self._launcher.look(self.spec.name)  # reaps a driver that has just ended
         give_up = time.monotonic() + 10.0
-        while (
-            there := [process for process in self._mine() if is_alive(process)]
-        ) and time.monotonic() < give_up:
-            for process in there:
+        while time.monotonic() < give_up:
+            left = [process for process in self._processes() if is_alive(process)]
+            if not left:
+                return
+            for process in left:
                 send(process, signal.SIGKILL)
             time.sleep(POLL_S)
 
@@ -203,9 +204,9 @@ class Player:
 
     def _kill(self, place: HostSlots) -> None:
         """Kill the worker processes of one place, as when its node is lost."""
-        mine = [e for e in self.events if e.get("fragment") == place.fragment]
-        ended = {e["pid"] for e in mine if e["event"] == DriverEvent.WORKER_EXITED}
-        for pid in {e["pid"] for e in mine if e["event"] == DriverEvent.WORKER_STARTED} - ended:
+        events = [e for e in self.events if e.get("fragment") == place.fragment]
+        ended = {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_EXITED}
+        for pid in {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_STARTED} - ended:
             with suppress(ProcessLookupError):
                 if os.getpgid(pid) == pid:  # with its children, as when a node is lost
                     os.killpg(pid, signal.SIGKILL)
@@ -228,8 +229,8 @@ class Player:
             view = self.look()
             # The last "running" line may belong to the previous change: count lines from the later
             # of the two times.
-            there = view.on == self._wanted() and self._made(max(view.said_s, at_s))
-            return there and (self._measured or view.samples is None)
+            has_arrived = view.on == self._wanted() and self._made(max(view.said_s, at_s))
+            return has_arrived and (self._measured or view.samples is None)
 
         for _ in range(STARTS):
             ended = self._follow(holds, self._patience_s)
@@ -278,9 +279,9 @@ class Player:
         return Played(act, at_s, until_s, outcome, reason, tail, stalls_s, hung)
 
     def _hung(self) -> tuple[tuple[str, ...], str]:
-        """The last output of the workers, which are ended, and where one of them was."""
+        """End the workers; return their last output, and where one of them was."""
         logs = TrainerDirectory(self.folder).latest_logs()
-        request_stacks([process for process in self._mine() if is_alive(process)])
+        request_stacks([process for process in self._processes() if is_alive(process)])
         outputs = filter(None, map(output_before_stack, logs))
         return tuple(next(outputs, [])), hung_at(logs)
 
@@ -315,7 +316,7 @@ class Player:
                 return
             time.sleep(POLL_S / 4)
 
-    def _mine(self) -> set[ProcessId]:
+    def _processes(self) -> set[ProcessId]:
         """The processes of this trainer's workers, by their environment."""
         self._pids |= set(with_variable(TRAINER_DIR, str(self.folder)))
         return self._pids

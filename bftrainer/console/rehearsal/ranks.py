@@ -17,16 +17,16 @@ WATCH = (
 
 
 def judge(record: Record) -> RehearsalFinding:
-    """All ranks of a group, step by step."""
+    """Compare the weights and rates of all ranks of a group, step by step."""
     if not any(line.weights is not None or line.rate is not None for line in record.ranks):
         return _CHECK.undecided("the ranks do not report their weights", WATCH)
-    compared = [found for found in _steps(record.ranks) if len(found) > 1]
+    compared = [lines for lines in _steps(record.ranks) if len(lines) > 1]
     if not compared:
         return _CHECK.undecided("no two ranks have reported the same step", WATCH)
     for lines in compared:
-        if (found := disagreement(lines)) is not None:
-            seen = f"after {record.act_at(found.one.at_s) or 'the start'}: {found}"
-            if found.what == "rate":
+        if (difference := disagreement(lines)) is not None:
+            seen = f"after {record.act_at(difference.one.at_s) or 'the start'}: {difference}"
+            if difference.what == "rate":
                 return _CHECK.failed(
                     seen,
                     "compute the rate on every rank before each step (progress.LearningRate in "
@@ -39,11 +39,8 @@ def judge(record: Record) -> RehearsalFinding:
                 "weights, optimizer, rate",
             )
     sizes = sorted({lines[0].world_size for lines in compared})
-    what = (
-        "weights"
-        if all(line.rate is None for line in record.ranks)
-        else "weights and learning rates"
-    )
+    has_rates = any(line.rate is not None for line in record.ranks)
+    what = "weights and learning rates" if has_rates else "weights"
     return _CHECK.passed(
         f"equal {what} at {len(compared)} steps with {', '.join(map(str, sizes))} workers"
     )
@@ -51,7 +48,7 @@ def judge(record: Record) -> RehearsalFinding:
 
 def _steps(lines: Iterable[RankLine]) -> list[list[RankLine]]:
     """The last line of each rank, by group and step; in order of time."""
-    found: dict[tuple[object, int], dict[int, RankLine]] = {}
+    by_step: dict[tuple[object, int], dict[int, RankLine]] = {}
     for line in lines:
-        found.setdefault((line.group, line.step), {})[line.rank] = line
-    return [list(by_rank.values()) for by_rank in found.values()]
+        by_step.setdefault((line.group, line.step), {})[line.rank] = line
+    return [list(by_rank.values()) for by_rank in by_step.values()]

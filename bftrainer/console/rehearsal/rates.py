@@ -19,7 +19,7 @@ _REMEDY = (
 
 
 def judge(record: Record, scaling: Scaling) -> RehearsalFinding:
-    """Rank 0's rates: other ranks are compared with rank 0 in another check."""
+    """Check rank 0's rates; other ranks are compared with rank 0 in another check."""
     lines = [line for line in record.ranks if line.rank == 0 and line.rate is not None]
     if not lines:
         return _CHECK.undecided(
@@ -43,8 +43,8 @@ def judge(record: Record, scaling: Scaling) -> RehearsalFinding:
 
 
 def _restored(record: Record, lines: list[RankLine]) -> str | None:
-    """The rate of the old size is still in force, although ``progress.LearningRate`` has given
-    another one.
+    """Report a rate of the old size that is still in force, although ``progress.LearningRate`` has
+    given another one.
     """
     for old, new in itertools.pairwise(lines):
         if (
@@ -65,12 +65,11 @@ def _restored(record: Record, lines: list[RankLine]) -> str | None:
 
 
 def _constructed(lines: list[RankLine]) -> str | None:
-    """The optimizer is constructed with a rate that follows the size, and trains with one that does
-    not.
+    """Report an optimizer that is constructed with a rate that follows the size, and trains with
+    one that does not.
     """
-    made, used = (
-        {line.world_size: getattr(line, key) for line in lines} for key in ("made_with", "rate")
-    )
+    made = {line.world_size: line.made_with for line in lines}
+    used = {line.world_size: line.rate for line in lines}
     rates = {line.rate for line in lines}
     if None in made.values() or len(set(made.values())) < 2 or len(rates) > 1:
         return None

@@ -158,29 +158,29 @@ class Boundary:
 
 def stretches(lines: Iterable[Line]) -> list[Stretch]:
     """The "running" lines with a step, cut where a group of workers is formed."""
-    found: list[list[Line]] = []
+    parts: list[list[Line]] = []
     for line in lines:
         if line.get("phase") != Phase.RUNNING or not is_whole(line.get("step")):
             continue
-        same = bool(found) and all(
-            line.get(key) == found[-1][-1].get(key) for key in ("incarnation", "world_size")
+        same = bool(parts) and all(
+            line.get(key) == parts[-1][-1].get(key) for key in ("incarnation", "world_size")
         )
         if same and not line.get("formed"):
-            found[-1].append(line)
+            parts[-1].append(line)
         else:
-            found.append([line])
-    return [Stretch(tuple(part), int(part[0].get("world_size") or 0)) for part in found]
+            parts.append([line])
+    return [Stretch(tuple(part), int(part[0].get("world_size") or 0)) for part in parts]
 
 
 def boundaries(record: Record) -> list[Boundary]:
     """All changes from one stretch to the next, with the act in which the next one began."""
-    found = []
+    changes = []
     for old, new in itertools.pairwise(stretches(record.lines)):
         at_s = float(new.first["time"])
         saved = record.saved_by(at_s)
         if (act := record.act_at(at_s)) is not None:
-            found.append(Boundary(act, old.last, new.first, saved[-1] if saved else None))
-    return found
+            changes.append(Boundary(act, old.last, new.first, saved[-1] if saved else None))
+    return changes
 
 
 def stride(record: Record) -> int:

@@ -89,8 +89,8 @@ def costs(record: Record) -> Costs:
     """R_up, R_dw and all stalls of a rehearsal."""
 
     def median(kind: ActKind) -> float | None:
-        found = [seconds for played in record.of(kind) for seconds in played.stalls_s]
-        return statistics.median(found) if found else None
+        stalls_s = [seconds for played in record.of(kind) for seconds in played.stalls_s]
+        return statistics.median(stalls_s) if stalls_s else None
 
     stalls = tuple(
         (str(played.act), seconds)
@@ -159,7 +159,7 @@ def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tup
     """Start with half of each file that the last save wrote in place, as a kill during the save
     would leave it.
     """
-    found = []
+    trials = []
     small = record.acts[0].nodes
     for name in record.saved.in_place[:TRIALS]:
         path = folder / name
@@ -175,10 +175,10 @@ def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tup
         finally:
             path.write_bytes(content)
         steps = [line["step"] for line in player.lines[seen:] if is_whole(line.get("step"))]
-        found.append(
+        trials.append(
             Trial(name, played.outcome, steps[0] if steps else None, played.reason, played.tail)
         )
-    return tuple(found)
+    return tuple(trials)
 
 
 def _alone(

@@ -38,20 +38,18 @@ _STANDARD = frozenset(
 
 def not_finite(lines: Iterable[Line]) -> str:
     """The first loss that is no number; empty if there is none."""
-    found = next(
+    line = next(
         (line for line in lines if (loss := _loss(line)) is not None and not math.isfinite(loss)),
         None,
     )
-    return (
-        "" if found is None else f"the loss is {shown(found['loss'])} at step {found.get('step')}"
-    )
+    return "" if line is None else f"the loss is {shown(line['loss'])} at step {line.get('step')}"
 
 
 def compare(
     reference: Sequence[Line], before: Sequence[Line], after: Sequence[Line]
 ) -> RehearsalFinding:
-    """``reference`` is a run without a stop; ``before`` and ``after`` are the same work on the same
-    size, with a stop.
+    """Compare a run with a stop (``before`` and ``after``) with ``reference``, the same work on the
+    same size without a stop.
     """
     plain = {int(line["step"]): line for line in reversed(reference) if _loss(line) is not None}
     ahead = [
@@ -109,20 +107,20 @@ def compare(
 def _by_level(
     plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], seen: str
 ) -> RehearsalFinding:
-    """Noisy runs: only a loss that returns to near its initial value, far beyond its scatter, is a
-    failure.
+    """Judge noisy runs: only a loss that returns to near its initial value, far beyond its scatter,
+    is a failure.
     """
     losses = [_loss(plain[step]) or 0.0 for step in sorted(plain)]
     wanted = [_loss(old) or 0.0 for old, _ in pairs]
-    found = [_loss(new) or 0.0 for _, new in pairs]
+    reached = [_loss(new) or 0.0 for _, new in pairs]
     start = statistics.fmean(losses[:ENOUGH])
     gained = start - statistics.fmean(wanted)
     scatter = statistics.fmean(abs(b - a) for a, b in itertools.pairwise(losses))
-    if gained > 4 * scatter and start - statistics.fmean(found[:ENOUGH]) < 0.5 * (
+    if gained > 4 * scatter and start - statistics.fmean(reached[:ENOUGH]) < 0.5 * (
         start - statistics.fmean(wanted[:ENOUGH])
     ):
         return CHECK.failed(
-            f"the loss falls back from {wanted[0]:.4g} to {found[0]:.4g}; its initial value "
+            f"the loss falls back from {wanted[0]:.4g} to {reached[0]:.4g}; its initial value "
             f"was {losses[0]:.4g}; {seen}",
             "save the weights and load them",
         )

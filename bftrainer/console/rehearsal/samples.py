@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections import Counter
 
 from bftrainer.console.rehearsal.finding import RehearsalCheck, RehearsalFinding
-from bftrainer.console.rehearsal.record import Record, boundaries, is_whole, stretches
+from bftrainer.console.rehearsal.record import Record, Stretch, boundaries, is_whole, stretches
 from bftrainer.scaling import Batches, Scaling
 
 _CHECK = RehearsalCheck("samples", "samples are counted once")
@@ -20,14 +20,10 @@ _REMEDY = (
 
 
 def judge(record: Record, scaling: Scaling, global_batch: int | None) -> RehearsalFinding:
-    """The batch per step at every size, and the counts on both sides of every boundary."""
-    counted = [
-        part
-        for part in stretches(record.lines)
-        if all(is_whole(line.get("samples")) for line in part.lines)
-    ]
+    """Check the batch per step at every size, and the counts on both sides of every boundary."""
+    has_counts = any(_counts_samples(part) for part in stretches(record.lines))
     per_step = batches(record)
-    if not counted or not per_step:
+    if not has_counts or not per_step:
         return _CHECK.undecided(
             "no samples are reported", "report samples, summed over all workers"
         )
@@ -52,7 +48,7 @@ def judge(record: Record, scaling: Scaling, global_batch: int | None) -> Rehears
 
 
 def batches(record: Record) -> dict[int, float]:
-    """World size -> samples per step of most steps (the last step of an epoch may have fewer)."""
+    """The samples of most steps, by world size (the last step of an epoch may have fewer)."""
     seen: dict[int, Counter[float]] = {}
     for part in stretches(record.lines):
         for old, new in itertools.pairwise(part.lines):
@@ -64,23 +60,27 @@ def batches(record: Record) -> dict[int, float]:
     return {size: counter.most_common(1)[0][0] for size, counter in seen.items()}
 
 
+def _counts_samples(part: Stretch) -> bool:
+    return all(is_whole(line.get("samples")) for line in part.lines)
+
+
 def _sizes(per_step: dict[int, float], scaling: Scaling, global_batch: int | None) -> list[str]:
     small = min(per_step)
-    found = []
+    problems = []
     for size, count in sorted(per_step.items()):
         if global_batch is not None:
             wanted = Batches(scaling, global_batch).total(size)
             if count > wanted:
-                found.append(
+                problems.append(
                     f"{count:g} samples per step with {size} workers; the trainer file's batch "
                     f"gives {wanted}"
                 )
         elif count > max(1.001 * per_step[small] * size / small, per_step[small]):
-            found.append(
+            problems.append(
                 f"{count:g} samples per step with {size} workers, {per_step[small]:g} with "
                 f"{small}: more than {size} batches"
             )
-    return found
+    return problems
 
 
 def _steps(record: Record, per_step: dict[int, float]) -> list[str]:
@@ -101,8 +101,8 @@ def _steps(record: Record, per_step: dict[int, float]) -> list[str]:
 
 
 def _boundaries(record: Record, per_step: dict[int, float]) -> list[str]:
-    """A repeated step has the same sample count as before."""
-    known: list[tuple[int, int]] = []
+    """Check that a repeated step has the same sample count as before."""
+    counts: list[tuple[int, int]] = []
     parts = stretches(record.lines)
     acts = {id(boundary.after): boundary.act for boundary in boundaries(record)}
     size = 0
@@ -110,29 +110,29 @@ def _boundaries(record: Record, per_step: dict[int, float]) -> list[str]:
         first = part.first
         batch = max(per_step.get(size, 0.0), per_step.get(part.world_size, max(per_step.values())))
         size = part.world_size
-        if known and is_whole(first.get("samples")):
+        if counts and is_whole(first.get("samples")):
             step, samples = int(first["step"]), int(first["samples"])
-            at = bisect_right(known, (step, 1 << 62)) - 1
+            at = bisect_right(counts, (step, 1 << 62)) - 1
             # Training reports the saved step again, or the step after it, perhaps on another size
             # than the first time.
             base = (
                 at
-                if at >= 0 and known[at] == (step, samples)
-                else bisect_right(known, (step - 1, 1 << 62)) - 1
+                if at >= 0 and counts[at] == (step, samples)
+                else bisect_right(counts, (step - 1, 1 << 62)) - 1
             )
             if base >= 0:
-                old_step, old_samples = known[base]
-                most = old_samples + (step - old_step) * batch
-                if not old_samples <= samples <= most:
-                    how = "counted twice" if samples > most else "lost"
+                old_step, old_samples = counts[base]
+                largest = old_samples + (step - old_step) * batch
+                if not old_samples <= samples <= largest:
+                    how = "counted twice" if samples > largest else "lost"
                     act = acts.get(id(first), "a change")
-                    apart = samples - most if samples > most else old_samples - samples
+                    apart = samples - largest if samples > largest else old_samples - samples
                     return [f"after {act}: step {step} has {samples} samples: {apart:g} were {how}"]
-            del known[at + 1 :]
-        known += [
+            del counts[at + 1 :]
+        counts += [
             (int(line["step"]), int(line["samples"]))
             for line in part.lines
             if is_whole(line.get("samples"))
         ]
-        known.sort()
+        counts.sort()
     return []

@@ -72,8 +72,8 @@ def scenario(small: int, large: int | None, quick: bool = False) -> tuple[Act, .
     """
     begin = [Act(ActKind.START, small), Act(ActKind.STOP, 0), Act(ActKind.START, small)]
     grow = [] if large is None else [Act(ActKind.GROW, large)]
-    one = [] if large is None and small == 1 else [*grow, Act(ActKind.KILL, small)]
-    kill = [*one, Act(ActKind.KILL_ALL, small)]
+    kill_one = [] if large is None and small == 1 else [*grow, Act(ActKind.KILL, small)]
+    kill = [*kill_one, Act(ActKind.KILL_ALL, small)]
     if quick:
         return (*begin, *kill, Act(ActKind.STOP, 0))
     shrink = [] if large is None else [*grow, Act(ActKind.SHRINK, small)]

@@ -23,7 +23,7 @@ def speeds(record: Record, slots: int) -> dict[int, float]:
     """Samples per second by number of nodes: the median over the stretches at that size, each
     without its first step.
     """
-    found: dict[int, list[float]] = {}
+    rates_by_nodes: dict[int, list[float]] = {}
     for part in stretches(record.lines):
         lines = part.lines[1:]  # the first step compiles, or waits for data
         if (
@@ -35,12 +35,12 @@ def speeds(record: Record, slots: int) -> dict[int, float]:
         seconds = float(lines[-1]["time"]) - float(lines[0]["time"])
         samples = lines[-1]["samples"] - lines[0]["samples"]
         if seconds > 0 and samples > 0:
-            found.setdefault(part.world_size // slots, []).append(samples / seconds)
-    return {nodes: statistics.median(rates) for nodes, rates in sorted(found.items())}
+            rates_by_nodes.setdefault(part.world_size // slots, []).append(samples / seconds)
+    return {nodes: statistics.median(rates) for nodes, rates in sorted(rates_by_nodes.items())}
 
 
 def this_node() -> str:
-    """This host, if the user does not name its type."""
+    """The type of this host, if the user does not name it."""
     return f"{platform.node() or 'this host'}: {os.cpu_count()} processors, {platform.machine()}"
 
 
@@ -66,15 +66,16 @@ def add_curve(path: Path, model: str, node_type: str, rates: Mapping[int, float]
 
 
 def _rows(path: Path) -> dict[str, dict[str, str]]:
+    """Read the rows of a curves file by model; none if there is no file yet."""
     if not path.exists():
         return {}
     try:
         with path.open(newline="", encoding="utf-8") as file:
             table = csv.DictReader(file, strict=True)
-            rows = {
-                row["model"]: {name: row[name] or "" for name in row if name is not None}
-                for row in table
-            }
+            rows: dict[str, dict[str, str]] = {}
+            for row in table:
+                cells = {name: row[name] or "" for name in row if name is not None}
+                rows[row["model"]] = cells
             names = set(table.fieldnames or ()) - set(_NAMED)
     except (KeyError, UnicodeDecodeError, csv.Error) as error:
         raise InputFileError(

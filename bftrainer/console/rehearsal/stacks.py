@@ -39,7 +39,7 @@ class StackFrame(NamedTuple):
 
     @property
     def is_of_script(self) -> bool:
-        """Whether it is in the user's own code, not in an installed package or in Python's
+        """Whether a call is in the user's own code, not in an installed package or in Python's
         library.
         """
         return not self.file.startswith("<") and not re.search(
@@ -80,18 +80,18 @@ def output_before_stack(log: Path) -> list[str]:
 
 def stacks(lines: Sequence[str]) -> list[list[StackFrame]]:
     """The stacks of main threads in a log, the innermost call first."""
-    found: list[list[StackFrame]] = []
+    stacks_read: list[list[StackFrame]] = []
     is_inside = False
     for line in lines:
         frame = _FRAME.fullmatch(line)
         if _STACK.match(line):
-            found.append([])
+            stacks_read.append([])
             is_inside = True
         elif is_inside and frame is not None:
-            found[-1].append(StackFrame(frame["file"], int(frame["line"]), frame["function"]))
+            stacks_read[-1].append(StackFrame(frame["file"], int(frame["line"]), frame["function"]))
         else:
             is_inside = False
-    return found
+    return stacks_read
 
 
 def described(frames: Sequence[StackFrame]) -> str:

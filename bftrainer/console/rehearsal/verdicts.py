@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 
 from bftrainer.config.trainer_file import TrainerSpec
@@ -31,8 +32,8 @@ _PLANNED = (ActKind.GROW, ActKind.SHRINK, ActKind.MOVE)
 
 
 def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
-    """All checks, in the order of their output. A pool has no state of its own: its processes alone
-    are checked.
+    """Run all checks, in the order of their output. A pool has no state of its own: only its
+    processes are checked.
     """
     if spec.is_pool:
         return [
@@ -59,7 +60,9 @@ def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
 
 
 def has_passed(findings: list[RehearsalFinding]) -> bool:
-    """No check failed, and the scenario was played to its end; other checks may be undecided."""
+    """Whether no check failed and the scenario was played to its end; other checks may be
+    undecided.
+    """
     return findings[0].verdict is CheckVerdict.PASS and all(
         finding.verdict is not CheckVerdict.FAIL for finding in findings
     )
@@ -198,11 +201,13 @@ def _leaving_s(record: Record, played: Played) -> float:
     events = [
         event for event in record.events if played.at_s <= float(event["time"]) <= played.until_s
     ]
-    asked = [float(event["time"]) for event in events if event.get("event") == DriverEvent.STOPPING]
+    requests = [
+        float(event["time"]) for event in events if event.get("event") == DriverEvent.STOPPING
+    ]
     left = [
         float(event["time"]) for event in events if event.get("event") == DriverEvent.WORKER_EXITED
     ]
-    return max(left, default=played.until_s) - min(asked, default=played.at_s)
+    return max(left, default=played.until_s) - min(requests, default=played.at_s)
 
 
 def _killed(record: Record, played: Played) -> int:
@@ -240,7 +245,7 @@ def _checkpoint(record: Record) -> RehearsalFinding:
 
 
 def _discontinuity(b: Boundary, gap: int) -> str | None:
-    """After a planned change, the next step has to follow the last one."""
+    """Report a planned change after which the next step does not follow the last one."""
     step, last = int(b.after["step"]), int(b.before["step"])
     if step < last - gap:
         return f"{b.act}: {last - step} steps were lost ({last} -> {step})"
@@ -301,15 +306,15 @@ def _kill(record: Record, *, is_pool: bool = False) -> RehearsalFinding:
             f"{last.act}: {last.reason or last.outcome.value}{_log_end(last.tail)}",
             "resume from the last checkpoint, on the nodes that are left",
         )
-    found = [b for b in boundaries(record) if b.act.kind in _KILLS]
-    if not found:
+    changes = [b for b in boundaries(record) if b.act.kind in _KILLS]
+    if not changes:
         return check.undecided("no step was reported after it")
     begin, gap = int(stretches(record.lines)[0].first["step"]), stride(record)
-    for b in found:
+    for b in changes:
         if not is_pool and (wrong := _excess_loss(b, begin, gap)) is not None:
             return check.failed(*wrong)
     return check.passed(
-        "; ".join(f"{b.act}: {b.before['step']} -> {b.after['step']}" for b in found)
+        "; ".join(f"{b.act}: {b.before['step']} -> {b.after['step']}" for b in changes)
     )
 
 
@@ -379,13 +384,10 @@ def _state(record: Record) -> RehearsalFinding:
     if record.reference is None or len(starts) < 2:
         return check.undecided(record.why_no_reference or "the rehearsal did not get that far")
     ends = [p.at_s for p in record.played if p.at_s > starts[1]]
+    end_s = ends[0] if ends else math.inf
     lines = [line for part in stretches(record.lines) for line in part.lines]
     before = [line for line in lines if float(line["time"]) < starts[1]]
-    after = [
-        line
-        for line in lines
-        if starts[1] <= float(line["time"]) < (ends[0] if ends else float("inf"))
-    ]
+    after = [line for line in lines if starts[1] <= float(line["time"]) < end_s]
     return resumed.compare(
         [line for line in record.reference if is_whole(line.get("step"))], before, after
     )

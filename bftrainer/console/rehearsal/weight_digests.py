@@ -33,20 +33,20 @@ def of_another_step(record: Record) -> tuple[str, str] | None:
     ]
     if not lines:
         return None
-    initial, known = lines[0].begun, {lines[0].step: lines[0].weights}
+    initial, digests = lines[0].begun, {lines[0].step: lines[0].weights}
     for old, new in itertools.pairwise(lines):
         if new.incarnation != old.incarnation:
             act = record.act_at(new.at_s)
             saved = record.saved_by(new.at_s)
             planned = act is not None and act.kind is ActKind.START
-            if saved and saved[-1] in known and new.begun != known[saved[-1]]:
+            if saved and saved[-1] in digests and new.begun != digests[saved[-1]]:
                 if planned and new.begun == initial:
                     return (
                         f"after {act}: the weights are the initial ones, not the weights of "
                         f"step {saved[-1]}",
                         _REMEDY,
                     )
-                steps = [step for step, digest in known.items() if digest == new.begun]
+                steps = [step for step, digest in digests.items() if digest == new.begun]
                 if steps and (
                     planned
                     or (
@@ -58,5 +58,5 @@ def of_another_step(record: Record) -> tuple[str, str] | None:
                         f"step {steps[-1]}",
                         _REMEDY,
                     )
-        known[new.step] = new.weights
+        digests[new.step] = new.weights
     return None

@@ -31,9 +31,8 @@ class Writes:
         self._folders: dict[int, Path] = {}
         self._in_place: dict[Path, None] = {}
         self._renamed: dict[Path, None] = {}
-        self._moving: dict[
-            int, Path
-        ] = {}  # folders on their way, by the number that both events of a rename have
+        # Folders on their way, by the number that both events of a rename have.
+        self._moving: dict[int, Path] = {}
         self._created: set[Path] = set()
         self._whole: set[Path] = set()  # folders that were renamed into place
         self._watch(folder)
@@ -64,15 +63,18 @@ class Writes:
             for folder in sorted(self._whole)
             if folder.is_dir() and self._has_new(folder)
         ]
-        in_place, renamed = (
-            [
-                self._name(path)
-                for path in reversed(found)
-                if path.is_file() and not self._whole & set(path.parents)
-            ]
-            for found in (self._in_place, self._renamed)
-        )
+        in_place, renamed = self._existing(self._in_place), self._existing(self._renamed)
         return Saved(tuple(in_place), (*whole, *renamed))
+
+    def _existing(self, paths: dict[Path, None]) -> list[str]:
+        """The names of the files that exist, latest first, without those in a folder that was
+        renamed as a whole.
+        """
+        return [
+            self._name(path)
+            for path in reversed(paths)
+            if path.is_file() and not self._whole & set(path.parents)
+        ]
 
     def _name(self, path: Path) -> str:
         return str(path.relative_to(self._root))
@@ -119,8 +121,8 @@ class Writes:
             self._in_place[path] = None
 
     def _note_folder(self, path: Path, mask: int, cookie: int) -> None:
-        """Events are read late: a folder may have been filled and renamed before it could be
-        watched.
+        """Take note of a folder that was made or renamed. Events are read late: it may have been
+        filled and renamed before it could be watched.
         """
         if mask & _CREATE:
             self._watch(path)
@@ -131,16 +133,16 @@ class Writes:
         elif mask & _MOVED_TO:
             self._watch(path)
             old = self._moving.pop(cookie, None)
-            known = [file for file in (*self._in_place, *self._renamed) if old in file.parents]
-            for file in known:
+            files = [file for file in (*self._in_place, *self._renamed) if old in file.parents]
+            for file in files:
                 self._in_place.pop(file, None)
                 self._renamed.pop(file, None)
             if old is None or old in self._created:
                 self._created.discard(old or path)
                 self._renamed |= dict.fromkeys(_files(path))
                 self._whole.add(path)
-            elif known:
-                self._renamed |= {path / file.relative_to(old): None for file in known}
+            elif files:
+                self._renamed |= {path / file.relative_to(old): None for file in files}
                 self._whole.add(path)
 
 

@@ -69,8 +69,8 @@ def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> N
 
 
 def _live(state: Path | None, keep: Path) -> list[Check]:
-    """What a pilot needs: of its state directory and configuration, else of the schedulers that are
-    here, if any.
+    """Check what a pilot needs: its state directory and configuration, or without one, the
+    schedulers that are installed here.
     """
     if state is not None:
         from bftrainer.console.cli.doctor.pilot_checks import examine_pilot
@@ -85,8 +85,8 @@ def _live(state: Path | None, keep: Path) -> list[Check]:
 
 
 def _site(name: str, keep: Path) -> list[Check]:
-    """What an installed site finds here without a configuration; a site that cannot be loaded is a
-    finding as well.
+    """Check what an installed site finds here without a configuration; a site that cannot be loaded
+    is a finding as well.
     """
     from bftrainer.cluster.site_plugin import find_site
     from bftrainer.decide.domain.checks import Check
@@ -101,7 +101,7 @@ def _site(name: str, keep: Path) -> list[Check]:
 
 
 def _lsf(config: Path, keep: Path) -> list[Check]:
-    """The site's LSF instead of the installation."""
+    """Check the site's LSF instead of the installation."""
     from bftrainer.cluster.site_plugin import find_site
     from bftrainer.config.pilot import read_config
 

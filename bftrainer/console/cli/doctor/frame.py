@@ -16,7 +16,7 @@ _COLORS = {CheckStatus.OK: "green", CheckStatus.BROKEN: "red"}
 
 
 def guarded(name: str, look: Callable[[], Check], remedy: str, required: bool = True) -> Check:
-    """The check; any exception is its finding, since a broken package may raise anything."""
+    """Run a check; any exception becomes its finding, since a broken package may raise anything."""
     try:
         return look()
     except Exception as error:
@@ -24,26 +24,26 @@ def guarded(name: str, look: Callable[[], Check], remedy: str, required: bool = 
 
 
 def first_line(error: Exception) -> str:
-    """What an exception says, or its class where it says nothing."""
+    """The first line of an exception's message, or its class if it has none."""
     return next(iter(str(error).splitlines()), type(error).__name__)
 
 
 def is_healthy(checks: Sequence[Check]) -> bool:
-    """Whether all that is required works."""
+    """Whether everything that is required works."""
     return all(check.state is CheckStatus.OK for check in checks if check.is_required)
 
 
 def print_json(checks: Sequence[Check]) -> None:
-    """One object."""
-    found = [
+    """Print the checks as one JSON object."""
+    rows = [
         {**dataclasses.asdict(check), "state": check.state.name, "required": check.is_required}
         for check in checks
     ]
-    say(json.dumps({"ok": is_healthy(checks), "checks": found}, indent=2))
+    say(json.dumps({"ok": is_healthy(checks), "checks": rows}, indent=2))
 
 
 def print_lines(checks: Sequence[Check]) -> None:
-    """A line each, and the remedy below it."""
+    """Print a line for each check, with the remedy below it."""
     for check in checks:
         label, color = f"{check.label:<18}", _COLORS.get(check.state, "yellow")
         say(

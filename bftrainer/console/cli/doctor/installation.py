@@ -29,7 +29,7 @@ PACKAGES = (
 
 
 def examine() -> list[Check]:
-    """All checks, in the order in which they are printed."""
+    """Run all checks, in the order in which they are printed."""
     return [
         _python(),
         guarded("bftrainer", _bftrainer, "pip install --force-reinstall bftrainer"),
@@ -92,29 +92,29 @@ def _highs() -> Check:
 def _gurobi() -> Check:
     from bftrainer.decide.allocation.gurobi import Gurobi, find_license
 
-    found = find_license()
-    if found.version is None:
+    gurobi_license = find_license()
+    if gurobi_license.version is None:
         return Check(
             "gurobi",
             CheckStatus.MISSING,
-            str(found),
+            str(gurobi_license),
             "pip install 'bftrainer[gurobi]'",
             required=False,
         )
     renew = "pip install --upgrade gurobipy, or set GRB_LICENSE_FILE to your license"
-    if not found.usable:
-        return Check.broken("gurobi", str(found), renew, required=False)
+    if not gurobi_license.usable:
+        return Check.broken("gurobi", str(gurobi_license), renew, required=False)
     # An expired license refuses every model as too large; the date tells why.
     today = datetime.datetime.now(tz=datetime.UTC).date()
-    if found.expires is not None and found.expires < today.isoformat():
-        return Check.broken("gurobi", f"{found} (expired)", renew, required=False)
+    if gurobi_license.expires is not None and gurobi_license.expires < today.isoformat():
+        return Check.broken("gurobi", f"{gurobi_license} (expired)", renew, required=False)
     _prove(Gurobi())
     limits = (
         "; at most 2,000 variables and rows, larger problems go to highs"
-        if found.restricted
+        if gurobi_license.restricted
         else ""
     )
-    return Check.ok("gurobi", f"{found}, works{limits}", required=False)
+    return Check.ok("gurobi", f"{gurobi_license}, works{limits}", required=False)
 
 
 def _jobscripts() -> Check:
@@ -128,7 +128,9 @@ def _jobscripts() -> Check:
 
 
 def _sample() -> tuple[Problem, tuple[int, ...]]:
-    """Two trainers and six nodes: 2 and 4 nodes give 18 + 32 samples per second, the optimum."""
+    """Build a problem with a known optimum: two trainers and six nodes, of which 2 and 4 nodes give
+    18 + 32 samples per second.
+    """
     from bftrainer.decide.domain.model import Curve
     from bftrainer.decide.domain.problem import Problem, TrainerDemand
 

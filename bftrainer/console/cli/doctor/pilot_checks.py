@@ -44,7 +44,7 @@ print(json.dumps([torch.__version__, horovod.__version__, bool(horovod.torch.glo
 
 
 def examine_pilot(state: Path, keep: Path) -> list[Check]:
-    """All checks; the site is that of the configuration."""
+    """Run all checks of a pilot; the site is that of its configuration."""
     try:
         folder = open_state_dir(state)
     except StateDirError as error:
@@ -98,7 +98,7 @@ def _space(folder: Path) -> Check:
 
 
 def _pilot(folder: Path) -> Check:
-    """Whether the journal opens, and which pilot writes it."""
+    """Check that the journal opens, and name the pilot that writes it."""
     if not (folder / DB_NAME).exists():
         return Check.ok("journal", "none yet")
     try:
@@ -112,18 +112,14 @@ def _pilot(folder: Path) -> Check:
         return Check.ok("journal", "no pilot is running")
     job = f", job {holder.job_id}" if holder.job_id else ""
     seen = f"seen {max(time.time() - holder.heartbeat_s, 0):.0f} s ago"
-    here = (
-        ""
-        if holder.host != os.uname().nodename
-        else ", alive"
-        if is_alive(holder.process)
-        else ", dead"
-    )
+    here = ""
+    if holder.host == os.uname().nodename:
+        here = ", alive" if is_alive(holder.process) else ", dead"
     return Check.ok("journal", f"pilot {holder.process.pid} on {holder.host}{job}{here}, {seen}")
 
 
 def _metrics(config: PilotConfig) -> Check:
-    """The package, and the token of a port."""
+    """Check the package for metrics, and the token of their port."""
     metrics = config.metrics
     if not metrics.socket and metrics.port is None:
         return Check.ok("metrics", "off")
@@ -188,7 +184,9 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
 
 
 def examine_strangers(workers: WorkersConfig, address: str) -> Check:
-    """What other users can do at ports of torch that know no key. ``address``: of the interface."""
+    """Say what other users can do at ports of torch, which know no key. ``address``: of the
+    interface.
+    """
     name = workers.interface
     if workers.private_interface:
         detail = (
@@ -213,7 +211,7 @@ def examine_strangers(workers: WorkersConfig, address: str) -> Check:
 
 
 def _horovod() -> Check:
-    """Imported in a process of its own, since that may take long or end the interpreter."""
+    """Import Horovod in a process of its own, since that may take long or end the interpreter."""
     remedy = "docs/horovod.md shows how to build it; only launchers horovod and horovodrun need it"
     try:
         text = command.run(code_command(_PROBE), timeout_s=_IMPORT_S)

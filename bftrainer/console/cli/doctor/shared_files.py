@@ -35,8 +35,8 @@ sys.exit(1)
 
 
 def examine_files(folder: Path, holder: str, runs_here: bool) -> list[Check]:
-    """All checks. ``holder``: of the configuration; ``runs_here``: no other host needs the
-    directory.
+    """Run all checks of shared files. ``holder``: of the configuration; ``runs_here``: no other
+    host needs the directory.
     """
     try:
         files = judge_mount(mount_of(folder), runs_here)
@@ -46,7 +46,9 @@ def examine_files(folder: Path, holder: str, runs_here: bool) -> list[Check]:
 
 
 def judge_mount(mount: Mount, runs_here: bool) -> Check:
-    """What is known of a file system's caches and locks."""
+    """Judge a file system by its type and options: whether its caches and locks are safe between
+    hosts.
+    """
     name, kind, options = f"{mount.kind} ({mount.source})", mount.kind, mount.options
     if kind in ("nfs", "nfs4"):
         return _judge_nfs(name, mount)
@@ -94,7 +96,7 @@ def _judge_nfs(name: str, mount: Mount) -> Check:
 
 
 def _locks(folder: Path) -> Check:
-    """flock for drivers and fcntl for SQLite, tried on a file that is deleted again."""
+    """Try the locks of drivers (flock) and of SQLite (fcntl) on a file that is deleted again."""
     path = folder / f".doctor.{secrets.token_hex(6)}"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -144,8 +146,8 @@ def _problem(locks: Callable[[], bool]) -> str:
 
 
 def _visible(folder: Path, holder: str) -> Check:
-    """Payloads write a mark when they start: a mark shows that its node sees the directory and may
-    write there.
+    """Look for marks of payloads, each of which shows that a node sees the directory and may write
+    there.
     """
     try:
         marks = [path for path in (folder / "holders").iterdir() if is_fragment_name(path.name)]

@@ -260,7 +260,7 @@ class Top(App[None]):
         self._close_filter()
 
     def on_key(self, event: object) -> None:
-        """Escape clears the filter."""
+        """Clear the filter on Escape."""
         if getattr(event, "key", "") == "escape" and (
             self.pattern or self.query_one("#filter", Input).display
         ):

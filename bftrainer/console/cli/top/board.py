@@ -76,24 +76,22 @@ class Board:
     _used: int = 0
 
     def add(self, look: Snapshot) -> None:
+        """Take over a new snapshot: what has happened, the chart, and the samples of trainers."""
         self.last = look
         happened = [(d.at_s, "decision", d.text) for d in look.decisions]
         happened += [(n.at_s, n.kind, n.line) for n in look.notes]
-        self.events.extend(sorted(happened, key=lambda one: one[0]))
+        self.events.extend(sorted(happened, key=lambda event: event[0]))
         for decided in look.decisions:
             self._used = decided.used
             if not self.history or decided.at_s >= self.history[-1].at_s:
                 self.history.append(ChartPoint(decided.at_s, decided.pool, decided.used))
         now = look.held, min(self._used, look.held)
-        if look.decisions and (
-            look.pilot is None or self.silent_s() is not None
-        ):  # what happened after that is unknown
+        if look.decisions and (look.pilot is None or self.silent_s() is not None):
+            # What happened after the pilot's last sign of life is unknown.
             last_s = look.decisions[-1].at_s
-            self.history.append(
-                ChartPoint(
-                    last_s if look.pilot is None else max(look.pilot.heartbeat_s, last_s), *now
-                )
-            )
+            if look.pilot is not None:
+                last_s = max(look.pilot.heartbeat_s, last_s)
+            self.history.append(ChartPoint(last_s, *now))
         self.history.append(ChartPoint(look.at_s, *now))
         while len(self.history) > 1 and self.history[1].at_s < look.at_s - HISTORY_S:
             self.history.popleft()
@@ -120,21 +118,25 @@ class Board:
         last.
         """
         place = {name: i for i, name in enumerate(self.last.queue, 1)}
-        asked = {name: kind for kind, name in self.last.requests if kind != "submit"}
+        requested = {name: kind for kind, name in self.last.requests if kind != "submit"}
         rows = [
-            self._row(t, place, asked) for t in self.last.trainers if ended or not t.status.is_final
+            self._row(t, place, requested)
+            for t in self.last.trainers
+            if ended or not t.status.is_final
         ]
-        known = {t.name for t in self.last.trainers}
+        names = {t.name for t in self.last.trainers}
         rows += [
             TrainerRow(name, PENDING, 0, 0, None, None, 0.0, None, PENDING_REMARK)
             for kind, name in self.last.requests
-            if kind == "submit" and name not in known
+            if kind == "submit" and name not in names
         ]
         wanted = pattern.lower()
         rows = [row for row in rows if wanted in f"{row.name} {row.status} {row.remark}".lower()]
         return _sorted(rows, sort)
 
-    def _row(self, t: TrainerRecord, place: dict[str, int], asked: dict[str, str]) -> TrainerRow:
+    def _row(
+        self, t: TrainerRecord, place: dict[str, int], requested: dict[str, str]
+    ) -> TrainerRow:
         nodes = 0 if t.status.is_final else self.last.nodes.get(t.name, 0)
         total, per_s = t.samples_total, self._speed(t)
         done = None if total is None else min(t.samples_done / total, 1.0)
@@ -142,7 +144,7 @@ class Board:
             self.last.estimates.get(t.name) if t.status is TrainerStatus.RUNNING else None
         )
         left_s = (total - t.samples_done) / speed if total is not None and speed and nodes else None
-        remark = f"{asked[t.name]} requested" if t.name in asked else t.reason
+        remark = f"{requested[t.name]} requested" if t.name in requested else t.reason
         if not remark and t.name in place:
             remark = f"number {place[t.name]} in the queue"
         shown = None if left_s is None else max(left_s, 0.0)
@@ -195,17 +197,17 @@ class Board:
         return ", ".join(shown) or "no trainers"
 
     def nodes_now(self) -> tuple[int, int, int]:
-        """Held, used, idle."""
+        """The numbers of nodes held, used and idle."""
         held = self.last.held
         used = min(self._used, held)
         return held, used, held - used
 
     def bins(self, width: int) -> list[ChartPoint | None]:
-        """The history in ``width`` equal intervals up to now, each with its last numbers; None
-        before the first snapshot.
+        """Divide the history into ``width`` equal intervals up to now, each with its last numbers;
+        None before the first snapshot.
         """
         now_s, i = self.last.at_s, 0
-        found: list[ChartPoint | None] = []
+        last_points: list[ChartPoint | None] = []
         last: ChartPoint | None = None
         points = list(self.history)
         for column in range(1, width + 1):
@@ -213,8 +215,8 @@ class Board:
             while i < len(points) and points[i].at_s <= until_s + 1e-6:
                 last = points[i]
                 i += 1
-            found.append(last)
-        return found
+            last_points.append(last)
+        return last_points
 
 
 _ORDER = (

@@ -74,8 +74,8 @@ class Reader:
         self._shares: tuple[dict[str, int], dict[str, float], tuple[str, ...]] = ({}, {}, ())
 
     def look(self) -> Snapshot:
-        """A snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be read
-        now; call it again later.
+        """Take a snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be
+        read now; call it again later.
         """
         now_s = self.now_s()
         requests = tuple(
@@ -122,13 +122,13 @@ class Reader:
         )
 
     def _trainers(self, registry: Registry) -> tuple[TrainerRecord, ...]:
-        found = registry.trainers_from(self._first_open)
+        records = registry.trainers_from(self._first_open)
         if not self._first_open:  # the first snapshot leaves out trainers that have ended
-            still_open = [record.number for record in found if not record.status.is_final]
-            newest = found[-1].number if found else 0
+            still_open = [record.number for record in records if not record.status.is_final]
+            newest = records[-1].number if records else 0
             self._first_open = min(still_open, default=newest + 1)
-            found = tuple(record for record in found if record.number >= self._first_open)
-        return found
+            records = tuple(record for record in records if record.number >= self._first_open)
+        return records
 
     def _fragments(self) -> tuple[int, int]:
         assert self._store is not None
@@ -149,8 +149,8 @@ class Reader:
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
     def _decisions(self) -> tuple[DecisionLine, ...]:
-        """New rows of the journal. They lack the pool's size: it is counted back from the state
-        after the last one.
+        """Read new rows of the journal. They lack the pool's size, which is counted back from the
+        state after the last one.
         """
         assert self._store is not None
         rows = self._store.read("SELECT journal FROM last_state")
@@ -160,9 +160,9 @@ class Reader:
         state = last_state(self._store)
         assert state is not None
         self._shares = _shares(state)
-        found = list(entries(self._store, after=max(self._decision, newest - DECISIONS)))
-        self._decision = found[-1].number if found else newest
-        return _with_pools(found, len(state.pool))
+        journal = list(entries(self._store, after=max(self._decision, newest - DECISIONS)))
+        self._decision = journal[-1].number if journal else newest
+        return _with_pools(journal, len(state.pool))
 
 
 def _shares(state: State) -> tuple[dict[str, int], dict[str, float], tuple[str, ...]]:
@@ -170,9 +170,9 @@ def _shares(state: State) -> tuple[dict[str, int], dict[str, float], tuple[str, 
     return nodes, known_rates(state), tuple(trainer.id for trainer in state.queue)
 
 
-def _with_pools(found: list[JournalEntry], pool: int) -> tuple[DecisionLine, ...]:
+def _with_pools(journal: list[JournalEntry], pool: int) -> tuple[DecisionLine, ...]:
     decided: list[DecisionLine] = []
-    for entry in reversed(found):
+    for entry in reversed(journal):
         used = sum(entry.plan.decision.counts)
         decided.append(
             DecisionLine(

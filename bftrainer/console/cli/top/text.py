@@ -40,7 +40,7 @@ def widths(total: int) -> dict[str, int]:
 
 
 def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, ...]:
-    """One row, each cell within its column."""
+    """Format one row, each cell within its column."""
     texts = {
         "name": row.name,
         "status": row.status,
@@ -56,7 +56,7 @@ def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, .
 
 
 def line(texts: tuple[str, ...], width: dict[str, int]) -> str:
-    """Cells side by side."""
+    """Join cells side by side."""
     return "".join(
         text.ljust(width[name]) for text, name in zip(texts, COLUMNS, strict=True)
     ).rstrip()
@@ -72,12 +72,13 @@ def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
         Sort.PROGRESS: "progress",
         Sort.LEFT: "left",
     }
-    texts = [f"{name}*" if sorted_by.get(sort) == name else name for name in COLUMNS]
-    right = ("nodes", "samples/s", "left")
-    return tuple(
-        text.rjust(width[name] - 2) if name in right else text
-        for text, name in zip(texts, COLUMNS, strict=True)
-    )
+    titles = []
+    for name in COLUMNS:
+        head = f"{name}*" if sorted_by.get(sort) == name else name
+        if name in ("nodes", "samples/s", "left"):
+            head = head.rjust(width[name] - 2)
+        titles.append(head)
+    return tuple(titles)
 
 
 def progress(row: TrainerRow, width: int, marks: Glyphs) -> str:
@@ -90,21 +91,27 @@ def progress(row: TrainerRow, width: int, marks: Glyphs) -> str:
 
 
 def chart(board: Board, width: int, marks: Glyphs) -> list[str]:
-    """Nodes held, used and idle over the last minutes, on one scale: three lines."""
-    room = width - 13
-    bins = board.bins(room)
-    most = max((p.held for p in bins if p is not None), default=0) or 1
+    """Draw the nodes held, used and idle over the last minutes, on one scale: three lines."""
+    points = board.bins(width - 13)
+    largest = max((point.held for point in points if point is not None), default=0) or 1
     top = len(marks.levels) - 1
 
     def level(n: int) -> str:
-        return marks.levels[0 if n <= 0 else max(1, round(top * min(n / most, 1.0)))]
+        if n <= 0:
+            return marks.levels[0]
+        return marks.levels[max(1, round(top * min(n / largest, 1.0)))]
 
-    lines = []
-    values = [None if p is None else (p.held, p.used, p.held - p.used) for p in bins]
-    for i, (name, now) in enumerate(zip(("held", "used", "idle"), board.nodes_now(), strict=True)):
-        line = "".join(" " if v is None else level(v[i]) for v in values)
-        lines.append(f"{name:<5}{now:>6,}  {line}")
-    return lines
+    rows = ["", "", ""]
+    for point in points:
+        levels = [" ", " ", " "]
+        if point is not None:
+            levels = [level(point.held), level(point.used), level(point.held - point.used)]
+        rows = [row + mark for row, mark in zip(rows, levels, strict=True)]
+    names = ("held", "used", "idle")
+    return [
+        f"{name:<5}{now:>6,}  {row}"
+        for name, now, row in zip(names, board.nodes_now(), rows, strict=True)
+    ]
 
 
 def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
@@ -120,12 +127,12 @@ def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
 
 def events(board: Board, lines: int, width: int) -> list[str]:
     """The latest events; the newest is last."""
-    found = list(board.events)[-lines:] if lines > 0 else []
-    return [cut(f"{clock(at_s)} {kind}: {text}", width) for at_s, kind, text in found]
+    latest = list(board.events)[-lines:] if lines > 0 else []
+    return [cut(f"{clock(at_s)} {kind}: {text}", width) for at_s, kind, text in latest]
 
 
 def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, ended: bool) -> str:
-    """The whole screen as text: every row, and the last ten events."""
+    """Format the whole screen as text: every row, and the last ten events."""
     column = widths(width)
     rows = [
         heads(column, sort),
@@ -144,8 +151,8 @@ def once(board: Board, width: int, marks: Glyphs, sort: Sort, pattern: str, *, e
 
 
 def cut(text: str, width: int) -> str:
-    """At most ``width`` characters on one line, control characters as escapes; longer text ends in
-    two dots.
+    """Shorten a text to ``width`` characters on one line, with control characters as escapes; a
+    longer text ends in two dots.
     """
     text = printable(text)
     return text if len(text) <= width else f"{text[: max(width - 2, 0)]}.."

@@ -29,8 +29,8 @@ _LIGHTNING, _TRANSFORMERS = (
 
 
 def adapt_lightning(source: ScriptSource) -> str:
-    """``OnIdleNodes``. Raises :class:`~bftrainer.errors.UserError` for a script without epochs,
-    loader or ``fit``.
+    """Insert ``OnIdleNodes``. Raises :class:`~bftrainer.errors.UserError` for a script without
+    epochs, loader or ``fit``.
     """
     if cli := source.calls("LightningCLI"):
         raise source.missing(
@@ -38,11 +38,11 @@ def adapt_lightning(source: ScriptSource) -> str:
         )
     trainers, fits = source.calls("Trainer"), source.calls("fit")
     if len(trainers) != 1 or len(fits) != 1:
-        found = (
+        problem = (
             f"found {len(trainers)} calls of Trainer(...) and {len(fits)} of fit(...), "
             "expected one of each"
         )
-        raise source.missing(None, found, _LIGHTNING)
+        raise source.missing(None, problem, _LIGHTNING)
     (trainer,), (fit,) = trainers, fits
     given, passed = _keywords(trainer), _keywords(fit)
     data = (
@@ -56,33 +56,20 @@ def adapt_lightning(source: ScriptSource) -> str:
         )
     rest = [
         *map(source.of, fit.args[2:3]),
-        *(source.of(it) for it in fit.keywords if it.arg not in _DATA),
+        *(source.of(keyword) for keyword in fit.keywords if keyword.arg not in _DATA),
     ]
     loader, ready = source.of(data), list[str]()
     if "datamodule" in passed or _is_data_module(source, data):
         loader, ready = f"{loader}.train_dataloader()", [f'{loader}.setup("fit")']
-        if any(
-            it.name == "val_dataloader"
-            for it in ast.walk(source.tree)
-            if isinstance(it, ast.FunctionDef)
-        ):
+        if _defines(source, "val_dataloader"):
             rest.append(f"{source.of(data)}.val_dataloader()")
     arguments = (
         f'{loader}, epochs={source.of(given["max_epochs"])}, checkpoint="{{name}}-training.ckpt"'
     )
     idle = source.free_name("idle")
     source.before(source.statement(trainer), *ready, f"{idle} = OnIdleNodes({arguments})")
-    own = given.get("callbacks")
-    kept = [
-        it
-        for it in (own.elts if isinstance(own, ast.List) else [])
-        if "ModelCheckpoint" not in source.of(it)
-    ]
-    shown = [
-        *map(source.of, kept),
-        *([f"*{source.of(own)}"] if own and not isinstance(own, ast.List) else []),
-    ]
-    more = f' | {{"callbacks": [{idle}, {", ".join(shown)}]}}' if shown else ""
+    callbacks = _kept_callbacks(source, given.get("callbacks"))
+    more = f' | {{"callbacks": [{idle}, {", ".join(callbacks)}]}}' if callbacks else ""
     source.set_arguments(trainer, [*source.arguments(trainer, _OURS), f"**{idle}.arguments{more}"])
     model = source.of(fit.args[0] if fit.args else passed["model"])
     source.set_arguments(fit, [model, f"{idle}.loader", *rest, f"ckpt_path={idle}.ckpt_path"])
@@ -98,14 +85,32 @@ def adapt_lightning(source: ScriptSource) -> str:
     return "OnIdleNodes"
 
 
+def _kept_callbacks(source: ScriptSource, own: ast.expr | None) -> list[str]:
+    """The script's own callbacks as items of a list, without ModelCheckpoint where they are
+    listed.
+    """
+    if own is None:
+        return []
+    if not isinstance(own, ast.List):
+        return [f"*{source.of(own)}"]
+    texts = [source.of(callback) for callback in own.elts]
+    return [text for text in texts if "ModelCheckpoint" not in text]
+
+
+def _defines(source: ScriptSource, function: str) -> bool:
+    """Whether the script defines a function or a method of this name."""
+    nodes = ast.walk(source.tree)
+    return any(isinstance(node, ast.FunctionDef) and node.name == function for node in nodes)
+
+
 def adapt_transformers(source: ScriptSource) -> str:
-    """``IdleNodesCallback``, with a constant global batch."""
+    """Insert ``IdleNodesCallback``, with a constant global batch."""
     trainers, made = (
         source.calls("Trainer", "Seq2SeqTrainer"),
         source.calls("TrainingArguments", "Seq2SeqTrainingArguments"),
     )
-    trains = [it for it in source.calls("train") if "trainer" in source.of(it.func).lower()]
-    parsed = [it for it in ast.walk(source.tree) if name_of(it) == "training_args"]
+    trains = [call for call in source.calls("train") if "trainer" in source.of(call.func).lower()]
+    parsed = [node for node in ast.walk(source.tree) if name_of(node) == "training_args"]
     if len(trainers) != 1 or len(trains) != 1 or not (made or parsed):
         raise source.missing(
             None,
@@ -114,20 +119,17 @@ def adapt_transformers(source: ScriptSource) -> str:
         )
     if made:
         given = _keywords(made[0])
-        keys = {"": given.get(_BATCH), "save_steps=": given.get("save_steps")}
-        shown = (
-            [f"{key}{source.of(value)}" for key, value in keys.items() if value]
-            if _BATCH in given
-            else ["8"]
-        )
-        source.set_arguments(
-            made[0],
-            [*source.arguments(made[0], _CONSTANT), f"**constant_batch({', '.join(shown)})"],
-        )
+        batch_arguments = ["8"]
+        if _BATCH in given:
+            keys = {"": given[_BATCH], "save_steps=": given.get("save_steps")}
+            batch_arguments = [f"{key}{source.of(value)}" for key, value in keys.items() if value]
+        constant_batch = f"**constant_batch({', '.join(batch_arguments)})"
+        source.set_arguments(made[0], [*source.arguments(made[0], _CONSTANT), constant_batch])
         folder = source.of(made[0].args[0] if made[0].args else given["output_dir"])
     else:
         line = f"vars(training_args).update(constant_batch(training_args.{_BATCH}))"
-        source.after(source.statement(min(parsed, key=lambda it: getattr(it, "lineno", 0))), line)
+        first = min(parsed, key=lambda node: getattr(node, "lineno", 0))
+        source.after(source.statement(first), line)
         folder = "training_args.output_dir"
     own = _keywords(trainers[0]).get("callbacks")
     callbacks = f"callbacks=[IdleNodesCallback(){f', *{source.of(own)}' if own else ''}]"
@@ -141,30 +143,30 @@ def adapt_transformers(source: ScriptSource) -> str:
 
 
 def adapt_horovod(source: ScriptSource) -> str:
-    """``ElasticTraining``, for a loop over epochs."""
+    """Insert ``ElasticTraining`` into a loop over epochs."""
     states = source.calls("TorchState")
     if len(states) != 1 or not isinstance(source.statement(states[0]), ast.Assign):
         raise source.missing(
             None, "found no `state = hvd.elastic.TorchState(...)`", "horovod.md#adapt-the-script"
         )
     hvd = source.of(states[0].func).partition(".")[0]
-    for it in (
-        it for it in ast.walk(source.tree) if isinstance(it, ast.keyword) and it.arg == "lr"
-    ):
-        if isinstance(it.value, ast.BinOp) and source.of(it.value.right) == f"{hvd}.size()":
-            source.replace(it.value, source.of(it.value.left))
+    for node in ast.walk(source.tree):
+        if not (isinstance(node, ast.keyword) and node.arg == "lr"):
+            continue
+        rate = node.value
+        if isinstance(rate, ast.BinOp) and source.of(rate.right) == f"{hvd}.size()":
+            source.replace(rate, source.of(rate.left))
     source.notes.append(
         f"the optimizer's rate is that of one worker: no factor {hvd}.size(), no callback that "
         "sets it"
     )
     for call in source.calls("allreduce", "broadcast", "broadcast_object", "DistributedSampler"):
-        once = (
+        runs_once = (
             source.function(call) is source.function(states[0]) and call.lineno < states[0].lineno
         )
         text = source.of(source.statement(call))
-        if once and re.search(
-            "broadcast|reduce|val|test", text
-        ):  # the sampler of training is replaced
+        # No note on the sampler of training, which is replaced.
+        if runs_once and re.search("broadcast|reduce|val|test", text):
             what = (
                 "is not run again by the workers that stay when others join: move it into "
                 "the training function"
@@ -174,18 +176,19 @@ def adapt_horovod(source: ScriptSource) -> str:
 
 
 def _keywords(call: ast.Call) -> dict[str, ast.expr]:
-    return {it.arg: it.value for it in call.keywords if it.arg}
+    return {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
 
 
 def _is_data_module(source: ScriptSource, node: ast.AST) -> bool:
     """Whether a name, or a call, is of a class of this script whose bases are data modules."""
-    bases = {
-        it.name: " ".join(map(source.of, it.bases))
-        for it in ast.walk(source.tree)
-        if isinstance(it, ast.ClassDef)
-    }
-    assigned = (it for it in ast.walk(source.tree) if isinstance(it, ast.Assign))
-    made = [node, *(it.value for it in assigned if source.of(it.targets[0]) == source.of(node))]
-    return any(
-        "DataModule" in bases.get(name_of(it.func), "") for it in made if isinstance(it, ast.Call)
-    )
+    bases: dict[str, str] = {}
+    values = [node]
+    for statement in ast.walk(source.tree):
+        if isinstance(statement, ast.ClassDef):
+            bases[statement.name] = " ".join(map(source.of, statement.bases))
+        elif isinstance(statement, ast.Assign) and (
+            source.of(statement.targets[0]) == source.of(node)
+        ):
+            values.append(statement.value)
+    calls = [value for value in values if isinstance(value, ast.Call)]
+    return any("DataModule" in bases.get(name_of(call.func), "") for call in calls)

@@ -28,46 +28,52 @@ def adapt_loop(source: ScriptSource, *, accelerate: bool) -> str:
     """Edit the loop; returns the class that it uses. Raises :class:`~bftrainer.errors.UserError`
     for a loop of another kind.
     """
-    steps = {it: found for it in source.calls("step") if (found := _optimizer(source, it))}
-    if len(names := set(steps.values())) != 1:
-        found = (
-            f"steps of {len(names)} optimizers ({', '.join(sorted(names))})"
-            if names
-            else "no optimizer.step()"
-        )
-        raise source.missing(None, f"found {found}, expected those of one", _ANY)
-    step = list(steps)[-1]
+    step = _last_optimizer_step(source)
     places = list(_outward(source, step, ()))
     if not places:
         raise source.missing(step, f"found no loop around {source.of(step)}", _ANY)
     inner, outer = places[0], next(iter(places[1:]), None)
-    if not (isinstance(inner.loop, ast.While) or _is_range(inner.loop)):
-        of_steps = (
-            outer is not None
-            and isinstance(outer.loop, ast.While)
-            and _counter(source, outer.loop, inner.loop)
-        )
-        horovod = bool(source.calls("TorchState"))
-        if (
-            outer is None
-            or not (of_steps or _is_range(outer.loop))
-            or (of_steps and (horovod or accelerate))
-        ):
-            page = "horovod.md#adapt-the-script" if horovod else _EPOCHS
-            raise source.missing(
-                inner.loop, "found no `for epoch in range(...)` around the loop over the data", page
-            )
-        if of_steps:
+    if isinstance(inner.loop, ast.While) or _is_range(inner.loop):
+        if accelerate or (outer is not None and isinstance(outer.loop, ast.For)):
+            raise source.missing(inner.loop, "found no loop over a DataLoader", _ANY)
+        return _Loop(source, step, inner, inner).steps()
+    has_horovod = bool(source.calls("TorchState"))
+    if outer is not None and _counts_steps(source, outer, inner):
+        if not (has_horovod or accelerate):
             return _Loop(source, step, outer, outer).steps()
+    elif outer is not None and _is_range(outer.loop):
         return _Loop(source, step, inner, outer).epochs(accelerate)
-    if accelerate or (outer is not None and isinstance(outer.loop, ast.For)):
-        raise source.missing(inner.loop, "found no loop over a DataLoader", _ANY)
-    return _Loop(source, step, inner, inner).steps()
+    page = "horovod.md#adapt-the-script" if has_horovod else _EPOCHS
+    raise source.missing(
+        inner.loop, "found no `for epoch in range(...)` around the loop over the data", page
+    )
+
+
+def _last_optimizer_step(source: ScriptSource) -> ast.Call:
+    """The last call of ``step`` of the only optimizer."""
+    optimizers: dict[ast.Call, str] = {}
+    for call in source.calls("step"):
+        if optimizer := _optimizer(source, call):
+            optimizers[call] = optimizer
+    names = sorted(set(optimizers.values()))
+    if len(names) != 1:
+        problem = "no optimizer.step()"
+        if names:
+            problem = f"steps of {len(names)} optimizers ({', '.join(names)})"
+        raise source.missing(None, f"found {problem}, expected those of one", _ANY)
+    return list(optimizers)[-1]
+
+
+def _counts_steps(source: ScriptSource, outer: _Place, inner: _Place) -> bool:
+    """Whether the outer loop runs until a counter within the inner one reaches a number."""
+    return (
+        isinstance(outer.loop, ast.While) and _counter(source, outer.loop, inner.loop) is not None
+    )
 
 
 class _Loop:
-    """The loop over batches or steps (``inner``), and that in front of which the ready part is made
-    (``outer``).
+    """The loop to edit: the one over batches or steps (``inner``), and the one before which the
+    training object is made (``outer``).
     """
 
     def __init__(self, source: ScriptSource, step: ast.Call, inner: _Place, outer: _Place) -> None:
@@ -78,16 +84,16 @@ class _Loop:
             outer,
             outer.calls,
         )
-        found = source.calls("backward", within=source.function(step)) or source.calls(
+        backward_calls = source.calls("backward", within=source.function(step)) or source.calls(
             "backward", within=inner.loop
         )
-        if len(found) != 1:
+        if len(backward_calls) != 1:
             raise source.missing(
                 inner.loop,
-                f"found {len(found)} calls of backward() in the loop, expected one",
+                f"found {len(backward_calls)} calls of backward() in the loop, expected one",
                 _ANY,
             )
-        self.backward, call = found[0], found[0].func
+        self.backward, call = backward_calls[0], backward_calls[0].func
         assert isinstance(call, ast.Attribute)
         self.loss = self.backward.args[0] if self.backward.args else call.value
         self.first = f"{self.model()}, {self.outside(_optimizer(source, step), self.calls)}"
@@ -96,12 +102,12 @@ class _Loop:
         )
         self.keep = [f'"scaler": {scaler}'] if scaler else []
         self.schedules = [
-            it for it in source.calls("step") if _SCHEDULER.search(source.of(it.func))
+            call for call in source.calls("step") if _SCHEDULER.search(source.of(call.func))
         ]
         self.scope = bool(self.calls) and source.function(outer.loop) is not None
 
     def epochs(self, accelerate: bool) -> str:
-        """Epochs around batches of a loader."""
+        """Edit epochs around batches of a loader; returns the class that is used."""
         source, batches, epochs = self.source, self.inner.loop, self.outer.loop
         assert isinstance(batches, ast.For)
         loader = batches.iter
@@ -134,20 +140,25 @@ class _Loop:
         source.replace(self.backward, f"{training}.backward({source.of(self.loss)})")
         self.report(training)
         source.notes += [
-            f"line {it.lineno}: {source.of(it)} has no effect: Training sets the rate; give it "
+            f"line {step.lineno}: {source.of(step)} has no effect: Training sets the rate; give it "
             f"a schedule (docs/{_EPOCHS})"
-            for it in self.schedules
+            for step in self.schedules
         ]
         return name
 
     def steps(self) -> str:
-        """One loop over steps, with batches that have no order."""
+        """Edit one loop over steps, whose batches have no order; returns the class that is used."""
         source, loop = self.source, self.inner.loop
         sizes = [
-            source.of(it) for it in ast.walk(source.tree) if name_of(it).endswith("batch_size")
+            source.of(node)
+            for node in ast.walk(source.tree)
+            if name_of(node).endswith("batch_size")
         ]
-        schedulers = {source.of(it.func).removesuffix(".step") for it in self.schedules}
-        self.keep += [f'"{it}": {self.outside(it, self.calls)}' for it in sorted(schedulers)]
+        schedulers = {source.of(step.func).removesuffix(".step") for step in self.schedules}
+        self.keep += [
+            f'"{scheduler}": {self.outside(scheduler, self.calls)}'
+            for scheduler in sorted(schedulers)
+        ]
         batch = max(sizes, key=len, default="1")
         steps = source.free_name("steps")
         source.shown = steps
@@ -180,8 +191,8 @@ class _Loop:
         )
 
     def count(self, loop: ast.For | ast.While, method: str) -> None:
-        """The numbers of ``range(...)`` by ``method``. A first number that is no constant is where
-        the script resumes.
+        """Replace ``range(...)`` by ``method``. A first number that is no constant is where the
+        script resumes.
         """
         if isinstance(loop, ast.While) and isinstance(loop.test, ast.Compare):
             self.source.head(
@@ -191,9 +202,12 @@ class _Loop:
         assert isinstance(loop, ast.For)
         assert isinstance(loop.iter, ast.Call)
         (*begins, end) = loop.iter.args[:2]
-        first, text = self.source.of(begins[0]) if begins else "0", self.source.of(end)
-        for it in (it for call in self.source.calls("TorchState") for it in call.keywords):
-            first = self.source.of(it.value) if first.endswith(f".{it.arg}") else first
+        first = self.source.of(begins[0]) if begins else "0"
+        text = self.source.of(end)
+        for state in self.source.calls("TorchState"):
+            for keyword in state.keywords:
+                if first.endswith(f".{keyword.arg}"):
+                    first = self.source.of(keyword.value)
         new = f"{method}({text})"
         if first.isdecimal() and first != "0":
             count = (
@@ -205,15 +219,17 @@ class _Loop:
         self.source.replace(loop.iter, new)
 
     def model(self) -> str:
-        """What the loop calls and what has parameters, under its name in front of the outer
-        loop.
+        """Find the model, which the loop calls and which has parameters, under its name before the
+        outer loop.
         """
-        scopes = [(self.inner.loop, self.calls[len(self.inner.calls) :])]
-        for scope, hops in [
-            *scopes,
-            *((function, self.calls[n:]) for n, (function, _) in enumerate(self.inner.calls)),
-        ]:
-            for call in (it for it in ast.walk(scope) if isinstance(it, ast.Call)):
+        scopes: list[tuple[ast.AST, _Calls]] = [
+            (self.inner.loop, self.calls[len(self.inner.calls) :])
+        ]
+        scopes += [(function, self.calls[n:]) for n, (function, _) in enumerate(self.inner.calls)]
+        for scope, hops in scopes:
+            for call in ast.walk(scope):
+                if not isinstance(call, ast.Call):
+                    continue
                 name = re.escape(name_of(call.func) or "\0")
                 made = (
                     rf"\b{name}\.(train|parameters)\(|\b{name} *= *(DDP|DistributedDataParallel)\("
@@ -225,31 +241,21 @@ class _Loop:
         )
 
     def outside(self, text: str, calls: _Calls) -> str:
-        """What an expression within functions is called where the outermost of them is called."""
+        """Translate an expression within functions to where the outermost of them is called."""
         for function, call in calls:
-            names, values = [it.arg for it in function.args.args], dict[str, ast.expr]()
-            if isinstance(call.func, ast.Attribute) and names[:1] == ["self"]:
-                values["self"], names = call.func.value, names[1:]
-            values |= dict(zip(names, call.args, strict=False)) | {
-                it.arg: it.value for it in call.keywords if it.arg
-            }
+            values = _passed_values(function, call)
             root, dot, rest = text.partition(".")
-            own = (
-                it
-                for it in ast.walk(function)
-                if isinstance(it, ast.Name) and isinstance(it.ctx, ast.Store)
-            )
             if root in values:
                 text = f"{self.source.of(values[root])}{dot}{rest}"
-            elif root in {it.id for it in own}:
+            elif root in _assigned_names(function):
                 raise self.source.missing(
                     function, f"{root} is made in {function.name}(), which the loop calls", _ANY
                 )
         return text
 
     def report(self, name: str, counter: ast.stmt | None = None) -> None:
-        """Below the statement of the loop, or of the function that it calls, which has the
-        optimizer's step.
+        """Insert the report of a step below the optimizer's step, at the level of the loop or of
+        the function that it calls.
         """
         source, loss, top, nested = self.source, self.loss, self.source.statement(self.step), False
         for parent in source.above(top):
@@ -267,14 +273,39 @@ class _Loop:
             source.notes.append(f"line {self.step.lineno}: {source.of(self.step)} {what}")
 
 
+def _passed_values(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr]:
+    """What a call passes for each parameter of the function, ``self`` included."""
+    names = [parameter.arg for parameter in function.args.args]
+    values: dict[str, ast.expr] = {}
+    if isinstance(call.func, ast.Attribute) and names[:1] == ["self"]:
+        values["self"] = call.func.value
+        del names[0]
+    values |= dict(zip(names, call.args, strict=False))
+    values |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
+    return values
+
+
+def _assigned_names(function: ast.FunctionDef) -> set[str]:
+    return {
+        node.id
+        for node in ast.walk(function)
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+    }
+
+
 def _outward(source: ScriptSource, node: ast.AST, calls: _Calls) -> Iterator[_Place]:
+    """Find the loops around a node, the innermost first, also outside of a function that is called
+    at one place only.
+    """
     for parent in source.above(node):
         if isinstance(parent, ast.For | ast.While):
             yield _Place(parent, calls)
         if isinstance(parent, ast.FunctionDef):
-            reached = [it for it in source.calls(parent.name) if parent not in source.above(it)]
-            if len(reached) == 1 and parent not in dict(calls):
-                yield from _outward(source, reached[0], (*calls, (parent, reached[0])))
+            callers = [
+                call for call in source.calls(parent.name) if parent not in source.above(call)
+            ]
+            if len(callers) == 1 and parent not in dict(calls):
+                yield from _outward(source, callers[0], (*calls, (parent, callers[0])))
             return
 
 
@@ -283,40 +314,39 @@ def _optimizer(source: ScriptSource, call: ast.Call) -> str:
     step.
     """
     assert isinstance(call.func, ast.Attribute | ast.Name)
-    of = (
-        call.args[0]
-        if call.args
-        else call.func.value
-        if isinstance(call.func, ast.Attribute)
-        else call.func
-    )
-    text = source.of(of)
+    owner: ast.expr = call.func
+    if call.args:
+        owner = call.args[0]
+    elif isinstance(call.func, ast.Attribute):
+        owner = call.func.value
+    text = source.of(owner)
     return text if _OPTIMIZER.search(text) and not _SCHEDULER.search(text) else ""
 
 
 def _counter(source: ScriptSource, loop: ast.While, within: ast.AST) -> ast.AugAssign | None:
-    """What counts on within a loop and is asked for in the condition of ``loop``; without one, most
-    within it.
+    """Find the counter within a loop that ends ``loop``: the variable that its condition compares,
+    or without a comparison there, the one that conditions inside it name most often.
     """
-    asked = [loop] if isinstance(loop.test, ast.Compare) else ast.walk(loop)
-    ends = " ".join(source.of(it.test) for it in asked if isinstance(it, ast.While | ast.If))
-    counts = [it for it in ast.walk(within) if isinstance(it, ast.AugAssign)]
+    tests = [loop] if isinstance(loop.test, ast.Compare) else ast.walk(loop)
+    ends = " ".join(source.of(node.test) for node in tests if isinstance(node, ast.While | ast.If))
+    counts = [node for node in ast.walk(within) if isinstance(node, ast.AugAssign)]
     uses = {
-        it: len(re.findall(rf"(?<![\w.]){re.escape(source.of(it.target))}\b", ends))
-        for it in counts
+        node: len(re.findall(rf"(?<![\w.]){re.escape(source.of(node.target))}\b", ends))
+        for node in counts
     }
-    return max(filter(uses.get, uses), key=lambda it: uses[it], default=None)
+    return max(filter(uses.get, uses), key=lambda node: uses[node], default=None)
 
 
 def _last_step(source: ScriptSource, loop: ast.While, counter: ast.AugAssign) -> str:
-    """The number at which a loop over steps ends (``while step < LAST``, ``if step > LAST:
+    """Find the number at which a loop over steps ends (``while step < LAST``, ``if step > LAST:
     break``); empty if none is plain.
     """
     ends: list[tuple[ast.expr, tuple[type[ast.cmpop], ...]]] = [(loop.test, (ast.Lt, ast.LtE))]
+    branches = [node for node in ast.walk(loop) if isinstance(node, ast.If)]
     ends += [
-        (it.test, (ast.Gt, ast.GtE, ast.Eq))
-        for it in ast.walk(loop)
-        if isinstance(it, ast.If) and any(isinstance(line, ast.Break) for line in it.body)
+        (branch.test, (ast.Gt, ast.GtE, ast.Eq))
+        for branch in branches
+        if ast.Break in map(type, branch.body)
     ]
     for test, operators in ends:
         if not (
@@ -334,7 +364,7 @@ def _last_step(source: ScriptSource, loop: ast.While, counter: ast.AugAssign) ->
 
 
 def _is_range(loop: ast.AST) -> bool:
-    """Whether it counts: ``for epoch in range(EPOCHS)`` or ``while epoch < EPOCHS``."""
+    """Whether a loop counts: ``for epoch in range(EPOCHS)`` or ``while epoch < EPOCHS``."""
     if isinstance(loop, ast.While):
         return isinstance(loop.test, ast.Compare) and isinstance(loop.test.ops[0], ast.Lt)
     return (

@@ -33,11 +33,12 @@ class Adapted:
 
     def diff(self, name: str) -> str:
         """The unified diff."""
-        lines = difflib.unified_diff(_lines(self.before), _lines(self.after), name, name)
-        return "".join(
-            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
-            for line in lines
-        )
+        diff = ""
+        for line in difflib.unified_diff(_lines(self.before), _lines(self.after), name, name):
+            diff += line
+            if not line.endswith("\n"):
+                diff += "\n\\ No newline at end of file\n"
+        return diff
 
     @property
     def changed_lines(self) -> int:
@@ -49,8 +50,7 @@ class Adapted:
 
 
 def adapted(script: Path) -> Adapted:
-    """The script with the lines that it needs. Raises :class:`~bftrainer.errors.UserError` with
-    what was not found.
+    """Adapt a script. Raises :class:`~bftrainer.errors.UserError` with what was not found.
 
     The result compiles, and has the line ends, the indentation and the encoding of the script.
     """
@@ -59,7 +59,11 @@ def adapted(script: Path) -> Adapted:
     _check_encoding(script, text)
     try:
         source = ScriptSource(text.removeprefix(_MARK))
-        imports = [it for it in source.tree.body if isinstance(it, ast.Import | ast.ImportFrom)]
+        imports = [
+            statement
+            for statement in source.tree.body
+            if isinstance(statement, ast.Import | ast.ImportFrom)
+        ]
         source.after(imports[-1], _edited(source))
     except (SyntaxError, ValueError, IndexError) as error:
         raise UserError(f"{script}: is no Python script with imports: {error}") from error
@@ -71,14 +75,14 @@ def adapted(script: Path) -> Adapted:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines with their ends, as editors and ``patch`` count them: a form feed does not end
-    one.
+    """Split a text into lines with their ends, as editors and ``patch`` count them: a form feed
+    does not end one.
     """
     return list(io.StringIO(text, newline="\n"))
 
 
 def _check_encoding(script: Path, text: str) -> None:
-    """Refuse a script that would not be written back as it was read."""
+    """Reject a script that would not be written back as it was read."""
     try:
         is_whole = script.read_bytes() == text.encode()
     except (OSError, UnicodeEncodeError):
@@ -91,7 +95,7 @@ def _check_encoding(script: Path, text: str) -> None:
 
 
 def _check_compiles(script: Path, text: str) -> None:
-    """Refuse what Python would refuse: a script is never replaced by one that does not compile."""
+    """Reject a result that does not compile: it must never replace a script."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -107,11 +111,8 @@ def _check_compiles(script: Path, text: str) -> None:
 
 
 def _edited(source: ScriptSource) -> str:
-    """Edit; returns the line to import."""
-    nodes = list(ast.walk(source.tree))
-    names = [it.name for node in nodes if isinstance(node, ast.Import) for it in node.names]
-    names += [node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)]
-    modules = {name.partition(".")[0] for name in names}
+    """Edit the script; returns the import that it needs."""
+    modules = _imported_packages(source.tree)
     if "bftrainer" in modules:
         raise UserError("imports bftrainer already; `bftrainer rehearse` tests it")
     if "torchft" in modules:
@@ -143,8 +144,19 @@ def _edited(source: ScriptSource) -> str:
         )
         rank = f"{source.shown}.rank"
         source.notes += [
-            f"line {it.lineno}: {source.of(it.func)} runs in every worker; `if {rank} == 0:` "
+            f"line {call.lineno}: {source.of(call.func)} runs in every worker; `if {rank} == 0:` "
             "lets one of them write the file"
-            for it in source.calls("save", "savez", "save_pretrained", "to_csv")
+            for call in source.calls("save", "savez", "save_pretrained", "to_csv")
         ]
     return f"from bftrainer.progress.{'accelerate' if is_accelerate else 'torch'} import {used}"
+
+
+def _imported_packages(tree: ast.Module) -> set[str]:
+    """The top-level packages that a script imports."""
+    names: list[str] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names.append(node.module or "")
+    return {name.partition(".")[0] for name in names}

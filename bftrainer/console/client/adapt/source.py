@@ -29,7 +29,8 @@ _COMPOUND = (
 
 
 class ScriptSource:
-    """Edits are collected, and made by :meth:`text`. ``notes`` is what is left to the user.
+    """The text and the syntax tree of a script. Edits are collected, and made by :meth:`text`;
+    ``notes`` is what is left to the user.
 
     Raises SyntaxError for a text that is not Python.
     """
@@ -56,50 +57,58 @@ class ScriptSource:
         return self._bytes[begin:end].decode()
 
     def above(self, node: ast.AST) -> Iterator[ast.AST]:
-        """The nodes that contain it, the innermost first."""
+        """The nodes that contain a node, the innermost first."""
         while (parent := self.parents.get(node)) is not None:
             yield parent
             node = parent
 
     def statement(self, node: ast.AST) -> ast.stmt:
         """The statement that a node belongs to."""
-        return next(it for it in (node, *self.above(node)) if isinstance(it, ast.stmt))
+        return next(
+            candidate for candidate in (node, *self.above(node)) if isinstance(candidate, ast.stmt)
+        )
 
     def function(self, node: ast.AST) -> ast.AST | None:
         """The function that a node belongs to; None at the level of the module."""
-        return next((it for it in self.above(node) if isinstance(it, Function)), None)
+        return next((parent for parent in self.above(node) if isinstance(parent, Function)), None)
 
     def free_name(self, name: str) -> str:
         """``name``, or another name for the same if the script uses it for something of its own."""
-        used = {it.id for it in ast.walk(self.tree) if isinstance(it, ast.Name)}
-        used |= {it.arg for it in ast.walk(self.tree) if isinstance(it, ast.arg)}
-        used |= {it.name for it in ast.walk(self.tree) if isinstance(it, (*Function, ast.ClassDef))}
-        used |= {it.asname or it.name for it in ast.walk(self.tree) if isinstance(it, ast.alias)}
+        used: set[str] = set()
+        for node in ast.walk(self.tree):
+            if isinstance(node, ast.Name):
+                used.add(node.id)
+            elif isinstance(node, ast.arg):
+                used.add(node.arg)
+            elif isinstance(node, (*Function, ast.ClassDef)):
+                used.add(node.name)
+            elif isinstance(node, ast.alias):
+                used.add(node.asname or node.name)
         while name in used:
             name = f"idle_{name}"
         return name
 
     def calls(self, *names: str, within: ast.AST | None = None) -> list[ast.Call]:
         """The calls of functions or methods of these names, in the order of the text."""
-        found = (it for it in ast.walk(within or self.tree) if isinstance(it, ast.Call))
+        calls = (call for call in ast.walk(within or self.tree) if isinstance(call, ast.Call))
         return sorted(
-            (it for it in found if name_of(it.func) in names),
-            key=lambda it: (it.lineno, it.col_offset),
+            (call for call in calls if name_of(call.func) in names),
+            key=lambda call: (call.lineno, call.col_offset),
         )
 
     def arguments(self, call: ast.Call, but: Collection[str] = ()) -> list[str]:
         """The arguments of a call but for some keywords, as text."""
         return [
             *map(self.of, call.args),
-            *(self.of(it) for it in call.keywords if it.arg not in but),
+            *(self.of(keyword) for keyword in call.keywords if keyword.arg not in but),
         ]
 
     def replace(self, node: ast.AST, text: str) -> None:
-        """Other text for a node."""
+        """Replace the text of a node."""
         self._edit(*self._span(node), text)
 
     def head(self, loop: ast.While, text: str, *parts: ast.expr) -> None:
-        """Another first line for a loop, with the text of ``parts`` for {}."""
+        """Replace the first line of a loop, with the text of ``parts`` for {}."""
         self._edit(
             self._span(loop)[0],
             self._bytes.index(b":", self._span(loop.test)[1]),
@@ -107,7 +116,9 @@ class ScriptSource:
         )
 
     def set_arguments(self, call: ast.Call, arguments: list[str]) -> None:
-        """Other arguments; they keep their own lines if they had one argument a line."""
+        """Replace the arguments of a call; they keep their own lines if they had one argument a
+        line.
+        """
         begin, end, old = (
             self._span(call.func)[1],
             self._span(call)[1],
@@ -121,7 +132,7 @@ class ScriptSource:
             self._edit(begin, end, f"({', '.join(arguments)})")
 
     def before(self, statement: ast.stmt, *lines: str) -> None:
-        """Simple statements in front of a statement: on lines of their own, if it begins its
+        """Insert simple statements before a statement: on lines of their own, if it begins its
         line.
         """
         begin, start = self._span(statement)[0], self._starts[statement.lineno - 1]
@@ -131,7 +142,7 @@ class ScriptSource:
             self._insert_lines(start, statement, lines)
 
     def after(self, statement: ast.stmt, *lines: str) -> None:
-        """Simple statements behind a statement: on lines of their own, if no other statement
+        """Insert simple statements after a statement: on lines of their own, if no other statement
         follows on its line.
         """
         end, next_line = self._span(statement)[1], self._starts[statement.end_lineno or 0]
@@ -150,7 +161,7 @@ class ScriptSource:
         return data.decode()
 
     def missing(self, node: Any, what: str, page: str) -> UserError:
-        """The error for what is not found at a node, or (None) in the script."""
+        """Build the error for what is not found at a node, or (None) in the script."""
         line = "" if node is None else f"line {node.lineno}: "
         return UserError(f"{line}{what}; copy the lines of docs/{page}")
 
@@ -193,14 +204,10 @@ class ScriptSource:
 
 
 def name_of(node: ast.AST) -> str:
-    """``c`` of ``a.b.c``; empty for what is no name."""
-    return (
-        node.id
-        if isinstance(node, ast.Name)
-        else node.attr
-        if isinstance(node, ast.Attribute)
-        else ""
-    )
+    """The last name of an expression, as ``c`` of ``a.b.c``; empty for what is no name."""
+    if isinstance(node, ast.Name):
+        return node.id
+    return node.attr if isinstance(node, ast.Attribute) else ""
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
