@@ -116,7 +116,7 @@ def _philly(line: int, cells: Cells) -> TracedJob:
             f"timestamp is {cells['timestamp']!r:.40}, expected a time like 2017-10-09 07:01:55"
         ) from error
     return TracedJob(
-        f"line{line}", at_s, _gpus(cells, "num_gpus"), number(cells, "duration", most=MOST)
+        f"line{line}", at_s, _gpus(cells, "num_gpus"), number(cells, "duration", limit=MOST)
     )
 
 
@@ -127,7 +127,7 @@ def _pollux(_: int, cells: Cells) -> TracedJob:
             f"name is {name!r:.40} and application {model!r:.40}, expected one word for each"
         )
     return TracedJob(
-        name, number(cells, "time", most=MOST), _gpus(cells, "num_replicas"), None, model
+        name, number(cells, "time", limit=MOST), _gpus(cells, "num_replicas"), None, model
     )
 
 

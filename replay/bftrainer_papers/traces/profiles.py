@@ -130,7 +130,7 @@ def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
         gpus, nodes = sum(int(digit) for digit in placement), len(placement)
     else:
         gpus, nodes = count(cells, "num_replicas", 1, MOST), count(cells, "num_nodes", 1, MOST)
-    batch, step_s = count(cells, "local_bsz", 1, MOST), number(cells, "step_time", most=MOST)
+    batch, step_s = count(cells, "local_bsz", 1, MOST), number(cells, "step_time", limit=MOST)
     if not step_s > 0:
         raise InvalidValueError(f"step_time is {step_s:g}, expected seconds above 0")
     return ProfilePoint(gpus, nodes, batch, _rate(gpus * batch / step_s))
