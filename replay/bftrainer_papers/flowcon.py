@@ -151,29 +151,29 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
         )
     for number, (best, span_change, better) in PAPER.items():
         plan.step(f"{number} jobs")
-        found = np.array([_one(number, seed, contention) for seed in plan.seeds])
+        changes = np.array([_changes(number, seed, contention) for seed in plan.seeds])
         rows += [
             PaperResult(
                 f"{number} jobs: best single completion time",
                 best,
-                float(found[:, 0].mean()),
+                float(changes[:, 0].mean()),
                 tolerance=15.0,
                 why=BEST,
             ),
             PaperResult(
-                f"{number} jobs: makespan", span_change, float(found[:, 1].mean()), tolerance=3.0
+                f"{number} jobs: makespan", span_change, float(changes[:, 1].mean()), tolerance=3.0
             ),
             PaperResult(
                 f"{number} jobs: jobs that finish sooner",
                 better,
-                float(found[:, 2].mean()),
+                float(changes[:, 2].mean()),
                 tolerance=25.0,
                 signed=False,
                 why=SOONER,
             ),
-            PaperResult(f"{number} jobs: mean completion time", None, float(found[:, 3].mean())),
+            PaperResult(f"{number} jobs: mean completion time", None, float(changes[:, 3].mean())),
         ]
-    equal = max(abs(_one(number, seed, 0.0)[1]) for number in PAPER for seed in plan.seeds)
+    equal = max(abs(_changes(number, seed, 0.0)[1]) for number in PAPER for seed in plan.seeds)
     rows.append(
         PaperResult(
             "5, 10, 15 jobs without contention: largest change of the makespan",
@@ -197,7 +197,10 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
     return Reproduction("flowcon", "Thesis on FlowCon and SpeCon, 6.1", model, tuple(rows))
 
 
-def _one(number: int, seed: int, contention: float) -> tuple[float, float, float, float]:
+def _changes(number: int, seed: int, contention: float) -> tuple[float, float, float, float]:
+    """Changes in % by FlowCon for random jobs: the best completion time, makespan, share of jobs
+    that finish sooner, and mean completion time.
+    """
     jobs = random_jobs(number, seed)
     free, free_span = times(jobs, contention, None)
     ours, span = times(jobs, contention, SETTINGS[number])

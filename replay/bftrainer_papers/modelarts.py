@@ -218,20 +218,20 @@ def _by_pool(
 
 def _disturbances(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[PaperResult]:
     """At the best pool size of the ModelArts paper, count 2."""
-    found = {}
+    extra_jobs = {}
     for disturbance in Disturbance:
         plan.step(disturbance.value)
-        found[disturbance] = float(
+        extra_jobs[disturbance] = float(
             np.mean([gain(seed, 2.0, 110, disturbance).extra for seed in seeds])
         )
     plan.step("all 1,252 jobs")
     every = float(np.mean([gain(seed, 2.0, 110, short_too=True).extra for seed in seeds]))
-    base = found[Disturbance.NONE]
+    base = extra_jobs[Disturbance.NONE]
     return [
         PaperResult(
             "110 nodes, ETA +-10 %: extra jobs lost",
             2.4,
-            base - found[Disturbance.ETA],
+            base - extra_jobs[Disturbance.ETA],
             "",
             3.0,
             signed=False,
@@ -239,14 +239,14 @@ def _disturbances(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[Pap
         PaperResult(
             "110 nodes, bugs and terminations: extra jobs per 100",
             15.0,
-            found[Disturbance.BUGS],
+            extra_jobs[Disturbance.BUGS],
             "",
             10.0,
         ),
         PaperResult(
             "110 nodes, 15 s delay: extra jobs lost",
             1.8,
-            base - found[Disturbance.DELAY],
+            base - extra_jobs[Disturbance.DELAY],
             "",
             3.0,
             signed=False,

@@ -58,7 +58,7 @@ def play(
     return [done[job.id] for job in jobs]
 
 
-def one(
+def changes_of(
     number: int, workers: int, within_s: float, seed: int
 ) -> tuple[float, float, float, float, float]:
     """Changes in % against the default scheduler (mean completion, makespan), share of jobs that
@@ -83,24 +83,25 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
     rows: list[PaperResult] = []
     for (number, workers, within_s), (mean, span, sooner) in PAPER.items():
         plan.step(f"{number} jobs on {workers} workers")
-        found = np.array([one(number, workers, within_s, seed) for seed in plan.seeds]).mean(axis=0)
+        changes = [changes_of(number, workers, within_s, seed) for seed in plan.seeds]
+        means = np.array(changes).mean(axis=0)
         label = f"{number} jobs on {workers} workers"
         rows += [
-            PaperResult(f"{label}: mean completion time", mean, float(found[0]), tolerance=10.0),
-            PaperResult(f"{label}: makespan", span, float(found[1]), tolerance=12.0),
+            PaperResult(f"{label}: mean completion time", mean, float(means[0]), tolerance=10.0),
+            PaperResult(f"{label}: makespan", span, float(means[1]), tolerance=12.0),
             PaperResult(
                 f"{label}: jobs that finish sooner",
                 sooner,
-                float(found[2]),
+                float(means[2]),
                 tolerance=25.0,
                 signed=False,
                 why=LIGHTER if workers == 8 else "",
             ),
-            PaperResult(f"{label}: moves per job", None, float(found[3]), ""),
+            PaperResult(f"{label}: moves per job", None, float(means[3]), ""),
             PaperResult(
                 f"{label}: makespan of the default scheduler",
                 DEFAULT_MAKESPAN_S[number],
-                float(found[4]),
+                float(means[4]),
                 "s",
             ),
         ]

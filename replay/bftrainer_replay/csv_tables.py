@@ -16,7 +16,7 @@ from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.system.printable import printable
 from bftrainer_replay.text_files import read_text
 
-MOST_COLUMNS = 10_000
+MAX_COLUMNS = 10_000
 _Number = TypeVar("_Number", int, float)
 
 
@@ -28,18 +28,18 @@ class CsvRow:
     cells: dict[str, str]
 
     def text(self, column: str) -> str:
-        """A cell that must not be empty."""
+        """Read a cell that must not be empty."""
         value = self.cells[column].strip()
         if not value:
             raise InputFileError(self.where, f"{column} is missing, expected a value")
         return value
 
     def number(self, column: str) -> float:
-        """A cell that must be a finite number, 0 or more."""
+        """Read a cell that must be a finite number, 0 or more."""
         return self._read(number, column)
 
     def count(self, column: str) -> int:
-        """A cell that must be a whole number (``64.0`` is one)."""
+        """Read a cell that must be a whole number (``64.0`` is one)."""
         return self._read(count, column)
 
     def _read(self, read: Callable[[Mapping[str, str], str], _Number], column: str) -> _Number:
@@ -51,7 +51,7 @@ class CsvRow:
 
 
 def csv_bytes(header: Sequence[object], rows: Iterable[Sequence[object]]) -> bytes:
-    """A table as a CSV file in UTF-8 with plain line feeds, the same bytes on any machine."""
+    """Write a table as a CSV file in UTF-8 with plain line feeds, the same bytes on any machine."""
     out = io.StringIO(newline="")
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(header)
@@ -60,7 +60,7 @@ def csv_bytes(header: Sequence[object], rows: Iterable[Sequence[object]]) -> byt
 
 
 def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
-    """Header and rows of a CSV file; raises :class:`InputFileError`."""
+    """Read header and rows of a CSV file; raises :class:`InputFileError`."""
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
         header = next(reader, None)
@@ -68,9 +68,9 @@ def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
         raise InputFileError(f"{path}:1", f"is not CSV ({error})") from error
     if header is None:
         raise InputFileError(str(path), "is empty, expected a header line")
-    if len(header) > MOST_COLUMNS:
+    if len(header) > MAX_COLUMNS:
         raise InputFileError(
-            f"{path}:1", f"has {len(header):,} columns, expected at most {MOST_COLUMNS:,}"
+            f"{path}:1", f"has {len(header):,} columns, expected at most {MAX_COLUMNS:,}"
         )
     header = [column.strip() for column in header]
     if twice := [column for column in header if header.count(column) > 1]:
@@ -94,9 +94,9 @@ def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterato
 
 
 def number(
-    cells: Mapping[str, str], column: str, least: float = 0.0, most: float = math.inf
+    cells: Mapping[str, str], column: str, least: float = 0.0, limit: float = math.inf
 ) -> float:
-    """A cell that must be a finite number, at least ``least`` and below ``most``; raises
+    """Read a cell that must be a finite number, at least ``least`` and below ``limit``; raises
     :class:`InvalidValueError`.
     """
     text = cells[column].strip()
@@ -104,16 +104,16 @@ def number(
         value = float(text)
     except ValueError as error:
         raise InvalidValueError(f"{column} is {text!r:.40}, expected a number") from error
-    if not (math.isfinite(value) and least <= value < most):
+    if not (math.isfinite(value) and least <= value < limit):
         raise InvalidValueError(
             f"{column} is {text:.40}, expected a finite number of {least:g} or more"
         )
     return value
 
 
-def count(cells: Mapping[str, str], column: str, least: int = 0, most: float = math.inf) -> int:
-    """A cell that must be a whole number (``20.0`` is one)."""
-    value = number(cells, column, least, most)
+def count(cells: Mapping[str, str], column: str, least: int = 0, limit: float = math.inf) -> int:
+    """Read a cell that must be a whole number (``20.0`` is one)."""
+    value = number(cells, column, least, limit)
     if value != int(value):
         raise InvalidValueError(f"{column} is {value:g}, expected a whole number")
     return int(value)

@@ -1,7 +1,7 @@
 """Bytes of a file, decompressed while they are read, and never more of them than a limit.
 
 gzip, bzip2 and xz make a gigabyte of zeros a megabyte or less. Here a file ends with an error when
-more than ``most`` bytes have come out of it, or when it has grown more than any log does. Its
+more than ``max_bytes`` bytes have come out of it, or when it has grown more than any log does. Its
 decompressor gets a bounded amount of memory.
 """
 
@@ -69,7 +69,7 @@ class _Gzip:
 
 
 def _decompressor(start: bytes) -> _Decompressor | None:
-    """For content that begins like this; None for plain content."""
+    """The decompressor of content that begins like this; None for plain content."""
     if start.startswith(b"\x1f\x8b"):
         return _Gzip()
     if start.startswith(b"BZh"):
@@ -80,62 +80,64 @@ def _decompressor(start: bytes) -> _Decompressor | None:
 
 
 class LimitedFile(io.RawIOBase):
-    """The content of a file, decompressed. Reading more than ``most`` bytes raises
+    """The content of a file, decompressed. Reading more than ``max_bytes`` raises
     :class:`InputFileError`.
 
-    The limit on growth holds unless the user has set a limit (``most`` is None without one).
+    The limit on growth holds unless the user has set a limit (``max_bytes`` is None without one).
     Several compressed files in a row are one content, as for ``zcat``.
     """
 
-    def __init__(self, path: Path, most: int | None = None) -> None:
+    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
         self._path = path
-        self._most = MOST_BYTES if most is None else most
-        self._may_grow = most is not None
+        self._max_bytes = MOST_BYTES if max_bytes is None else max_bytes
+        self._has_growth_limit = max_bytes is None
         try:
             self._file: IO[bytes] = path.open("rb", buffering=0)
             self._pending = self._file.read(8) or b""
         except OSError as error:
             raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
         self._inner = _decompressor(self._pending)
-        self._took, self._came = len(self._pending), 0
+        self._bytes_in, self._bytes_out = len(self._pending), 0
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # io says WriteableBuffer
         """As io.RawIOBase; at most 256 KiB at a time."""
-        data = (
-            self._decompressed(min(len(buffer), _PIECE))
-            if self._inner
-            else self._plain(len(buffer))
-        )
-        self._came += len(data)
-        if self._came > self._most:
+        if self._inner:
+            data = self._decompressed(min(len(buffer), _PIECE))
+        else:
+            data = self._plain(len(buffer))
+        self._bytes_out += len(data)
+        self._check_limits()
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _check_limits(self) -> None:
+        """Raise an error if too many bytes have come out."""
+        if self._bytes_out > self._max_bytes:
             unpacked = " when decompressed" if self._inner else ""
             raise InputFileError(
                 str(self._path),
-                f"has more than {counted(self._most, 'byte')}{unpacked}; --max-bytes sets "
+                f"has more than {counted(self._max_bytes, 'byte')}{unpacked}; --max-bytes sets "
                 "another limit",
             )
-        if (
-            self._inner
-            and not self._may_grow
-            and self._came > max(FREE_BYTES, MOST_GROWTH * self._took)
-        ):
+        if not self._inner or not self._has_growth_limit:
+            return
+        if self._bytes_out > max(FREE_BYTES, MOST_GROWTH * self._bytes_in):
             raise InputFileError(
                 str(self._path),
                 f"is more than {MOST_GROWTH} times as large when decompressed, which no real "
                 "log is; if you trust the file, "
                 "set a limit with --max-bytes",
             )
-        buffer[: len(data)] = data
-        return len(data)
 
     def close(self) -> None:
         self._file.close()
         super().close()
 
     def _plain(self, size: int) -> bytes:
+        """Up to ``size`` bytes of a file that is not compressed; empty at the end."""
         if self._pending:
             data, self._pending = self._pending[:size], self._pending[size:]
             return data
@@ -147,10 +149,11 @@ class LimitedFile(io.RawIOBase):
             data, self._pending = self._pending, b""
             return data
         data = self._file.read(_PIECE) or b""
-        self._took += len(data)
+        self._bytes_in += len(data)
         return data
 
     def _decompressed(self, size: int) -> bytes:
+        """Up to ``size`` bytes of the content of a compressed file; empty at the end."""
         while True:
             assert self._inner is not None
             if self._inner.eof and not self._next_stream(self._inner.unused_data):
@@ -158,8 +161,8 @@ class LimitedFile(io.RawIOBase):
             data = b""
             if self._inner.needs_input and not (data := self._more()):
                 raise EOFError("the compressed file ends before its end marker")
-            if found := self._inner.decompress(data, size):
-                return found
+            if content := self._inner.decompress(data, size):
+                return content
 
     def _next_stream(self, rest: bytes) -> bool:
         """Begin with the compressed file that follows; False at the end. Padding with zeros is

@@ -16,15 +16,15 @@ profile has 15 MB.
 """
 
 
-def open_bytes(path: Path, most: int | None = None) -> IO[bytes]:
-    """The file's content, decompressed while reading if the content is gzip, bzip2 or xz; ``most``
-    is its limit in bytes.
+def open_bytes(path: Path, max_bytes: int | None = None) -> IO[bytes]:
+    """Open a file, decompressed while reading if the content is gzip, bzip2 or xz; ``max_bytes``
+    limits the content.
     """
-    return io.BufferedReader(LimitedFile(path, most), 128 * 1024)
+    return io.BufferedReader(LimitedFile(path, max_bytes), 128 * 1024)
 
 
 def read_bytes(path: Path, size: int) -> bytes:
-    """At most ``size`` bytes of the content. Raises :class:`InputFileError`."""
+    """Read at most ``size`` bytes of the content. Raises :class:`InputFileError`."""
     with open_bytes(path) as file:
         pieces: list[bytes] = []
         try:
@@ -37,12 +37,12 @@ def read_bytes(path: Path, size: int) -> bytes:
 
 
 def read_head(path: Path) -> bytes:
-    """The first 64 KB of the content, from which the format is recognized."""
+    """Read the first 64 KB of the content, from which the format is recognized."""
     return read_bytes(path, HEAD_BYTES)
 
 
 def read_text(path: Path) -> str:
-    """The whole content as text. Raises :class:`InputFileError`."""
+    """Read the whole content as text. Raises :class:`InputFileError`."""
     data = read_bytes(path, TABLE_BYTES + 1)
     if len(data) > TABLE_BYTES:
         raise InputFileError(
@@ -52,7 +52,7 @@ def read_text(path: Path) -> str:
 
 
 def as_text(where: str, data: bytes) -> str:
-    """Bytes as UTF-8 text without a byte order mark. Raises :class:`InputFileError`, also for a
+    """Decode UTF-8 text without a byte order mark. Raises :class:`InputFileError`, also for a
     NUL.
     """
     try:

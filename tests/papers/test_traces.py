@@ -196,7 +196,7 @@ def test_a_bad_table_of_sias_is_refused(
 def test_a_table_of_sias_in_its_folder_and_what_is_neither(tmp_path: Path) -> None:
     (tmp_path / "bert").mkdir()
     path = written(tmp_path / "bert", SIA["sia/bert/placements-aws.csv"], "placements-aws.csv")
-    assert [p.model for p in read_profiles(path).found] == ["bert"]
+    assert [p.model for p in read_profiles(path).profiles] == ["bert"]
     with pytest.raises(
         InputFileError, match="is neither Gavel's JSON nor an archive of MODEL/scalability"
     ):
@@ -315,7 +315,7 @@ def test_the_real_files() -> None:
         assert len(pollux.jobs) == 160
         assert max(job.at_s for job in pollux.jobs) < 8 * 3600
     sias = read_profiles(data_file("dl-throughput-profiles/sia-traces.tar.gz"))
-    assert (sias.read, len(sias.found)) == (23_444, 38)
+    assert (sias.read, len(sias.profiles)) == (23_444, 38)
     assert [profile.model for profile in sias.of("aws")] == [
         "bert",
         "cifar10",

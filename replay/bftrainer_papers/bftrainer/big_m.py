@@ -26,16 +26,17 @@ PROBLEMS = 400
 
 def as_printed(problem: Problem) -> Problem:
     """The problem with only the sizes that Eqn 10 allows with M = |N| + 1."""
-    most = (problem.pool_size + 1) // 2
+    max_change = (problem.pool_size + 1) // 2
 
-    def near(each: TrainerDemand) -> TrainerDemand:
-        sizes = (
-            (0, *range(each.min_nodes, each.max_nodes + 1)) if each.sizes is None else each.sizes
-        )
-        left = tuple(n for n in sizes if abs(n - each.standing) <= most)
-        return replace(each, sizes=left)
+    def near(demand: TrainerDemand) -> TrainerDemand:
+        """The demand with the sizes that are near its present one."""
+        sizes = demand.sizes
+        if sizes is None:
+            sizes = (0, *range(demand.min_nodes, demand.max_nodes + 1))
+        left = tuple(n for n in sizes if abs(n - demand.standing) <= max_change)
+        return replace(demand, sizes=left)
 
-    return replace(problem, demands=tuple(near(each) for each in problem.demands))
+    return replace(problem, demands=tuple(near(demand) for demand in problem.demands))
 
 
 @dataclass(slots=True)
@@ -56,8 +57,12 @@ class AsPrintedPolicy:
         problem = Problem(len(state.pool), self.policy.forward_s, demands)
         answer = self.policy.allocator.solve(problem)
         self.decisions += 1
-        most = (problem.pool_size + 1) // 2
-        if any(abs(n - c.standing) > most for n, c in zip(answer.counts, demands, strict=True)):
+        max_change = (problem.pool_size + 1) // 2
+        moves = [
+            abs(count - demand.standing)
+            for count, demand in zip(answer.counts, demands, strict=True)
+        ]
+        if any(move > max_change for move in moves):
             self.bound += 1
             answer = Exact().solve(as_printed(problem))
         return Decision(answer.counts, answer=answer), None

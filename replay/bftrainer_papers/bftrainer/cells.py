@@ -51,7 +51,9 @@ def compute(task: Task, inputs: Inputs) -> Result:
         return {"samples": no_cost_bound(whole)}
     result, outcome = replayed(cell, whole)
     ends = [run.finished_s for run in outcome.runs]
-    done_s = None if None in ends else max((end for end in ends if end is not None), default=None)
+    done_s = None
+    if None not in ends:
+        done_s = max((end for end in ends if end is not None), default=None)
     return {
         **result,
         "all_done_s": done_s,
@@ -120,13 +122,16 @@ def _detail(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
     }
 
 
-def read_detail(told: dict[str, Any]) -> CellDetail:
+def read_detail(values_by_name: dict[str, Any]) -> CellDetail:
     """The detail of a cell's result."""
     bins = Bins(
-        **{name: np.array(values, dtype=np.float64) for name, values in told["bins"].items()}
+        **{
+            name: np.array(values, dtype=np.float64)
+            for name, values in values_by_name["bins"].items()
+        }
     )
-    within = tuple((span, share) for span, share in told["taken_within"])
-    return CellDetail(bins, within, RescaleReturns(**told["returns"]))
+    within = tuple((span, share) for span, share in values_by_name["taken_within"])
+    return CellDetail(bins, within, RescaleReturns(**values_by_name["returns"]))
 
 
 def _runtimes(outcome: ReplayOutcome) -> dict[str, object]:
@@ -137,10 +142,11 @@ def _runtimes(outcome: ReplayOutcome) -> dict[str, object]:
     for run in outcome.runs:
         if run.finished_s is not None and run.started_s is not None and run.admitted_s is not None:
             hours.setdefault(run.trainer.model, []).append((run.finished_s - run.admitted_s) / 3600)
-    ended = [hour for each in hours.values() for hour in each]
+    ended = [hour for model_hours in hours.values() for hour in model_hours]
+    means = {model: float(np.mean(model_hours)) for model, model_hours in sorted(hours.items())}
     return {
         "mean_served_h": float(np.mean(ended)) if ended else None,
-        "served_h_by_model": {model: float(np.mean(each)) for model, each in sorted(hours.items())},
+        "served_h_by_model": means,
     }
 
 
@@ -151,7 +157,7 @@ def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float
     Of the trainers submitted before a span, only enough for many rounds of P_jmax take part; if
     they do not last, the rule of :func:`static_outcome` applies.
     """
-    found = []
+    outcomes = []
     sizes = pool_sizes_of(scenario.window)
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
     at_edges = np.interp(edges_s, np.append(sizes.start_s, scenario.window.end_s), node_s)
@@ -165,5 +171,5 @@ def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float
             start_s, end_s, frozenset(), (), scenario.window.machine_nodes, scenario.window.source
         )
         part = replace(scenario, window=span, arrivals=(*early, *later))
-        found.append(on_constant_nodes(part, held_s / (end_s - start_s)))
-    return tuple(found)
+        outcomes.append(on_constant_nodes(part, held_s / (end_s - start_s)))
+    return tuple(outcomes)

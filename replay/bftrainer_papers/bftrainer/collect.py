@@ -53,12 +53,12 @@ class Memo:
             raise UserError(f"{path}: cannot be read: {error.strerror}") from error
         if isinstance(kept, dict):
             return kept
-        found = compute()
+        result = compute()
         try:
-            write_atomically(path, f"{json.dumps(found, indent=1)}\n".encode())
+            write_atomically(path, f"{json.dumps(result, indent=1)}\n".encode())
         except OSError as error:
             raise UserError(f"{self.folder}: cannot be written: {error.strerror}") from error
-        return found
+        return result
 
 
 def collect(
@@ -118,8 +118,8 @@ def _described(window: LogWindow) -> Characteristics:
 
 def _times(memo: Memo, grid: ExperimentGrid) -> Times:
     sizes = (grid.solver_trainers, grid.solver_nodes, grid.solves)
-    found: Times = memo.get("solver-times", sizes, lambda: dict(solve_times(*sizes)))
-    return found
+    times: Times = memo.get("solver-times", sizes, lambda: dict(solve_times(*sizes)))
+    return times
 
 
 def _depends(inputs: Inputs, *cells: Cell) -> list[object]:
@@ -141,8 +141,8 @@ def _speedups(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
         )
         return asdict(compare(milp, equal))
 
-    found = memo.get("speedups", _depends(inputs, plan.base, plan.equal), compute)
-    return Speedups(**{**found, "ratios": tuple(found["ratios"])})
+    values = memo.get("speedups", _depends(inputs, plan.base, plan.equal), compute)
+    return Speedups(**{**values, "ratios": tuple(values["ratios"])})
 
 
 def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:

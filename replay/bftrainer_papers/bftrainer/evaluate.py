@@ -51,12 +51,12 @@ def _log(results: ExperimentResults) -> ClaimValues:
 
 
 def _curves(results: ExperimentResults) -> ClaimValues:
-    curves = {
-        a.trainer.model: a.trainer.curve
-        for (_, name, _), many in results.inputs.arrivals.items()
-        if name != DIVERSE
-        for a in many[:1]
-    }
+    """The largest difference of our curves from those of Table 2."""
+    curves = {}
+    for (_, workload, _), arrivals in results.inputs.arrivals.items():
+        if workload != DIVERSE and arrivals:
+            trainer = arrivals[0].trainer
+            curves[trainer.model] = trainer.curve
     differences = [
         abs(curves[model].at(n) - curve.at(n)) / 1000
         for model, curve in TABLE_2.items()
@@ -145,7 +145,9 @@ def _over_time(results: ExperimentResults) -> ClaimValues:
     milp, equal = (
         100 * results.u_by_bin[cell.policy] for cell in (results.plan.base, results.plan.equal)
     )
-    mine, other = (results.rows[cell].result for cell in (results.plan.base, results.plan.equal))
+    milp_result, equal_result = (
+        results.rows[cell].result for cell in (results.plan.base, results.plan.equal)
+    )
     speedups = results.speedups
     return {
         "u-bins": float(milp.mean()),
@@ -155,10 +157,11 @@ def _over_time(results: ExperimentResults) -> ClaimValues:
             default=NAN,
         ),
         "preemption-cost": change(
-            float(mine["preemption_cost_samples"]), float(other["preemption_cost_samples"])
+            float(milp_result["preemption_cost_samples"]),
+            float(equal_result["preemption_cost_samples"]),
         ),
         "rescale-cost": change(
-            float(mine["rescale_cost_samples"]), float(other["rescale_cost_samples"])
+            float(milp_result["rescale_cost_samples"]), float(equal_result["rescale_cost_samples"])
         ),
         "worse": speedups.worse,
         "better-2": speedups.better_2,

@@ -202,28 +202,23 @@ def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
     mixed = replace(bare, workload=DIVERSE)
     whole = replace(mixed, log="whole")
 
-    parallel = {
-        o: tuple(replace(whole, objective=o, max_parallel=p) for p in grid.parallel)
-        for o in OBJECTIVES
-    }
+    parallel = {o: _with_parallel(replace(whole, objective=o), grid.parallel) for o in OBJECTIVES}
     by_model = {m: replace(bare, log="60 h", workload=f"hpo-{m}") for m in models}
     return ExperimentPlan(
         base=base,
         equal=replace(base, policy="equal-share"),
-        forward=tuple(replace(base, forward_s=s) for s in grid.forward_s),
+        forward=_with_forward((base,), grid.forward_s),
         until_done={
             m: replace(bare, log="whole", workload=f"hpo-{m}")
             for m in ("alexnet", BASE_MODEL)
             if m in models
         },
         objectives={
-            o: tuple(replace(mixed, objective=o, forward_s=s) for s in grid.forward_s)
-            for o in OBJECTIVES
+            o: _with_forward((replace(mixed, objective=o),), grid.forward_s) for o in OBJECTIVES
         },
         parallel=parallel,
         parallel_short={
-            o: tuple(replace(cell, forward_s=REPLAYER_FORWARD_S) for cell in cells)
-            for o, cells in parallel.items()
+            o: _with_forward(cells, (REPLAYER_FORWARD_S,)) for o, cells in parallel.items()
         },
         models=by_model,
         models_all={
@@ -236,3 +231,13 @@ def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
         all_events=replace(bare, decide_on=DecideOn.ALL),
         stall=replace(bare, decide_on=DecideOn.ALL, cost_model=CostModel.STALL),
     )
+
+
+def _with_forward(cells: Sequence[Cell], forward_s: Sequence[float]) -> tuple[Cell, ...]:
+    """The cells at every T_fwd."""
+    return tuple(replace(cell, forward_s=value) for cell in cells for value in forward_s)
+
+
+def _with_parallel(cell: Cell, numbers: Sequence[int]) -> tuple[Cell, ...]:
+    """The cell at every P_jmax."""
+    return tuple(replace(cell, max_parallel=number) for number in numbers)

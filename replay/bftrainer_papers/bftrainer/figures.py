@@ -70,10 +70,11 @@ def _log(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _timed(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]]:
-    return [
-        (format_time(round(float(at))), *(float(x) for x in values))
-        for at, *values in zip(edges_s[:-1], *columns, strict=True)
-    ]
+    """Rows of the values between edges, with the time of the earlier edge."""
+    rows: list[tuple[object, ...]] = []
+    for at_s, *values in zip(edges_s[:-1], *columns, strict=True):
+        rows.append((format_time(round(float(at_s))), *map(float, values)))
+    return rows
 
 
 def _solving(results: ExperimentResults) -> tuple[Picture, ...]:
@@ -182,11 +183,11 @@ def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
     figure = efficiency_over_time_figure(
         edges_s.tolist(), {name: values.tolist() for name, values in u.items()}
     )
-    lost = [
-        (name, *row)
-        for name, d in ((name, detail.bins) for name, detail in results.details.items())
-        for row in _timed(d.edges_s, d.samples, d.lost_to_preemption, d.lost_to_rescale)
-    ]
+    lost: list[tuple[object, ...]] = []
+    for name, detail in results.details.items():
+        bins = detail.bins
+        rows = _timed(bins.edges_s, bins.samples, bins.lost_to_preemption, bins.lost_to_rescale)
+        lost += [(name, *row) for row in rows]
     return (
         Picture(
             "fig-10-efficiency-over-a-week", figure, ("time", *u), _timed(edges_s, *u.values())
@@ -226,12 +227,14 @@ def _runtimes(
     paper: dict[str, dict[str, float]] = {}
     for objective in OBJECTIVES:
         cell = next(c for c in group[objective] if c.max_parallel == at)
-        there = {model: results.runtime_h(cell, model) for model in RUNTIMES[objective]}
-        hours[objective] = {model: h for model, h in there.items() if h == h}
+        hours_by_model = {model: results.runtime_h(cell, model) for model in RUNTIMES[objective]}
+        hours[objective] = {model: h for model, h in hours_by_model.items() if h == h}
         paper[objective] = {
             model: row[PARALLEL.index(at)] for model, row in RUNTIMES[objective].items()
         }
-    rows = [(o, m, h, paper[o][m]) for o, each in hours.items() for m, h in each.items()]
+    rows = [
+        (o, m, h, paper[o][m]) for o, model_hours in hours.items() for m, h in model_hours.items()
+    ]
     setting = f"P_jmax {at}, T_fwd {cell.forward_s:g} s"
     return Picture(
         name,
@@ -245,11 +248,16 @@ def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
     groups = {objective: results.plan.parallel[objective] for objective in reversed(OBJECTIVES)}
     short = {f"{o}, T_fwd 10 s": results.plan.parallel_short[o] for o in groups}
 
+    def points(
+        value: Callable[[Cell], float], cells: Sequence[Cell]
+    ) -> tuple[tuple[float, float], ...]:
+        """The values by P_jmax; NaN has no point."""
+        values = [(float(cell.max_parallel), value(cell)) for cell in cells]
+        return tuple(point for point in values if point[1] == point[1])
+
     def lines(value: Callable[[Cell], float], of: Mapping[str, Sequence[Cell]]) -> list[Line]:
-        return [
-            Line(o, tuple((float(c.max_parallel), value(c)) for c in cells if value(c) == value(c)))
-            for o, cells in of.items()
-        ]
+        """A line for every objective."""
+        return [Line(objective, points(value, cells)) for objective, cells in of.items()]
 
     def efficiency(shown: Sequence[Line]) -> Figure:
         unused = lines(lambda c: results.unoccupied(c) / 100, groups)[0].points

@@ -32,18 +32,18 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
     """|N| over time as a step area; below, the mean idle share of each six hours (longer bars in
     longer windows).
     """
-    found = characterize(window)
+    figures = characterize(window)
     sizes = pool_sizes_of(window)
-    hours = next((h for h in _BAR_HOURS if found.span_h <= h * _MOST_BARS), _BAR_HOURS[-1])
+    hours = next((h for h in _BAR_HOURS if figures.span_h <= h * _MOST_BARS), _BAR_HOURS[-1])
     edges_s, shares = mean_shares(sizes, window, hours)
     peak_s = float(sizes.start_s[np.argmax(np.where(sizes.duration_s > 0, sizes.nodes, -1))])
-    span = f"{found.span_h:.3g} h" if found.span_h < 48 else f"{found.span_h / 24:.3g} days"
+    span = f"{figures.span_h:.3g} h" if figures.span_h < 48 else f"{figures.span_h / 24:.3g} days"
     figure, (area, bars) = sheet(
-        f"Idle nodes of {found.machine_nodes:,}, {span} from "
+        f"Idle nodes of {figures.machine_nodes:,}, {span} from "
         f"{format_time(window.start_s, window.zone)}",
-        f"Read: on average, {_mean(found.eq_nodes)} nodes ({found.idle_share:.1%}) are idle; "
+        f"Read: on average, {_mean(figures.eq_nodes)} nodes ({figures.idle_share:.1%}) are idle; "
         "half of the time no more than "
-        f"{found.idle_nodes_median:,} are. The peak is {found.idle_nodes_max:,} on "
+        f"{figures.idle_nodes_median:,} are. The peak is {figures.idle_nodes_max:,} on "
         f"{format_time(peak_s, window.zone)[:16].replace('T', ' at ')}.{_shaded(window)}",
         height_ratios=(2, 1),
     )
@@ -52,10 +52,10 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
         at, np.append(sizes.nodes, sizes.nodes[-1]), step="post", color=SKY, linewidth=0
     )
     area.step(at, np.append(sizes.nodes, sizes.nodes[-1]), where="post", color=BLUE, linewidth=0.6)
-    area.axhline(found.eq_nodes, color=INK, linewidth=1, linestyle=(0, (4, 2)))
+    area.axhline(figures.eq_nodes, color=INK, linewidth=1, linestyle=(0, (4, 2)))
     area.annotate(
-        f"mean {_mean(found.eq_nodes)}",
-        (1, found.eq_nodes),
+        f"mean {_mean(figures.eq_nodes)}",
+        (1, figures.eq_nodes),
         (-2, 3),
         xycoords=("axes fraction", "data"),
         textcoords="offset points",

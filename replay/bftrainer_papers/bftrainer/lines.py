@@ -119,18 +119,18 @@ def _apart(lines: Sequence[Line], levels: Sequence[Level]) -> list[tuple[str, fl
     """
     heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
     near = _NEAR * (max(heights, default=0.0) - min(heights, default=0.0))
-    found: list[tuple[str, float]] = []
-    for level in sorted(levels, key=lambda each: -each.y):
-        if found and found[-1][1] - level.y <= near:
-            found[-1] = (f"{found[-1][0]}, {level.name}", found[-1][1])
+    names: list[tuple[str, float]] = []
+    for level in sorted(levels, key=lambda level: -level.y):
+        if names and names[-1][1] - level.y <= near:
+            names[-1] = (f"{names[-1][0]}, {level.name}", names[-1][1])
         else:
-            found.append((level.name, level.y))
-    return found
+            names.append((level.name, level.y))
+    return names
 
 
 def _numbers(lines: Sequence[Line]) -> FuncFormatter | StrMethodFormatter:
     values = [value for line in lines for _, value in line.points]
-    most = max(values, default=0)
-    if most >= 20:
+    largest = max(values, default=0)
+    if largest >= 20:
         return StrMethodFormatter("{x:,.0f}")
     return FuncFormatter(lambda value, _: f"{value:g}" if abs(value) < 1e-9 else f"{value:.3g}")

@@ -31,7 +31,7 @@ def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Fi
         "the rescales.",
         height_ratios=(1,) * len(by_policy),
     )
-    most = 0.01
+    largest = 0.01
     for axes, (name, d) in zip(panels, by_policy.items(), strict=True):
         possible = d.samples + d.lost_to_preemption + d.lost_to_rescale
         possible[possible <= 0] = np.inf
@@ -51,12 +51,12 @@ def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Fi
             edgecolor="white",
             label="planned rescales",
         )
-        most = max(most, float((preempted + rescaled).max(initial=0.0)))
+        largest = max(largest, float((preempted + rescaled).max(initial=0.0)))
         axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
         axes.set_ylabel(name if len(by_policy) > 1 else "share of possible samples lost")
         axes.set_xlim(d.edges_s[0] / DAY_S, d.edges_s[-1] / DAY_S)
     for axes in panels:
-        axes.set_ylim(0, 1.35 * most)
+        axes.set_ylim(0, 1.35 * largest)
     panels[0].legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
     date_axis(panels[-1], zone)
     return figure

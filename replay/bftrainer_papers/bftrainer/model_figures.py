@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
@@ -41,45 +42,33 @@ def runtimes_figure(
 
     ``paper`` has the same shape and is shown as diamonds; ``setting`` ends the title.
     """
-    models = sorted({model for each in hours.values() for model in each})
-    reading = []
-    for objective, each in hours.items():
-        if each:
-            slow, quick = max(each, key=lambda m: each[m]), min(each, key=lambda m: each[m])
-            ratio = each[slow] / each[quick] if each[quick] else 0.0
-            reading.append(f"under {objective}, {slow} takes {ratio:.1f} times as long as {quick}")
+    models = sorted({model for hours_of_model in hours.values() for model in hours_of_model})
     figure, (axes,) = sheet(
         f"Mean runtime of each model's trainers{setting and f', {setting}'}",
-        f"Read: {'; '.join(reading) or 'no trainer completed'}. {_purposes(hours)}Only "
+        f"Read: {_reading(hours)}. {_purposes(hours)}Only "
         "trainers that completed before the end "
         "of the log count."
         f"{' Diamonds: the paper.' if paper else ''}",
     )
     spots, width = np.arange(len(models)), 0.8 / max(len(hours), 1)
-    for i, ((objective, each), (color, hatch)) in enumerate(
-        zip(hours.items(), _LOOKS, strict=False)
-    ):
-        values = [each.get(model, 0.0) for model in models]
+    looks = zip(hours.items(), _LOOKS, strict=False)
+    for i, ((objective, hours_of_model), (color, hatch)) in enumerate(looks):
+        values = [hours_of_model.get(model, 0.0) for model in models]
         left = spots + (i - (len(hours) - 1) / 2) * width
         axes.bar(left, values, width, color=color, hatch=hatch, edgecolor="white", label=objective)
-        for x, value in zip(left, values, strict=True):
-            if value and paper is None:
-                axes.text(x, value, f"{value:.1f}", ha="center", va="bottom", fontsize=8, color=INK)
-            elif value:  # the diamonds are at the tops of the bars
-                axes.text(x, 0.02, f"{value:.1f}", transform=axes.get_xaxis_transform(), **_INSIDE)
+        _label_bars(axes, left, values, inside=paper is not None)
         if paper is not None:
-            said = [paper[objective].get(model, np.nan) for model in models]
             axes.plot(
                 left,
-                said,
+                [paper[objective].get(model, np.nan) for model in models],
                 "D",
                 color=INK,
                 markersize=6,
                 markeredgecolor="white",
                 label=None if i else "paper",
             )
-    there = [value for each in hours.values() for value in each.values() if value > 0]
-    if there and max(there) > _LOG_FROM * min(there):
+    heights = [value for values in hours.values() for value in values.values() if value > 0]
+    if heights and max(heights) > _LOG_FROM * min(heights):
         axes.set_yscale("log")
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     axes.set_xticks(spots, models)
@@ -89,10 +78,38 @@ def runtimes_figure(
     return figure
 
 
+def _reading(hours: Mapping[str, Mapping[str, float]]) -> str:
+    """The slowest model beside the fastest, under every objective."""
+    phrases = []
+    for objective, hours_of_model in hours.items():
+        if not hours_of_model:
+            continue
+        slow = max(hours_of_model, key=hours_of_model.__getitem__)
+        quick = min(hours_of_model, key=hours_of_model.__getitem__)
+        ratio = 0.0
+        if hours_of_model[quick]:
+            ratio = hours_of_model[slow] / hours_of_model[quick]
+        phrases.append(f"under {objective}, {slow} takes {ratio:.1f} times as long as {quick}")
+    return "; ".join(phrases) or "no trainer completed"
+
+
+def _label_bars(
+    axes: Axes, left: Iterable[float], values: Sequence[float], *, inside: bool
+) -> None:
+    """Write its value on every bar: above it, or at its foot if its top is occupied."""
+    for x, value in zip(left, values, strict=True):
+        if not value:
+            continue
+        if inside:
+            axes.text(x, 0.02, f"{value:.1f}", transform=axes.get_xaxis_transform(), **_INSIDE)
+        else:
+            axes.text(x, value, f"{value:.1f}", ha="center", va="bottom", fontsize=8, color=INK)
+
+
 def _purposes(objectives: Iterable[str]) -> str:
     """What each objective of the legend favors, under the name that the legend has."""
-    known = [f"{name} {_FAVORS[name]}" for name in objectives if name in _FAVORS]
-    return f"The objective {'; '.join(known)}. " if known else ""
+    purposes = [f"{name} {_FAVORS[name]}" for name in objectives if name in _FAVORS]
+    return f"The objective {'; '.join(purposes)}. " if purposes else ""
 
 
 def efficiency_by_model_figure(
@@ -119,10 +136,10 @@ def efficiency_by_model_figure(
             fontweight="bold",
             color="white",
         )
-    known = [(x, paper[name]) for x, name in enumerate(names) if name in paper]
+    paper_points = [(x, paper[name]) for x, name in enumerate(names) if name in paper]
     axes.plot(
-        [x for x, _ in known],
-        [y for _, y in known],
+        [x for x, _ in paper_points],
+        [y for _, y in paper_points],
         "D",
         color=INK,
         markersize=7,

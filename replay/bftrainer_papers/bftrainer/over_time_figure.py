@@ -22,16 +22,16 @@ def efficiency_over_time_figure(
     """Steps between ``edges_s`` (seconds since 1970), a line for the first four policies each; the
     caption reads the first.
     """
-    name, mine = next(iter(efficiency.items()))
+    name, first_values = next(iter(efficiency.items()))
     reading = (
-        f"Read: under {name}, the interval efficiency is between {min(mine):.0%} and "
-        f"{max(mine):.0%}"
+        f"Read: under {name}, the interval efficiency is between {min(first_values):.0%} and "
+        f"{max(first_values):.0%}"
     )
     for other, values in list(efficiency.items())[1:2]:
-        gains = np.array(mine) - np.array(values)
+        gains = np.array(first_values) - np.array(values)
         above = int((gains > 0).sum())
         reading += (
-            f"; it is above {other} in {above} of {len(mine)} intervals, by up to "
+            f"; it is above {other} in {above} of {len(first_values)} intervals, by up to "
             f"{100 * gains.max():.0f} points"
         )
     hours = (edges_s[1] - edges_s[0]) / 3600

@@ -39,9 +39,9 @@ def taken_within(
     at_s = np.array([entry.at_s for entry in entries])
     taken_s = np.array([*(entry.at_s for entry in entries if entry.taken_nodes), np.inf])
     wait_s = taken_s[np.searchsorted(taken_s[:-1], at_s, side="right")] - at_s
-    return tuple(
-        (float(span), float(np.mean(wait_s <= span)) if len(at_s) else 0.0) for span in spans_s
-    )
+    if not len(at_s):
+        return tuple((float(span), 0.0) for span in spans_s)
+    return tuple((float(span), float(np.mean(wait_s <= span))) for span in spans_s)
 
 
 def returns(entries: Sequence[LedgerRow], final: ReplayTotals) -> RescaleReturns:

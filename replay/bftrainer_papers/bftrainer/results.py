@@ -107,9 +107,8 @@ class ExperimentResults:
         result = self.rows[cell].result
         hours = result["mean_served_h"]
         if model is not None:  # the authors' table has DenseNet, the paper's curve densenet
-            hours = {
-                plain_name(name): each for name, each in result["served_h_by_model"].items()
-            }.get(model)
+            by_model = result["served_h_by_model"]
+            hours = {plain_name(name): mean_h for name, mean_h in by_model.items()}.get(model)
         return float("nan") if hours is None else float(hours)
 
     @cached_property

@@ -28,10 +28,10 @@ def preempted_figure(
     """
     points = lines[0].points
     near, share = min(points, key=lambda point: abs(point[0] - 120.0))
-    most = next((at for at, value in points if value >= 0.9), None)
-    reading = (
-        "in no span shown are 90 %" if most is None else f"within {most:,g} s, at least 90 % are"
-    )
+    span_90_s = next((at for at, value in points if value >= 0.9), None)
+    reading = "in no span shown are 90 %"
+    if span_90_s is not None:
+        reading = f"within {span_90_s:,g} s, at least 90 % are"
     return lines_figure(
         "Preemption before the forecast is over",
         f"Read: {share:.0%} of the events are followed by {what} within {near:g} s; {reading}.",
@@ -71,22 +71,22 @@ def return_figure(
 
     ``spread`` has, per T_fwd, the 10th, 25th, 50th, 75th and 90th percentile over single events.
     """
-    (first, most), (last, least) = back[0], back[-1]
-    each = ""
+    (first, first_return), (last, last_return) = back[0], back[-1]
+    spread_sentence = ""
     if spread:
         at, (low, _, half, _, high) = next(iter(spread.items()))
-        each = (
+        spread_sentence = (
             f" At {at:g} s, half of the single events return more than {half:,.0f}, one in ten "
             f"{low:,.1f} or less, one in ten "
             f"{high:,.0f} or more."
         )
     figure, (above, below) = sheet(
         "Return on rescaling",
-        f"Read: for each sample lost to a planned rescale, {most:,.0f} are trained at "
-        f"{first:g} s and {least:,.0f} at "
+        f"Read: for each sample lost to a planned rescale, {first_return:,.0f} are trained at "
+        f"{first:g} s and {last_return:,.0f} at "
         f"{last:g} s, while the outcome goes from {outcome[0][1]:,.0f} to "
         f"{outcome[-1][1]:,.0f} million: a longer T_fwd "
-        f"invests more for a small change of the outcome.{each}",
+        f"invests more for a small change of the outcome.{spread_sentence}",
         height_ratios=(3, 2),
     )
     for axes, points, color, label in (
@@ -125,7 +125,9 @@ def _draw_spread(axes: Axes, spread: Mapping[float, Sequence[float]]) -> None:
     axes.vlines(at, low, high, color=BLUE, linewidth=1.2, label="single events, 10 to 90 %")
     axes.vlines(at, first, third, color=SKY, linewidth=7, label="25 to 75 %")
     axes.plot(at, half, "_", color=INK, markersize=14, label="median")
-    axes.set_ylim(min(v for v in low if v > 0) / 2 if any(low) else 0.1, 8 * max(*high, 1.0))
+    positive = [value for value in low if value > 0]
+    bottom = min(positive) / 2 if any(low) else 0.1
+    axes.set_ylim(bottom, 8 * max(*high, 1.0))
     axes.legend(loc="upper right", frameon=False, fontsize=8, ncols=4)
 
 

@@ -37,7 +37,7 @@ def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> 
     """Each solver solves the same problems. A solver that is not installed is left out."""
     rng = random.Random(SEED)
     ready = [solver for solver in solvers() if _is_there(solver, random_map(rng, 2, 4))]
-    found: Times = {solver.name: {} for solver in ready}
+    times: Times = {solver.name: {} for solver in ready}
     for j in trainers:
         for n in nodes:
             for _ in range(repeats):
@@ -45,10 +45,10 @@ def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> 
                 for solver in ready:
                     began = time.perf_counter()
                     solver.solve(problem)
-                    found[solver.name].setdefault(cell_name(j, n), []).append(
+                    times[solver.name].setdefault(cell_name(j, n), []).append(
                         time.perf_counter() - began
                     )
-    return found
+    return times
 
 
 def _is_there(solver: Allocator, problem: Problem) -> bool:

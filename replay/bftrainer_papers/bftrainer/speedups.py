@@ -62,7 +62,10 @@ def compare(milp: Array, equal: Array) -> Speedups:
         of_trained_2=100 * float(np.mean(ratios >= 2.0)) if len(ratios) else float("nan"),
         of_trained_5=100 * float(np.mean(ratios >= 5.0)) if len(ratios) else float("nan"),
         mean=float(ratios.mean()) if len(ratios) else float("nan"),
-        ratios=tuple(float(x) for x in np.quantile(ratios, np.linspace(0, 1, 201)))
-        if len(ratios)
-        else (),
+        ratios=_quantiles(ratios) if len(ratios) else (),
     )
+
+
+def _quantiles(ratios: Array) -> tuple[float, ...]:
+    """The ratios at every half percent of their distribution."""
+    return tuple(float(ratio) for ratio in np.quantile(ratios, np.linspace(0, 1, 201)))

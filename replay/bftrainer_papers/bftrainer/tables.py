@@ -87,29 +87,18 @@ def runtime_table(
 def files(results: ExperimentResults, rows: Sequence[PaperResult]) -> dict[str, bytes]:
     """The CSV files by name."""
     systems = {"Summit": results.machine, **results.others}
-    first = [
-        (system, column, paper, table_1(systems[system])[column] if system in systems else "")
-        for system, values in TABLE_1.items()
-        for column, paper in zip(TABLE_1_COLUMNS, values, strict=True)
-    ]
+    first: list[tuple[object, ...]] = []
+    for system, values in TABLE_1.items():
+        ours = table_1(systems[system]) if system in systems else {}
+        for column, paper in zip(TABLE_1_COLUMNS, values, strict=True):
+            first.append((system, column, paper, ours.get(column, "")))
     runtimes = {
         f"table-{number}.csv": csv_bytes(
             _RUNTIME_HEADER, rounded(runtime_table(results, objective))
         )
         for number, objective in ((3, "throughput"), (4, "scaling-efficiency"))
     }
-    judged = [
-        (
-            r.what,
-            "" if r.paper is None else r.paper,
-            r.ours,
-            "" if r.tolerance is None else r.tolerance,
-            r.unit,
-            r.verdict.value,
-            r.why,
-        )
-        for r in rows
-    ]
+    judged = [_cells(row) for row in rows]
     return {
         "table-1.csv": csv_bytes(("system", "column", "paper", "ours"), rounded(first)),
         **runtimes,
@@ -119,9 +108,22 @@ def files(results: ExperimentResults, rows: Sequence[PaperResult]) -> dict[str, 
     }
 
 
+def _cells(row: PaperResult) -> list[object]:
+    """The cells of a row with its verdict; empty where the paper has no value."""
+    return [
+        row.what,
+        "" if row.paper is None else row.paper,
+        row.ours,
+        "" if row.tolerance is None else row.tolerance,
+        row.unit,
+        row.verdict.value,
+        row.why,
+    ]
+
+
 def rounded(rows: Sequence[Sequence[object]]) -> list[list[object]]:
     """The rows with six digits of each number; NaN becomes an empty cell."""
-    return [[_rounded(value) for value in row] for row in rows]
+    return [list(map(_rounded, row)) for row in rows]
 
 
 def _rounded(value: object) -> object:

@@ -154,7 +154,7 @@ def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int)
 
 
 def _left(tasks: Sequence[Task], store: ResultStore) -> list[Task]:
-    return [each for each in tasks if store.get(each) is None]
+    return [task for task in tasks if store.get(task) is None]
 
 
 def print_runtimes(results: ExperimentResults) -> None:
@@ -170,12 +170,12 @@ def print_runtimes(results: ExperimentResults) -> None:
         )
         rows: list[list[str]] = []
         for model in dict.fromkeys(model for model, *_ in cells):
-            mine = {
+            cells_of_model = {
                 p: f"{paper:g}/{ours:.1f}/{at_10:.1f}"
                 for m, p, paper, ours, _, _, at_10 in cells
                 if m == model
             }
-            rows.append([model, *(mine[p] for p in columns)])
+            rows.append([model, *(cells_of_model[p] for p in columns)])
         show_table(
             (name_column(""), *(number_column(str(p), rank) for rank, p in enumerate(columns))),
             rows,

@@ -185,24 +185,24 @@ def _scalings(
     from bftrainer_replay.workload.curves import plain_name
 
     names = {plain_name(profile.model): profile.model for profile in chosen}
-    wanted = (
-        [plain_name(name) for name in options.models.split(",")] if options.models else list(names)
-    )
+    wanted = list(names)
+    if options.models:
+        wanted = [plain_name(name) for name in options.models.split(",")]
     for name in wanted:
         if name not in names:
             raise UnknownNameError("model", name, names.values())
     shape = CurveShape(options.shape or CurveShape.MEASURED)
     gpus = options.gpus_per_node or _GPUS
-    asked = [profile for profile in chosen if plain_name(profile.model) in wanted]
-    made = [scaling_of(profile, gpus, shape, options.extrapolate_to) for profile in asked]
+    selected = [profile for profile in chosen if plain_name(profile.model) in wanted]
+    made = [scaling_of(profile, gpus, shape, options.extrapolate_to) for profile in selected]
     scalings = [scaling for scaling in made if scaling is not None]
     unused = {
-        "of other hardware": len(profiles.found) - len(chosen),
-        "not in --models": len(chosen) - len(asked),
+        "of other hardware": len(profiles.profiles) - len(chosen),
+        "not in --models": len(chosen) - len(selected),
         f"not measured on {gpus} GPUs": len(made) - len(scalings),
     }
     reasons = ", ".join(f"{number} {why}" for why, number in unused.items() if number)
-    total = len(profiles.found)
+    total = len(profiles.profiles)
     ignored = f"{total - len(scalings)} ignored" + (f" ({reasons})" if reasons else "")
     failed = f", {profiles.failed:,} of them 0" if profiles.failed else ""
     note(
@@ -235,10 +235,10 @@ def _tell_curves(scalings: list[MeasuredScaling], arrivals: tuple[Arrival, ...])
                 f"extrapolated from {scaling.measured_nodes} to {scaling.curve.nodes[-1]} nodes"
             )
         jobs = sum(arrival.trainer.model == scaling.name for arrival in arrivals)
-        said = f"; {', '.join(odd)}" if odd else ""
+        remarks = f"; {', '.join(odd)}" if odd else ""
         note(
             f"{scaling.name}: {jobs:,} trainers, 1 to {scaling.curve.nodes[-1]} nodes, batch "
-            f"size {scaling.batch}{said}"
+            f"size {scaling.batch}{remarks}"
         )
 
 
@@ -259,8 +259,8 @@ def _from_s(text: str | None, trace: JobTrace) -> float | None:
 def _gpu_hours(text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
-    found = _GPU_HOURS.fullmatch(text.strip())
-    low, high = (float(found[1]), float(found[2])) if found else (0.0, 0.0)
+    match = _GPU_HOURS.fullmatch(text.strip())
+    low, high = (float(match[1]), float(match[2])) if match else (0.0, 0.0)
     if not 0 < low <= high:
         raise UserError(
             f"--gpu-hours {text!r:.40}: expected LOW-HIGH with 0 < LOW <= HIGH, like 1-100"

@@ -77,11 +77,11 @@ class SpeCon:
             else MonitorState(next_s=at_s + self.interval_s)
         )
         here = {c.id: (w, c) for w, worker in enumerate(workers) for c in worker.containers}
-        known = {t.id for t in watch.tracked}
+        tracked_ids = {t.id for t in watch.tracked}
         new = tuple(
             TrackedContainer(name, loss=c.loss)
             for name, (_, c) in here.items()
-            if name not in known
+            if name not in tracked_ids
         )
         tracked = {t.id: t for t in (*watch.tracked, *new) if t.id in here}
         at = {name: w for name, (w, _) in here.items()}
@@ -132,10 +132,10 @@ def scores(
     at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int
 ) -> list[float]:
     """[SpeCon Algorithm 4, lines 2-3]: 2 |PC| + 1.5 |WC| + 1 |CC| of every worker."""
-    found = [0.0] * workers
+    totals = [0.0] * workers
     for name, w in at.items():
-        found[w] += tracked[name].category.value
-    return found
+        totals[w] += tracked[name].category.value
+    return totals
 
 
 def target(

@@ -25,11 +25,11 @@ class FcfsRigid:
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """The memory is the queue: ids in order, killed trainers at the end."""
-        known = state.memory if isinstance(state.memory, tuple) else ()
+        previous_queue = state.memory if isinstance(state.memory, tuple) else ()
         held = {a.trainer.id: len(a.nodes) for a in state.active}
         size = {a.trainer.id: requested(a.trainer) for a in state.active}
         killed = {name for name, n in held.items() if 0 < n < size[name]}
-        places = {name: place for place, name in enumerate(known)}
+        places = {name: place for place, name in enumerate(previous_queue)}
         arrived = [a.trainer.id for a in state.active]
         queue = sorted(arrived, key=lambda name: (name in killed, places.get(name, len(places))))
         running = [name for name in queue if held[name] >= size[name]]

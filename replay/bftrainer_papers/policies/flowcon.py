@@ -86,11 +86,11 @@ class Rules:
         interval has passed.
         """
         members = tuple(m for m in lists.members if m.id in seen)  # lines 10-15
-        known = {m.id for m in members}
+        member_ids = {m.id for m in members}
         new = tuple(
             FlowConMember(name, loss=now.loss, used_s=now.used_s, at_s=at_s)
             for name, now in seen.items()
-            if name not in known
+            if name not in member_ids
         )
         interval_s = lists.interval_s or self.interval_s
         if new or len(members) < len(lists.members):

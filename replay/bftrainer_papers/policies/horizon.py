@@ -84,8 +84,8 @@ def solve(
         raise SolverError("modelarts-optimal", Reason.NO_PACKAGE, str(error)) from error
     milp = build(jobs, nodes, steps)
     bounds = {**highs.OPTIONS, "mip_rel_gap": gap, "mip_max_nodes": max_search}
-    found = _run(highspy, milp, {**bounds, **_QUICK})
-    return found if found is not None else _thorough(highspy, milp, bounds)
+    solution = _run(highspy, milp, {**bounds, **_QUICK})
+    return solution if solution is not None else _thorough(highspy, milp, bounds)
 
 
 # The root relaxation is nearly integral, so HiGHS 1.15 spends a third of its time on heuristics and
@@ -96,14 +96,14 @@ _QUICK: Mapping[str, object] = {"mip_heuristic_effort": 0.0, "mip_detect_symmetr
 
 def _thorough(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution:
     """With heuristics, which find a solution within any bound on the search."""
-    found = _run(highspy, milp, options)
-    if found is None:
+    solution = _run(highspy, milp, options)
+    if solution is None:
         raise SolverError(
             "modelarts-optimal",
             Reason.NUMERICAL,
             "no solution found, although giving every job its smallest size is one",
         )
-    return found
+    return solution
 
 
 def _run(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution | None:

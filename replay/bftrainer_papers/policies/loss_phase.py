@@ -59,8 +59,8 @@ class LossPhase:
         """Observe after an arrival, decide once, keep the ages until the next arrival."""
         phase = state.memory if isinstance(state.memory, TrainingPhase) else TrainingPhase()
         tasks = {a.trainer.id: a for a in state.active}
-        known = {mark.id for mark in phase.marks} | set(phase.ages)
-        if not tasks.keys() <= known:
+        phase_ids = {mark.id for mark in phase.marks} | set(phase.ages)
+        if not tasks.keys() <= phase_ids:
             phase = TrainingPhase(marks=tuple(_mark(a) for a in state.active))
         phase = TrainingPhase(
             tuple(mark for mark in phase.marks if mark.id in tasks),

@@ -64,9 +64,11 @@ class ModelArtsOptimal:
             inside.append(j)
             free -= smallest
         jobs = [self._job(state.active[j], shares.sizes[j]) for j in inside]
-        found = solve(jobs, len(state.pool), self.steps, gap=self.gap, max_search=self.max_search)
+        solution = solve(
+            jobs, len(state.pool), self.steps, gap=self.gap, max_search=self.max_search
+        )
         counts = [0] * len(state.active)
-        for j, n in zip(inside, found.counts, strict=True):
+        for j, n in zip(inside, solution.counts, strict=True):
             counts[j] = n
         return counts
 

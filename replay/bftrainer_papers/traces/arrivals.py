@@ -64,14 +64,14 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
     Raises :class:`InputFileError` with file and line for the first bad line, unless ``skip_bad`` is
     set.
     """
-    text = _one(path, member)
+    text = _chosen_text(path, member)
     header = header_of(text)
-    found = next((form for form in _FORMATS if set(form.columns) <= set(header)), None)
-    if found is None:
-        known = "; ".join(",".join(form.columns) for form in _FORMATS)
+    trace_format = next((form for form in _FORMATS if set(form.columns) <= set(header)), None)
+    if trace_format is None:
+        expected = "; ".join(",".join(form.columns) for form in _FORMATS)
         raise InputFileError(
             f"{text.where}:1",
-            f"columns are {','.join(header)!r:.80}, expected the columns of a trace: {known}",
+            f"columns are {','.join(header)!r:.80}, expected the columns of a trace: {expected}",
         )
     tally = Tally(lambda: text.where, skip_bad)
     jobs: dict[str, TracedJob] = {}
@@ -80,7 +80,7 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
         try:
             if isinstance(cells, str):
                 raise InvalidValueError(cells)
-            job = found.job(line, cells)
+            job = trace_format.job(line, cells)
             if job.id in jobs:
                 raise InvalidValueError(f"duplicate job {job.id!r:.40}")
         except InvalidValueError as error:
@@ -90,22 +90,25 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
     if not jobs:
         raise InputFileError(text.where, "has no jobs")
     return JobTrace(
-        tuple(sorted(jobs.values(), key=lambda job: job.at_s)), found.title, tally, found.has_dates
+        tuple(sorted(jobs.values(), key=lambda job: job.at_s)),
+        trace_format.title,
+        tally,
+        trace_format.has_dates,
     )
 
 
-def _one(path: Path, member: str | None) -> TextFile:
+def _chosen_text(path: Path, member: str | None) -> TextFile:
+    """The only file of an archive, or the only one whose name ends in ``member``."""
     texts = texts_of(path)
-    chosen = texts if member is None else [text for text in texts if text.name.endswith(member)]
+    chosen = texts
+    advice = "specify one with --member"
+    if member is not None:
+        chosen = [text for text in texts if text.name.endswith(member)]
+        advice = f"{len(chosen)} of them end in {member!r}"
     if len(chosen) == 1:
         return chosen[0]
     names = ", ".join(text.name for text in texts[:10])
-    asked = (
-        "specify one with --member"
-        if member is None
-        else f"{len(chosen)} of them end in {member!r}"
-    )
-    raise InputFileError(str(path), f"holds {len(texts)} files, {asked}: {names}")
+    raise InputFileError(str(path), f"holds {len(texts)} files, {advice}: {names}")
 
 
 def _philly(line: int, cells: Cells) -> TracedJob:
@@ -116,7 +119,7 @@ def _philly(line: int, cells: Cells) -> TracedJob:
             f"timestamp is {cells['timestamp']!r:.40}, expected a time like 2017-10-09 07:01:55"
         ) from error
     return TracedJob(
-        f"line{line}", at_s, _gpus(cells, "num_gpus"), number(cells, "duration", most=MOST)
+        f"line{line}", at_s, _gpus(cells, "num_gpus"), number(cells, "duration", limit=MOST)
     )
 
 
@@ -127,7 +130,7 @@ def _pollux(_: int, cells: Cells) -> TracedJob:
             f"name is {name!r:.40} and application {model!r:.40}, expected one word for each"
         )
     return TracedJob(
-        name, number(cells, "time", most=MOST), _gpus(cells, "num_replicas"), None, model
+        name, number(cells, "time", limit=MOST), _gpus(cells, "num_replicas"), None, model
     )
 
 

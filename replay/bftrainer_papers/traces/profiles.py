@@ -57,7 +57,7 @@ class Profiles:
     run).
     """
 
-    found: tuple[Profile, ...]
+    profiles: tuple[Profile, ...]
     title: str
     where: str
     read: int
@@ -65,7 +65,7 @@ class Profiles:
 
     def of(self, hardware: str | None) -> tuple[Profile, ...]:
         """The profiles for one type of hardware, which must be specified if there are several."""
-        kinds = sorted({profile.hardware for profile in self.found})
+        kinds = sorted({profile.hardware for profile in self.profiles})
         if hardware is None and len(kinds) > 1:
             raise InputFileError(
                 self.where,
@@ -74,7 +74,7 @@ class Profiles:
             )
         if hardware is not None and hardware not in kinds:
             raise UnknownNameError("hardware", hardware, kinds)
-        return tuple(profile for profile in self.found if hardware in (None, profile.hardware))
+        return tuple(profile for profile in self.profiles if hardware in (None, profile.hardware))
 
 
 def read_profiles(path: Path) -> Profiles:
@@ -95,10 +95,10 @@ def read_profiles(path: Path) -> Profiles:
 
 
 def _sia(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profiles:
-    found: dict[tuple[str, str], Profile] = {}
+    profiles: dict[tuple[str, str], Profile] = {}
     read = 0
     for text, name in tables:
-        profile = found.setdefault((name[1], name[3]), Profile(name[1], name[3]))
+        profile = profiles.setdefault((name[1], name[3]), Profile(name[1], name[3]))
         needed = {"scalability": ("num_nodes", "num_replicas"), "placements": ("placement",)}[
             name[2]
         ]
@@ -117,7 +117,7 @@ def _sia(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profil
                 profile.points.append(_sia_point(cells, needed))
             except InvalidValueError as error:
                 raise InputFileError(f"{text.where}:{line}", str(error)) from error
-    return Profiles(_checked(path, found.values()), "Sia's step times", str(path), read, 0)
+    return Profiles(_checked(path, profiles.values()), "Sia's step times", str(path), read, 0)
 
 
 def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
@@ -130,7 +130,7 @@ def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
         gpus, nodes = sum(int(digit) for digit in placement), len(placement)
     else:
         gpus, nodes = count(cells, "num_replicas", 1, MOST), count(cells, "num_nodes", 1, MOST)
-    batch, step_s = count(cells, "local_bsz", 1, MOST), number(cells, "step_time", most=MOST)
+    batch, step_s = count(cells, "local_bsz", 1, MOST), number(cells, "step_time", limit=MOST)
     if not step_s > 0:
         raise InvalidValueError(f"step_time is {step_s:g}, expected seconds above 0")
     return ProfilePoint(gpus, nodes, batch, _rate(gpus * batch / step_s))
@@ -145,7 +145,7 @@ def _gavel(text: TextFile) -> Profiles:
         raise InputFileError(
             text.where, f"is not Gavel's table: {error or 'nested too deeply'}"
         ) from error
-    found: dict[tuple[str, str], Profile] = {}
+    profiles: dict[tuple[str, str], Profile] = {}
     read = failed = 0
     for hardware, entries in table.items():
         if not isinstance(entries, dict):
@@ -173,13 +173,13 @@ def _gavel(text: TextFile) -> Profiles:
             batch = _BATCH.search(match[1])
             model = _BATCH.sub("", match[1]) + (f"-bs{batch[1]}" if batch else "")
             size = int(batch[1]) if batch else 1
-            profile = found.setdefault((model, hardware), Profile(model, hardware))
+            profile = profiles.setdefault((model, hardware), Profile(model, hardware))
             if rate == 0:
                 failed += 1
             else:
                 profile.points.append(ProfilePoint(int(match[2]), 0, size, float(rate) * size))
     return Profiles(
-        _checked(Path(text.where), found.values()), "Gavel's table", text.where, read, failed
+        _checked(Path(text.where), profiles.values()), "Gavel's table", text.where, read, failed
     )
 
 
@@ -199,7 +199,7 @@ def _rate(samples_per_s: float) -> float:
 
 
 def _checked(path: Path, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
-    found = tuple(sorted((p for p in profiles if p.points), key=lambda p: (p.hardware, p.model)))
-    if not found:
+    measured = tuple(sorted((p for p in profiles if p.points), key=lambda p: (p.hardware, p.model)))
+    if not measured:
         raise InputFileError(str(path), "has no measurements")
-    return found
+    return measured

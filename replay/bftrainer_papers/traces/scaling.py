@@ -68,21 +68,21 @@ def scaling_of(
     """
     batch, points = _one_batch(profile.points)
     by_gpu = tuple(sorted(_by_gpus(points, gpus_per_node).items()))
-    most = by_gpu[-1][0] // gpus_per_node
-    if most < 1:
+    max_nodes = by_gpu[-1][0] // gpus_per_node
+    if max_nodes < 1:
         return None
     measured = {gpus for gpus, _ in by_gpu}
     nodes = sorted(
-        {1, most, *(gpus // gpus_per_node for gpus in measured if gpus % gpus_per_node == 0)}
+        {1, max_nodes, *(gpus // gpus_per_node for gpus in measured if gpus % gpus_per_node == 0)}
     )
     values = _shaped([(n, _between(by_gpu, n * gpus_per_node)) for n in nodes], shape)
     between = sum(n * gpus_per_node not in measured for n in nodes)
     name = f"{profile.model}-{profile.hardware}".replace(" ", "-")
-    if extrapolate_to is not None and extrapolate_to > most and len(values) > 1:
+    if extrapolate_to is not None and extrapolate_to > max_nodes and len(values) > 1:
         values += _beyond(values, extrapolate_to)
         name += "-extrapolated"
     curve = Curve(tuple(n for n, _ in values), tuple(value for _, value in values))
-    return MeasuredScaling(name, profile.model, curve, most, batch, by_gpu, between)
+    return MeasuredScaling(name, profile.model, curve, max_nodes, batch, by_gpu, between)
 
 
 def _one_batch(points: list[ProfilePoint]) -> tuple[int, list[ProfilePoint]]:

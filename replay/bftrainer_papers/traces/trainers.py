@@ -119,13 +119,13 @@ def _trainer(
     down: float,
     cap: int | None,
 ) -> Trainer:
-    most = scaling.curve.nodes[-1]
+    largest = scaling.curve.nodes[-1]
     try:
         return Trainer(
             id=job.id,
             curve=scaling.curve,
             min_nodes=1,
-            max_nodes=most if cap is None else min(most, cap),
+            max_nodes=largest if cap is None else min(largest, cap),
             scale_up_s=round(17.0 + 2.0 * up, 3),
             scale_down_s=round(11.0 + 2.0 * down, 3),
             samples_total=max(round(samples, 3), 0.001),

@@ -8,9 +8,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bftrainer_replay.analysis.idle_causes import MOST_WORK, idle_causes
-from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.logs.model import LogWindow, Queue
 
 Payer: TypeAlias = Literal["account", "qos"]
 READ = (
@@ -20,7 +21,7 @@ READ = (
 )
 HEADINGS = ("jobs", "node-hours", "share", "mean wait", "jobs waiting", "a waiting job fits")
 """Of :attr:`AccountFigures.cells` but the first."""
-_MOST = 20
+_MAX_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class AccountFigures:
 
     @property
     def cells(self) -> tuple[str, ...]:
+        """The row in a table."""
         return (
             self.name,
             f"{self.jobs:,}",
@@ -54,36 +56,31 @@ class AccountFigures:
 
 
 def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
-    """Those of most node-hours first; empty if the log has only one, or no queue."""
+    """Measure accounts, those of most node-hours first; empty if the log has only one, or no
+    queue.
+    """
     queue = window.queue
-    names = [] if queue is None else [getattr(each, kind) for each in queue.all_needs]
-    number = {name: place for place, name in enumerate(dict.fromkeys(names))}
-    if queue is None or len(number) < 2:
+    if queue is None:
         return ()
-    of_needs, sums = np.array([number[name] for name in names]), np.zeros((4, len(number)))
-    for part in queue.parts():
-        start, end = (
-            times[part].clip(window.start_s, window.end_s) for times in (queue.start_s, queue.end_s)
-        )
-        run_s, waiting_s = (
-            np.nan_to_num(end - start),
-            queue.waited_s(part, window.start_s, window.end_s),
-        )
-        wait_s = np.nan_to_num(queue.start_s[part] - queue.eligible_s[part]) * (run_s > 0)
-        for total, each in zip(
-            sums, (run_s > 0, run_s * queue.nodes[part], wait_s, waiting_s), strict=True
-        ):
-            total += np.bincount(of_needs[queue.needs[part]], each, len(number))
-    found = []
-    largest = np.argsort(-sums[1], kind="stable")[:_MOST].tolist()
-    for place, name in ((place, list(number)[place]) for place in largest if sums[0, place]):
-        mine = queue.of_needs(of_needs == place)
-        causes = idle_causes(replace(window, queue=mine), MOST_WORK // len(largest))
-        del mine  # a copy of its jobs, before the next one
+    name_of_needs = [getattr(needs, kind) for needs in queue.all_needs]
+    names = list(dict.fromkeys(name_of_needs))
+    if len(names) < 2:
+        return ()
+    number = {name: place for place, name in enumerate(names)}
+    of_needs = np.array([number[name] for name in name_of_needs])
+    sums = _sums(window, queue, of_needs, len(names))
+    rows = []
+    largest = np.argsort(-sums[1], kind="stable")[:_MAX_ROWS].tolist()
+    for place in largest:
+        if not sums[0, place]:
+            continue
+        jobs_of_payer = queue.of_needs(of_needs == place)
+        causes = idle_causes(replace(window, queue=jobs_of_payer), MOST_WORK // len(largest))
+        del jobs_of_payer  # a copy, before that of the next one
         jobs, node_s, wait_s, waiting_s = sums[:, place].tolist()
-        found.append(
+        rows.append(
             AccountFigures(
-                name or "(none)",
+                names[place] or "(none)",
                 int(jobs),
                 node_s / 3600,
                 node_s / sums[1].sum(),
@@ -92,4 +89,24 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
                 0.0 if causes is None else causes.fillable_share,
             )
         )
-    return tuple(found) if len(found) > 1 else ()
+    return tuple(rows) if len(rows) > 1 else ()
+
+
+def _sums(
+    window: LogWindow, queue: Queue, of_needs: NDArray[np.int64], count: int
+) -> NDArray[np.float64]:
+    """Jobs that ran, their node-seconds, the waits of these, and seconds that jobs waited.
+
+    ``of_needs`` is the account of each of the queue's needs; a row per sum, a column per account.
+    """
+    sums = np.zeros((4, count))
+    for part in queue.parts():
+        start_s = queue.start_s[part].clip(window.start_s, window.end_s)
+        end_s = queue.end_s[part].clip(window.start_s, window.end_s)
+        run_s = np.nan_to_num(end_s - start_s)
+        waiting_s = queue.waited_s(part, window.start_s, window.end_s)
+        wait_s = np.nan_to_num(queue.start_s[part] - queue.eligible_s[part]) * (run_s > 0)
+        weights = (run_s > 0, run_s * queue.nodes[part], wait_s, waiting_s)
+        for total, weight in zip(sums, weights, strict=True):
+            total += np.bincount(of_needs[queue.needs[part]], weight, count)
+    return sums

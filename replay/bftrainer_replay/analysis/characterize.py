@@ -80,14 +80,16 @@ class Characteristics:
     @property
     def left_out(self) -> str:
         """What the idle share leaves out on both sides, in words; empty if nothing."""
-        told = [
-            f"{self.outage_h:,.1f} hours of outages" if self.outage_h else "",
-            f"{self.unknown_h:,.1f} hours that were not recorded" if self.unknown_h else "",
-            f"{self.down_node_h:,.0f} node-hours of nodes out of service or reserved"
-            if self.down_node_h
-            else "",
-        ]
-        return " and ".join(text for text in told if text)
+        phrases = []
+        if self.outage_h:
+            phrases.append(f"{self.outage_h:,.1f} hours of outages")
+        if self.unknown_h:
+            phrases.append(f"{self.unknown_h:,.1f} hours that were not recorded")
+        if self.down_node_h:
+            phrases.append(
+                f"{self.down_node_h:,.0f} node-hours of nodes out of service or reserved"
+            )
+        return " and ".join(phrases)
 
     def per_hour(self, count: int) -> float:
         """A count of events as a mean rate (1/h)."""
@@ -123,7 +125,7 @@ def characterize(window: LogWindow) -> Characteristics:
     node_hours = sizes.node_hours()
     span_h = window.service_s / 3600
     down_node_h = float(window.site.down_h(window.start_s, window.end_s).sum())
-    sizes = _known(sizes, window)
+    sizes = _recorded(sizes, window)
     held = sizes.nodes[sizes.duration_s > 0]
     return Characteristics(
         span_h=span_h,
@@ -149,7 +151,7 @@ def characterize(window: LogWindow) -> Characteristics:
     )
 
 
-def _known(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
+def _recorded(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
     """The pool sizes without the gaps and outages."""
     out = union((*window.gaps, *window.outages))
     if not out:
@@ -162,6 +164,7 @@ def _known(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
 
 
 def _lengths(length_s: NDArray[np.float64]) -> FragmentLengths:
+    """The figures of fragments of these lengths."""
     short = length_s < SHORT_FRAGMENT_S
     first, median, third, p90 = (
         float(value) for value in np.percentile(length_s, [25, 50, 75, 90])

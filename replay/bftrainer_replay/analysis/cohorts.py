@@ -60,10 +60,11 @@ def cohort_hits(window: LogWindow) -> CohortHits:
     partial: Counter[int] = Counter()
     joined_s: list[float] = []
     seen_s: list[float] = []
-    left: list[int] = []  # nodes of each cohort that are still there
-    of: dict[str, int] = {}
+    left: list[int] = []  # nodes of each cohort that are still in the pool
+    cohort_of: dict[str, int] = {}
 
     def pass_time(cohort: int, at_s: float) -> None:
+        """Count the time since the last change of the cohort as time at risk."""
         from_s, to_s = seen_s[cohort] - joined_s[cohort], at_s - joined_s[cohort]
         first, last = np.searchsorted(_EDGES_S, (from_s, to_s), side="right")
         edges = _EDGES_S[first - 1 : last + 1]
@@ -73,16 +74,11 @@ def cohort_hits(window: LogWindow) -> CohortHits:
         seen_s[cohort] = at_s
 
     for event in window.events:
-        taken = Counter(of.pop(node) for node in event.change.left if node in of)
+        taken = Counter(cohort_of.pop(node) for node in event.change.left if node in cohort_of)
         for cohort, count in sorted(taken.items()):
             pass_time(cohort, event.at_s)
-            age_bin = (
-                min(
-                    int(np.searchsorted(_EDGES_S, event.at_s - joined_s[cohort], side="right")),
-                    bins,
-                )
-                - 1
-            )
+            age_s = event.at_s - joined_s[cohort]
+            age_bin = min(int(np.searchsorted(_EDGES_S, age_s, side="right")), bins) - 1
             hits[age_bin] += 1
             node_hits[age_bin] += count
             if left[cohort] > 1:
@@ -96,7 +92,7 @@ def cohort_hits(window: LogWindow) -> CohortHits:
             left.append(0)
         pass_time(len(left) - 1, event.at_s)
         left[-1] += len(event.change.joined)
-        of.update(dict.fromkeys(event.change.joined, len(left) - 1))
+        cohort_of.update(dict.fromkeys(event.change.joined, len(left) - 1))
     for cohort, nodes in enumerate(left):
         if nodes:
             pass_time(cohort, window.end_s)
@@ -104,19 +100,19 @@ def cohort_hits(window: LogWindow) -> CohortHits:
     return CohortHits(_EDGES_S, at_risk, hits, nodes_at_risk, node_hits, *sizes)
 
 
-def fitted(found: CohortHits) -> CohortModel | None:
-    """The constants of largest likelihood; those that no log shows are the defaults. None below
+def fitted(counts: CohortHits) -> CohortModel | None:
+    """Fit the constants of largest likelihood; those that no log shows are the defaults. None below
     ``LEAST_HITS`` hits.
 
     Hits on a cohort of age a come at the rate 1 / mean_to_hit_s(a), losses of a node at that rate
     over ``outlast``.
     """
-    if found.hits.sum() < LEAST_HITS:
+    if counts.hits.sum() < LEAST_HITS:
         return None
     default = CohortModel()
-    old = np.cumsum(found.hits) > _TOO_YOUNG * found.hits.sum()
-    age_s = np.sqrt(found.edges_s[:-1] * found.edges_s[1:])[old]
-    hits, at_risk_s = found.hits[old], found.at_risk_s[old]
+    old = np.cumsum(counts.hits) > _TOO_YOUNG * counts.hits.sum()
+    age_s = np.sqrt(counts.edges_s[:-1] * counts.edges_s[1:])[old]
+    hits, at_risk_s = counts.hits[old], counts.at_risk_s[old]
     best, constants = -math.inf, (default.first_s, default.knee_s, default.late)
     for knee_s, late in itertools.product(_KNEE_S, _LATE):
         grown = np.minimum(age_s, knee_s) + late * np.maximum(age_s - knee_s, 0.0)
@@ -127,9 +123,9 @@ def fitted(found: CohortHits) -> CohortModel | None:
             constants = float(_FIRST_S[int(likelihood.argmax())]), float(knee_s), float(late)
     first_s, knee_s, late = (float(f"{constant:.2g}") for constant in constants)
     mean_s = np.array([CohortModel(first_s, knee_s, late).mean_to_hit_s(a) for a in age_s])
-    outlast = float((found.nodes_at_risk_s[old] / mean_s).sum() / found.node_hits[old].sum())
+    outlast = float((counts.nodes_at_risk_s[old] / mean_s).sum() / counts.node_hits[old].sum())
     return CohortModel(
-        first_s, knee_s, late, outlast=float(f"{outlast:.2g}"), at_once=_at_once(found)
+        first_s, knee_s, late, outlast=float(f"{outlast:.2g}"), at_once=_at_once(counts)
     )
 
 
@@ -145,15 +141,21 @@ def policy_name(model: CohortModel) -> str:
     return f"cohort?{options}" if options else "cohort"
 
 
-def _at_once(found: CohortHits) -> float:
-    """Of hits on k nodes, 1 / (1 + at_once * ln k) take all."""
-    if not found.whole or not found.partial:
+def _at_once(counts: CohortHits) -> float:
+    """Fit ``at_once``: of hits on k nodes, 1 / (1 + at_once * ln k) take all."""
+    if not counts.whole or not counts.partial:
         return CohortModel().at_once
-    share = {
-        each: np.log([[k] for k, _ in rows])
-        for each, rows in (("whole", found.whole), ("partial", found.partial))
-    }
-    all_taken = -np.log1p(_AT_ONCE * share["whole"]) * np.array([[n] for _, n in found.whole])
-    partly = _AT_ONCE * share["partial"]
-    some_left = np.log(partly / (1.0 + partly)) * np.array([[n] for _, n in found.partial])
+    whole_logs, whole_hits = _columns(counts.whole)
+    partial_logs, partial_hits = _columns(counts.partial)
+    all_taken = -np.log1p(_AT_ONCE * whole_logs) * whole_hits
+    partly = _AT_ONCE * partial_logs
+    some_left = np.log(partly / (1.0 + partly)) * partial_hits
     return float(f"{_AT_ONCE[int((all_taken.sum(axis=0) + some_left.sum(axis=0)).argmax())]:.2g}")
+
+
+def _columns(
+    hits_of_size: tuple[tuple[int, int], ...],
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """ln k and the hits on k nodes, as columns."""
+    table = np.array(hits_of_size)
+    return np.log(table[:, :1]), table[:, 1:]

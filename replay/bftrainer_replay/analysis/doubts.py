@@ -33,7 +33,7 @@ class IdleDoubts:
     lacks_jobs: str = ""
 
     def sentences(self) -> Iterator[str]:
-        """For the reader of the idle share."""
+        """Yield what the reader of the idle share should know."""
         if self.bounds:
             readings = "; ".join(
                 f"{bound.idle_share:.1%} {bound.condition}" for bound in self.bounds
@@ -43,30 +43,32 @@ class IdleDoubts:
             yield self.lacks_jobs
 
 
-def doubts_of(window: LogWindow, found: Characteristics) -> IdleDoubts:
+def doubts_of(window: LogWindow, figures: Characteristics) -> IdleDoubts:
     """The doubts about the idle share of a window."""
     bounds = tuple(_bounds(window))
-    shares = (found.idle_share, *(bound.idle_share for bound in bounds))
-    return IdleDoubts(min(shares), max(shares), bounds, _lacks_jobs(window, found))
+    shares = (figures.idle_share, *(bound.idle_share for bound in bounds))
+    return IdleDoubts(min(shares), max(shares), bounds, _lacks_jobs(window, figures))
 
 
 def _bounds(window: LogWindow) -> Iterator[IdleBound]:
+    """Other readings of the log, with the idle share of each."""
     yield from window.site.bounds
     silent = window.site.silent
     if silent is not None:
         nodes = f"{silent.nodes:,} node{'s' if silent.nodes > 1 else ''}"
-        what = "renamed" if silent.renamed else "down"
+        state = "renamed" if silent.renamed else "down"
         yield IdleBound(
             silent.idle_share_without,
-            f"if the {nodes} that ran no job for {LEAST_H:g} hours or more were {what}",
+            f"if the {nodes} that ran no job for {LEAST_H:g} hours or more were {state}",
         )
 
 
-def _lacks_jobs(window: LogWindow, found: Characteristics) -> str:
-    causes = found.idle_while
+def _lacks_jobs(window: LogWindow, figures: Characteristics) -> str:
+    """Say that the log seems to lack jobs; empty if nothing points to it."""
+    causes = figures.idle_while
     if causes is None or window.queue is None or window.queue.only_smallest or window.site.bounds:
         return ""
-    if found.idle_share < _LEAST_IDLE or causes.fillable_share < SEEMS_TO_LACK_JOBS:
+    if figures.idle_share < _LEAST_IDLE or causes.fillable_share < SEEMS_TO_LACK_JOBS:
         return ""
     return (
         f"This log seems to lack jobs: in {causes.fillable_share:.0%} of the idle node-time, a "

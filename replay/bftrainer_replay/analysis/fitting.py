@@ -19,10 +19,10 @@ _FITS, _TOO_LONG, _NO_DEVICES, _NO_PARTITION = range(4)
 _TOO_LARGE = _NO_PARTITION + len(Block)
 LEVELS = _TOO_LARGE + 1
 """All conditions; without time; devices; partition; each :class:`Block` but NONE; and size."""
-_MOST_CLASSES = 2048
-_MOST_CHANGES = 1_000_000
+_MAX_CLASSES = 2048
+_MAX_CHANGES = 1_000_000
 """Of which a hundredth can be looked at."""
-_MOST_BYTES = 64_000_000
+_MAX_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,27 +48,20 @@ class Fitting:
             queue = queue.only(np.argsort(eligible, kind="stable"))
         # The queue's own columns, of which there may be 44 million rows; a job that does not count
         # has never waited.
-        least_s, real = max(window.debounce_s, 1e-3), np.zeros(len(queue.nodes), dtype=np.bool_)
-        for part in queue.parts():
-            until_s, eligible_s = queue.waits_until(part), queue.eligible_s[part]
-            real[part] = (
-                (until_s >= eligible_s + least_s)
-                & np.isfinite(eligible_s)
-                & (until_s > window.start_s)
-            )
-            real[part] &= eligible_s < window.end_s
+        waits = _that_wait(queue, window)
         until = Times.gathered(
-            np.where(real[part], queue.waits_until(part), 0.0) for part in queue.parts()
+            np.where(waits[part], queue.waits_until(part), 0.0) for part in queue.parts()
         )
         self._queue, self._begins, self._ends = queue, queue.eligible_s, until
-        self._block_of = np.array([int(each.block) for each in queue.all_needs], dtype=np.int8)
+        self._block_of = np.array([int(needs.block) for needs in queue.all_needs], dtype=np.int8)
         names = sorted(set(fragments.nodes))
         number = {name: place for place, name in enumerate(names)}
-        common = np.zeros(len(queue.all_needs), dtype=np.int64)
+        jobs_of_needs = np.zeros(len(queue.all_needs), dtype=np.int64)
         for part in queue.parts():
-            common += np.bincount(queue.needs[part][real[part]], minlength=len(common))
+            needs_of_part = queue.needs[part][waits[part]]
+            jobs_of_needs += np.bincount(needs_of_part, minlength=len(jobs_of_needs))
         self._classes, self._class_of, self.left_out = _classes(
-            queue.all_needs, common, window.site.nodes, names
+            queue.all_needs, jobs_of_needs, window.site.nodes, names
         )
         starts = np.argsort(fragments.start_s, kind="stable")
         nodes = np.array([number[name] for name in fragments.nodes], dtype=np.int64)
@@ -81,27 +74,30 @@ class Fitting:
         self._next_job = self._next_fragment = 0
         self.waiting_s = 0.0
         for part in queue.parts():
-            inside = np.clip(until[part][real[part]], window.start_s, window.end_s)
-            inside -= np.clip(self._begins[part][real[part]], window.start_s, window.end_s)
+            inside = np.clip(until[part][waits[part]], window.start_s, window.end_s)
+            inside -= np.clip(self._begins[part][waits[part]], window.start_s, window.end_s)
             self.waiting_s += float(inside.sum())
         # A job also stops to fit when a node's remaining idle time falls below its limit.
-        is_each = np.count_nonzero(real) < _MOST_CHANGES
-        late_s = self._too_late(queue.limit_s[real]) if is_each else None
+        late_s = None
+        if np.count_nonzero(waits) < _MAX_CHANGES:
+            late_s = self._too_late(queue.limit_s[waits])
         self.changes_s: NDArray[np.float64] | None = None
         if late_s is not None:
-            ends_s = until[real]
+            ends_s = until[waits]
             self.changes_s = np.unique(
-                np.concatenate((self._begins[real], ends_s[np.isfinite(ends_s)], late_s))
+                np.concatenate((self._begins[waits], ends_s[np.isfinite(ends_s)], late_s))
             )
 
     def _too_late(self, limits: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """None if these are too many to look at each."""
+        """The moments at which a job of each limit stops to fit on each node; None if these are too
+        many to look at.
+        """
         limits = np.unique(limits[np.isfinite(limits) & (limits > 0)])
         ends = np.unique(self._idle_until[np.isfinite(self._idle_until)])
-        if len(limits) * len(ends) > _MOST_CHANGES:
+        if len(limits) * len(ends) > _MAX_CHANGES:
             return None
-        found: NDArray[np.float64] = np.subtract.outer(ends, limits).ravel() + 1e-3
-        return found
+        moments_s: NDArray[np.float64] = np.subtract.outer(ends, limits).ravel() + 1e-3
+        return moments_s
 
     def at(self, at_s: float) -> tuple[int, NDArray[np.int64] | None]:
         """The number of idle nodes, and how many of them waiting jobs could take at each level;
@@ -118,6 +114,7 @@ class Fitting:
         return idle, self._levels(idle, at_s)
 
     def _levels(self, idle: int, at_s: float) -> NDArray[np.int64]:
+        """How many of the idle nodes the waiting jobs could take at each level."""
         jobs = self._waiting
         sizes, needs = np.maximum(self._queue.nodes[jobs], 1), self._queue.needs[jobs]
         limits = np.nan_to_num(self._queue.limit_s[jobs], nan=0.0, posinf=np.inf, copy=False)
@@ -126,16 +123,16 @@ class Fitting:
         level = np.where(sizes <= idle, _NO_PARTITION, _TOO_LARGE)
         usable = np.zeros((_NO_PARTITION, idle), dtype=np.bool_)
         for kind in np.unique(classes).tolist():
-            mine = np.flatnonzero(classes == kind)
+            of_class = np.flatnonzero(classes == kind)
             in_partition = self._classes[kind].in_partition[nodes]
             suited = in_partition & self._classes[kind].suited[nodes]
-            level[mine[sizes[mine] <= np.count_nonzero(in_partition)]] = _NO_DEVICES
-            fit = mine[sizes[mine] <= np.count_nonzero(suited)]
+            level[of_class[sizes[of_class] <= np.count_nonzero(in_partition)]] = _NO_DEVICES
+            fit = of_class[sizes[of_class] <= np.count_nonzero(suited)]
             if len(fit):
                 longest = np.sort(left_s[suited])[::-1]
                 in_time = longest[sizes[fit] - 1] >= limits[fit]
                 level[fit] = np.where(in_time, _FITS, _TOO_LONG)
-            free = mine[blocks[mine] == Block.NONE]
+            free = of_class[blocks[of_class] == Block.NONE]
             best = level[free].min(initial=_TOO_LARGE)
             if best == _FITS:
                 usable[_FITS] |= suited & (left_s >= limits[free[level[free] == _FITS]].min())
@@ -144,17 +141,29 @@ class Fitting:
             if best <= _NO_DEVICES:
                 usable[_NO_DEVICES] |= in_partition
         level = np.where((blocks > 0) & (level < _TOO_LARGE), _NO_PARTITION + blocks, level)
-        asked = np.bincount(
-            level,
-            weights=sizes if not self._no_cap else np.full(len(sizes), idle),
-            minlength=LEVELS,
-        )
+        demand = np.full(len(sizes), idle) if self._no_cap else sizes
+        demand_of_level = np.bincount(level, weights=demand, minlength=LEVELS)
         usable = np.logical_or.accumulate(usable, axis=0)
-        most = np.concatenate(
+        supply = np.concatenate(
             (np.count_nonzero(usable, axis=1), np.full(LEVELS - _NO_PARTITION, idle))
         )
-        found: NDArray[np.int64] = np.minimum(most, np.cumsum(asked)).astype(np.int64)
-        return found
+        levels: NDArray[np.int64] = np.minimum(supply, np.cumsum(demand_of_level)).astype(np.int64)
+        return levels
+
+
+def _that_wait(queue: Queue, window: LogWindow) -> NDArray[np.bool_]:
+    """Which jobs wait in the window, and for longer than the log's debounce time."""
+    shortest_s = max(window.debounce_s, 1e-3)
+    waits = np.zeros(len(queue.nodes), dtype=np.bool_)
+    for part in queue.parts():
+        until_s, eligible_s = queue.waits_until(part), queue.eligible_s[part]
+        waits[part] = (
+            (until_s >= eligible_s + shortest_s)
+            & np.isfinite(eligible_s)
+            & (until_s > window.start_s)
+        )
+        waits[part] &= eligible_s < window.end_s
+    return waits
 
 
 def _moved(
@@ -162,18 +171,18 @@ def _moved(
 ) -> NDArray[np.int64]:
     """The numbers of what has begun and not ended, from those of an earlier moment."""
     every = np.concatenate((now, np.arange(before, begun))) if begun > before else now
-    found: NDArray[np.int64] = every[ends[every] > at_s]
-    return found
+    present: NDArray[np.int64] = every[ends[every] > at_s]
+    return present
 
 
 def _classes(
     all_needs: tuple[JobNeeds, ...],
-    common: NDArray[np.int64],
+    jobs_of_needs: NDArray[np.int64],
     facts: LoggedNodes | None,
     names: list[str],
 ) -> tuple[list[_Class], NDArray[np.int64], int]:
     """The classes, the class of each needs, and how many needs are beyond the limit: every node
-    suits those.
+    suits those. The needs of most jobs come first.
     """
     everyone = np.ones(len(names), dtype=np.bool_)
     classes = [_Class(everyone, everyone)]
@@ -182,15 +191,16 @@ def _classes(
         return classes, of_needs, 0
     number = {name: place for place, name in enumerate(facts.names)}
     here = np.array([number[name] for name in names], dtype=np.int64)
-    most = max(1, min(_MOST_CLASSES, _MOST_BYTES // (2 * len(facts.names))))
+    max_classes = max(1, min(_MAX_CLASSES, _MAX_BYTES // (2 * len(facts.names))))
     same: dict[tuple[object, ...], list[int]] = {}
-    for place in np.argsort(-common, kind="stable")[: np.count_nonzero(common)].tolist():
-        each = all_needs[place]
-        same.setdefault((each.partition, each.constraint, each.cores, each.devices), []).append(
-            place
-        )
-    for places in list(same.values())[:most]:
-        each = all_needs[places[0]]
+    most_jobs_first = np.argsort(-jobs_of_needs, kind="stable")
+    for place in most_jobs_first[: np.count_nonzero(jobs_of_needs)].tolist():
+        needs = all_needs[place]
+        key = (needs.partition, needs.constraint, needs.cores, needs.devices)
+        same.setdefault(key, []).append(place)
+    for places in list(same.values())[:max_classes]:
+        needs = all_needs[places[0]]
         of_needs[places] = len(classes)
-        classes.append(_Class(facts.suited(each)[here], facts.of_partition(each.partition)[here]))
-    return classes, of_needs, max(0, len(same) - most)
+        in_partition = facts.of_partition(needs.partition)[here]
+        classes.append(_Class(facts.suited(needs)[here], in_partition))
+    return classes, of_needs, max(0, len(same) - max_classes)

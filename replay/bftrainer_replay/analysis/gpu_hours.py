@@ -32,28 +32,21 @@ class GpuHours:
 
     @property
     def part_h(self) -> float:
-        """On partly used nodes."""
+        """The GPU-hours on partly used nodes."""
         return sum(self.parts_h.values())
 
     @property
     def idle_h(self) -> float:
-        """All."""
+        """All idle GPU-hours."""
         return self.whole_h + self.part_h + (self.stranded_h or 0.0)
 
     def rows(self) -> list[tuple[str, float]]:
         """Place and GPU-hours: the two places, the second by size, and what cannot be held."""
-        sizes = [(f"  {size} idle on the node", hours) for size, hours in self.parts_h.items()]
-        stranded = (
-            []
-            if self.stranded_h is None
-            else [("on partly used nodes, without cores", self.stranded_h)]
-        )
-        return [
-            ("on idle nodes", self.whole_h),
-            ("on partly used nodes", self.part_h),
-            *sizes,
-            *stranded,
-        ]
+        rows = [("on idle nodes", self.whole_h), ("on partly used nodes", self.part_h)]
+        rows += [(f"  {size} idle on the node", hours) for size, hours in self.parts_h.items()]
+        if self.stranded_h is not None:
+            rows.append(("on partly used nodes, without cores", self.stranded_h))
+        return rows
 
     def sentence(self) -> str:
         """The shares in words."""
@@ -64,7 +57,8 @@ class GpuHours:
             for place, hours in self.rows()
             if not place.startswith(" ")
         ]
-        large = sum(h for size, h in self.parts_h.items() if size >= 4) / (self.part_h or 1.0)
+        large_h = sum(hours for size, hours in self.parts_h.items() if size >= 4)
+        large = large_h / (self.part_h or 1.0)
         return (
             f"{self.idle_h / (self.gpus * self.span_h):.1%} of the GPU-hours are idle; of "
             f"these, {', '.join(places)}. "
@@ -74,28 +68,22 @@ class GpuHours:
         )
 
     def as_dict(self) -> dict[str, object]:
+        """The figures as a JSON object."""
         return {**asdict(self), "idle_h": self.idle_h, "part_h": self.part_h}
 
 
 def gpu_hours(window: LogWindow) -> GpuHours:
-    """Of a window in GPUs."""
+    """Measure a window in GPUs."""
     assert window.gpus is not None, "in nodes"
     idle, by_node, every = window.gpus.idle or window, window.gpus.by_node, window.gpus.every
     per_node = window.gpus.per_node
     nodes = fragments_of(by_node)
-    whole_h = (
-        sum(
-            per_node.get(node, 0) * s
-            for node, s in zip(nodes.nodes, nodes.length_s.tolist(), strict=True)
-        )
-        / 3600
-    )
-    # Nobody can leave cores to a node without jobs: what has none is on partly used nodes.
-    stranded_h = (
-        None
-        if every is None
-        else pool_sizes_of(every).node_hours() - pool_sizes_of(idle).node_hours()
-    )
+    lengths = zip(nodes.nodes, nodes.length_s.tolist(), strict=True)
+    whole_h = sum(per_node.get(node, 0) * length_s for node, length_s in lengths) / 3600
+    # A node without jobs has all its cores: GPUs without cores are on partly used nodes.
+    stranded_h = None
+    if every is not None:
+        stranded_h = pool_sizes_of(every).node_hours() - pool_sizes_of(idle).node_hours()
     lengths_s = fragments_of(idle).length_s
     short = float(lengths_s[lengths_s < SHORT_S].sum()) / (float(lengths_s.sum()) or 1.0)
     parts = _parts_h(idle, by_node)
@@ -111,32 +99,30 @@ def gpu_hours(window: LogWindow) -> GpuHours:
 
 
 def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
-    """GPU-hours by how many GPUs of a node that is not idle are."""
+    """Idle GPU-hours on partly used nodes, by how many GPUs of the node are idle."""
     count, whole = counted(idle.initial), set(by_node.initial)
     since_s = dict.fromkeys(count, idle.start_s)
     hours: Counter[int] = Counter()
 
-    def until(node: str, at_s: float) -> None:
+    def count_until(node: str, at_s: float) -> None:
+        """Count the idle GPUs of a node since its last change."""
         if count[node] and node not in whole:
             hours[count[node]] += count[node] * (at_s - since_s[node]) / 3600  # type: ignore[assignment]
         since_s[node] = at_s
 
-    changes = [(e.at_s, False, e.change) for e in idle.events] + [
-        (e.at_s, True, e.change) for e in by_node.events
-    ]
-    for at_s, of_nodes, change in sorted(changes, key=lambda each: each[:2]):
-        came, went = (
-            (change.joined, change.left)
-            if of_nodes
-            else (counted(change.joined), counted(change.left))
-        )
-        for node in {*came, *went}:
-            until(node, at_s)
+    changes = [(event.at_s, False, event.change) for event in idle.events]
+    changes += [(event.at_s, True, event.change) for event in by_node.events]
+    for at_s, of_nodes, change in sorted(changes, key=lambda entry: entry[:2]):
         if of_nodes:
+            for node in change.joined | change.left:
+                count_until(node, at_s)
             whole = (whole - change.left) | change.joined
-        else:
-            count.update(came)
-            count.subtract(went)
+            continue
+        came, went = counted(change.joined), counted(change.left)
+        for node in {*came, *went}:
+            count_until(node, at_s)
+        count.update(came)
+        count.subtract(went)
     for node in count:
-        until(node, idle.end_s)
-    return {size: h for size, h in sorted(hours.items()) if h}
+        count_until(node, idle.end_s)
+    return {size: part_h for size, part_h in sorted(hours.items()) if part_h}

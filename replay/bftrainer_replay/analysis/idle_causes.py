@@ -82,10 +82,12 @@ class IdleCauses:
         return self.dialect.translated(cause.value)
 
     def of(self, cause: IdleCause) -> float:
+        """The idle node-hours with this cause."""
         return self.node_h[_CAUSES.index(cause)]
 
     @property
     def node_hours(self) -> float:
+        """The idle node-hours with any cause."""
         return sum(self.node_h)
 
     @property
@@ -109,26 +111,26 @@ class IdleCauses:
         )
 
 
-def explained(found: IdleCauses, debounce_s: float) -> tuple[str, ...]:
-    """Sentences on how the causes were found, for the reader of a table of them."""
-    judged = found.dialect.translated(
+def explained(causes: IdleCauses, debounce_s: float) -> tuple[str, ...]:
+    """Say how the causes were found, for the reader of a table of them."""
+    judged = causes.dialect.translated(
         "A job fits if enough nodes are idle in one of its partitions that have its devices "
         "and features and, as it turned "
         "out, stay idle for its time limit. Every other row counts the nodes that waiting jobs "
         "could use but for that "
         "condition, the one that comes first."
     )
-    missing = (
-        f"Not known from the log, so that every job fits by it: {'; '.join(found.not_judged)}."
-        if found.not_judged
-        else ""
-    )
-    sample = f"Looked at {counted(found.moments, 'moment')}." if found.moments else ""
-    waits = f"Waits under {debounce_s:g} s do not count."
-    return tuple(text for text in (judged, missing, sample, waits) if text)
+    sentences = [judged]
+    if causes.not_judged:
+        missing = "; ".join(causes.not_judged)
+        sentences.append(f"Not known from the log, so that every job fits by it: {missing}.")
+    if causes.moments:
+        sentences.append(f"Looked at {counted(causes.moments, 'moment')}.")
+    sentences.append(f"Waits under {debounce_s:g} s do not count.")
+    return tuple(sentences)
 
 
-def idle_causes(window: LogWindow, most_work: int = MOST_WORK) -> IdleCauses | None:
+def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | None:
     """Split the window's idle node-time; None if the log has no queue."""
     queue = window.queue
     if queue is None:
@@ -141,41 +143,40 @@ def idle_causes(window: LogWindow, most_work: int = MOST_WORK) -> IdleCauses | N
     begins: NDArray[Any] = edges
     length_s: NDArray[Any] = np.diff(edges, append=window.end_s)
     mean_work = (pool.node_hours() * 3600 + fitting.waiting_s) / max(window.span_s, 1.0) + _MOMENT
-    most = max(_LEAST_MOMENTS, int(most_work / mean_work))
-    sampled = fitting.changes_s is None or len(edges) > most
+    max_moments = max(_LEAST_MOMENTS, int(max_work / mean_work))
+    sampled = fitting.changes_s is None or len(edges) > max_moments
     if sampled:  # the middles of equal parts of the window
-        step_s = window.span_s / most
-        begins, length_s = window.start_s + step_s * (np.arange(most) + 0.5), np.full(most, step_s)
-    found = np.zeros(len(_CAUSES))
+        step_s = window.span_s / max_moments
+        begins = window.start_s + step_s * (np.arange(max_moments) + 0.5)
+        length_s = np.full(max_moments, step_s)
+    node_s = np.zeros(len(_CAUSES))
     for at_s, seconds in zip(begins.tolist(), length_s.tolist(), strict=True):
         idle, levels = fitting.at(at_s)
         if not idle:
             continue
         if levels is None:
-            found[-1] += idle * seconds
+            node_s[-1] += idle * seconds
             continue
-        found[:LEVELS] += np.diff(levels, prepend=0) * seconds
-        found[LEVELS] += (idle - levels[-1]) * seconds
-    node_h = found / 3600
+        node_s[:LEVELS] += np.diff(levels, prepend=0) * seconds
+        node_s[LEVELS] += (idle - levels[-1]) * seconds
+    node_h = node_s / 3600
     if sampled and node_h.sum():  # the sum is known exactly
         node_h *= pool.node_hours() / node_h.sum()
-    rare = (
-        (f"{fitting.left_out:,} rare combinations of partition and devices",)
-        if fitting.left_out
-        else ()
-    )
-    unknown = [fact for fact in _ASKED if fact not in _judged(window)]
-    named = (*_not_judged(window, unknown), *rare)
+    judged = _judged(window)
+    unknown = [fact for fact in _REQUESTS if fact not in judged]
+    not_judged = _not_judged(window, unknown)
+    if fitting.left_out:
+        not_judged.append(f"{fitting.left_out:,} rare combinations of partition and devices")
     return IdleCauses(
         tuple(node_h.tolist()),
-        named,
+        tuple(not_judged),
         len(begins) if sampled else 0,
         frozenset(unknown),
         queue.dialect,
     )
 
 
-_ASKED = (
+_REQUESTS = (
     JobFact.TIME_LIMIT,
     JobFact.PARTITION,
     JobFact.REASON,
@@ -187,12 +188,15 @@ _OF_NODES = frozenset({JobFact.PARTITION, JobFact.RESOURCES, JobFact.CONSTRAINT}
 
 
 def _judged(window: LogWindow) -> frozenset[JobFact]:
+    """The facts of jobs that decide whether one fits."""
     assert window.queue is not None
     return window.queue.facts - (_OF_NODES if window.site.nodes is None else frozenset())
 
 
-def _not_judged(window: LogWindow, unknown: Sequence[JobFact]) -> tuple[str, ...]:
-    """In the words of the log's format, with the place in which it would have them."""
+def _not_judged(window: LogWindow, unknown: Sequence[JobFact]) -> list[str]:
+    """Name what is not judged in the words of the log's format, with the place in which it would
+    have it.
+    """
     assert window.queue is not None
     dialect = window.queue.dialect
     nameless = _OF_NODES if window.site.nodes is None else frozenset()
@@ -202,8 +206,8 @@ def _not_judged(window: LogWindow, unknown: Sequence[JobFact]) -> tuple[str, ...
             f"{dialect.partition}s, devices and features of nodes (the log does not say which "
             "nodes have them)"
         )
-    if JobFact.TIME_LIMIT not in unknown and any(
-        name.startswith(PREFIX) for name in sorted(window.initial)[:1]
-    ):
+    first_nodes = sorted(window.initial)[:1]
+    is_simulated = any(name.startswith(PREFIX) for name in first_nodes)
+    if is_simulated and JobFact.TIME_LIMIT not in unknown:
         missing.append("how long each node stays idle (nodes are simulated)")
-    return tuple(missing)
+    return missing

@@ -15,8 +15,8 @@ from bftrainer_replay.logs.dialect import GENERIC
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.partition import in_partition
 
-_MOST = 40
-"""Partitions; of more, those in which most jobs ran."""
+_MAX_PARTITIONS = 40
+"""Of more partitions, those in which most jobs ran are shown."""
 
 
 def words_of(window: LogWindow) -> tuple[str, str]:
@@ -26,7 +26,7 @@ def words_of(window: LogWindow) -> tuple[str, str]:
 
 
 def headings(partition: str) -> tuple[str, ...]:
-    """Of :meth:`PartitionFigures.cells`; ``partition`` is the log's word for one."""
+    """The headings of :meth:`PartitionFigures.cells`; ``partition`` is the log's word for one."""
     rest = (
         "nodes",
         "idle node-hours",
@@ -56,7 +56,7 @@ class PartitionFigures:
     fillable_share: float | None
 
     def cells(self) -> tuple[str, ...]:
-        """In the order of :func:`headings`."""
+        """The row in a table, in the order of :func:`headings`."""
         return (
             self.partition,
             self.devices,
@@ -70,46 +70,48 @@ class PartitionFigures:
 
 
 def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
-    """The largest first, by idle node-hours; empty if the log has no partitions of named nodes."""
+    """Measure partitions, the largest first, by idle node-hours; empty if the log has no partitions
+    of named nodes.
+    """
     facts = window.site.nodes
     if facts is None or not facts.partitions or window.span_s <= 0:
         return ()
     types = facts.device_type()
-    found = []
-    for name in list(facts.partitions)[:_MOST]:
+    rows = []
+    for name in list(facts.partitions)[:_MAX_PARTITIONS]:
         part = in_partition(window, name)
         fragments = fragments_of(part)
         causes = idle_causes(part, MOST_WORK // len(facts.partitions))
         fillable = None if causes is None else causes.fillable_share
         waiting = None if part.queue is None else _mean_waiting(part)
-        type_of = {
-            facts.names[node]: types[node]
-            for node in np.flatnonzero(facts.partitions[name]).tolist()
-        }
+        members = np.flatnonzero(facts.partitions[name]).tolist()
+        type_of = {facts.names[node]: types[node] for node in members}
         names = () if part.site.nodes is None else part.site.nodes.names
-        down = [type_of[names[node]] for node in part.site.down.tolist()]
+        type_of_down = [type_of[names[node]] for node in part.site.down.tolist()]
         down_h = part.site.down_h(part.start_s, part.end_s)
         of_fragment = np.array([type_of[node] for node in fragments.nodes], dtype=object)
         for kind, nodes in sorted(Counter(type_of.values()).items()):
             length_s = fragments.length_s[of_fragment == kind] if len(of_fragment) else np.empty(0)
             idle_h = float(length_s.sum()) / 3600
-            out_h = float(down_h[[each == kind for each in down]].sum()) if down else 0.0
+            out_h = 0.0
+            if type_of_down:
+                out_h = float(down_h[[down_kind == kind for down_kind in type_of_down]].sum())
             whole_h = nodes * window.service_s / 3600 - out_h
-            share = (
-                idle_h / whole_h if whole_h > 0 else 0.0
-            )  # none of these nodes was ever in service
+            # 0: none of these nodes was ever in service.
+            share = idle_h / whole_h if whole_h > 0 else 0.0
             median_s = float(np.median(length_s)) if len(length_s) else 0.0
-            found.append(
+            rows.append(
                 PartitionFigures(name, kind, nodes, idle_h, share, median_s, waiting, fillable)
             )
         del part  # a copy of its jobs, before the next one
-    return tuple(sorted(found, key=lambda row: (-row.idle_node_h, row.partition, row.devices)))
+    return tuple(sorted(rows, key=lambda row: (-row.idle_node_h, row.partition, row.devices)))
 
 
-def _mean_waiting(part: LogWindow) -> float:
-    assert part.queue is not None
-    queue = part.queue
+def _mean_waiting(window: LogWindow) -> float:
+    """The mean number of jobs that wait."""
+    assert window.queue is not None
+    queue = window.queue
     waited_s = sum(
-        float(queue.waited_s(some, part.start_s, part.end_s).sum()) for some in queue.parts()
+        float(queue.waited_s(part, window.start_s, window.end_s).sum()) for part in queue.parts()
     )
-    return waited_s / part.span_s
+    return waited_s / window.span_s

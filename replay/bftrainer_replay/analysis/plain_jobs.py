@@ -29,8 +29,8 @@ class PlainJobs:
 
 
 def plain_jobs(window: LogWindow, numbers: Sequence[int], start_s: float) -> tuple[PlainJobs, ...]:
-    """For each number of jobs; each start takes ``start_s``, or as long as the node stays if that
-    is shorter.
+    """Calculate the work of each number of jobs; each start takes ``start_s``, or as long as the
+    node stays if that is shorter.
     """
     sizes = pool_sizes_of(window)
     idle_node_s = sizes.node_hours() * 3600
@@ -38,24 +38,23 @@ def plain_jobs(window: LogWindow, numbers: Sequence[int], start_s: float) -> tup
     cost_s = float(np.minimum(lengths_s, start_s).mean()) if len(lengths_s) else 0.0
     before, after = sizes.nodes[:-1], sizes.nodes[1:]
     left = np.array([len(event.change.left) for event in window.events], dtype=np.int64)
-    found = []
+    rows = []
     for jobs in numbers:
         running = np.minimum(sizes.nodes, jobs)
         stay = running[:-1] * (1 - left / np.maximum(before, 1))
         starts = running[0] + float(np.maximum(np.minimum(after, jobs) - stay, 0.0).sum())
         work_s = float(np.dot(running, sizes.duration_s)) - starts * cost_s
-        found.append(PlainJobs(jobs, max(work_s, 0.0) / idle_node_s if idle_node_s else 0.0))
-    return tuple(found)
+        rows.append(PlainJobs(jobs, max(work_s, 0.0) / idle_node_s if idle_node_s else 0.0))
+    return tuple(rows)
 
 
 def plain_curve(window: LogWindow, also: int, start_s: float) -> tuple[PlainJobs, ...]:
-    """For 1, 2, 5, 10 ... jobs and ``also``, up to the first number that does nearly all that plain
-    jobs can do.
+    """Calculate the work of 1, 2, 5, 10 ... jobs and ``also``, up to the first number that does
+    nearly all that plain jobs can do.
     """
-    most = max(int(pool_sizes_of(window).nodes.max(initial=1)), also)
-    numbers = sorted(
-        {also, most, *(n for k in range(8) for n in (10**k, 2 * 10**k, 5 * 10**k) if n < most)}
-    )
-    every = plain_jobs(window, numbers, start_s)
-    enough = next(each.jobs for each in every if each.share >= _ENOUGH * every[-1].share)
-    return tuple(each for each in every if each.jobs <= max(enough, also))
+    largest = max(int(pool_sizes_of(window).nodes.max(initial=1)), also)
+    round_numbers = [factor * 10**power for power in range(8) for factor in (1, 2, 5)]
+    numbers = {also, largest, *(number for number in round_numbers if number < largest)}
+    rows = plain_jobs(window, sorted(numbers), start_s)
+    enough = next(row.jobs for row in rows if row.share >= _ENOUGH * rows[-1].share)
+    return tuple(row for row in rows if row.jobs <= max(enough, also))

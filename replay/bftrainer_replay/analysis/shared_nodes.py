@@ -15,8 +15,8 @@ from bftrainer_replay.logs.resource_use import CORES
 
 @dataclass(frozen=True, slots=True)
 class IdleResource:
-    """Hours of one kind. What there is, is used, idle on whole nodes, idle on nodes with a job, or
-    out of service.
+    """The hours of one kind: idle on whole nodes or on nodes with a job, used, or out of
+    service.
     """
 
     kind: str
@@ -46,50 +46,47 @@ class SharedNodes:
 
     def sentence(self) -> str:
         """What is idle, and what part of it a pilot can hold."""
-        words = [
-            f"{_hours(each.kind)}: {each.idle_h:,.0f} idle "
-            f"({each.idle_h / each.available_h:.1%} of all), "
-            f"{each.whole_nodes_h:,.0f} of them on nodes without a job and {each.parts_h:,.0f} "
-            "on nodes with one"
-            for each in self.kinds
-            if each.available_h
+        phrases = [
+            f"{_hours(resource.kind)}: {resource.idle_h:,.0f} idle "
+            f"({resource.idle_h / resource.available_h:.1%} of all), "
+            f"{resource.whole_nodes_h:,.0f} of them on nodes without a job and "
+            f"{resource.parts_h:,.0f} on nodes with one"
+            for resource in self.kinds
+            if resource.available_h
         ]
         held = ", ".join(
-            f"{each.whole_nodes_h / each.idle_h:.0%} of the idle {_hours(each.kind)}"
-            for each in self.kinds
-            if each.idle_h
+            f"{resource.whole_nodes_h / resource.idle_h:.0%} of the idle {_hours(resource.kind)}"
+            for resource in self.kinds
+            if resource.idle_h
         )
         whole = f" A pilot holds whole nodes only, so it can hold {held}." if held else ""
         return (
-            f"{'; '.join(words)}.{whole} ({self.has}; {self.jobs_per_busy_node:.1f} jobs "
+            f"{'; '.join(phrases)}.{whole} ({self.has}; {self.jobs_per_busy_node:.1f} jobs "
             "share a busy node.)"
         )
 
     @property
     def has(self) -> str:
         """Where the capacity of a node is from."""
+        if self.is_told:
+            return "The capacity of a node is that of --node-info"
         return (
-            "The capacity of a node is that of --node-info"
-            if self.is_told
-            else "The capacity of a node is the most that was in use on it at once, so it may "
+            "The capacity of a node is the most that was in use on it at once, so it may "
             "be more: see --node-info"
         )
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "jobs_per_busy_node": self.jobs_per_busy_node,
-            **{
-                each.kind: {
-                    "idle_h": each.idle_h,
-                    **{k: h for k, h in asdict(each).items() if k != "kind"},
-                }
-                for each in self.kinds
-            },
-        }
+        """The hours as a JSON object, one inside for each kind."""
+        content: dict[str, object] = {"jobs_per_busy_node": self.jobs_per_busy_node}
+        for resource in self.kinds:
+            hours = asdict(resource)
+            del hours["kind"]
+            content[resource.kind] = {"idle_h": resource.idle_h, **hours}
+        return content
 
 
 def shared_nodes(window: LogWindow) -> SharedNodes | None:
-    """None if the log does not say what its jobs were allocated."""
+    """Measure what is idle by kind; None if the log does not say what its jobs were allocated."""
     facts, use = window.site.nodes, window.site.use
     if facts is None or use is None:
         return None
@@ -113,4 +110,6 @@ def shared_nodes(window: LogWindow) -> SharedNodes | None:
 
 
 def _hours(kind: str) -> str:
-    return "core-hours" if kind == CORES else f"{'GPU' if kind == 'gpu' else kind}-hours"
+    """The unit of one kind, such as "GPU-hours"."""
+    names = {CORES: "core", "gpu": "GPU"}
+    return f"{names.get(kind, kind)}-hours"

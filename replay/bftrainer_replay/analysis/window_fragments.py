@@ -45,18 +45,19 @@ class PoolSizes:
     duration_s: NDArray[np.float64]
     nodes: NDArray[Any]
 
-    def node_s(self, most: float = math.inf) -> float:
-        """The resource integral (Eqn 17), in node-seconds, of at most so many nodes at a time."""
-        return float(np.dot(np.minimum(self.nodes, most), self.duration_s))
+    def node_s(self, max_nodes: float = math.inf) -> float:
+        """The resource integral (Eqn 17), in node-seconds, of at most ``max_nodes`` at a time."""
+        return float(np.dot(np.minimum(self.nodes, max_nodes), self.duration_s))
 
     def node_s_by(self, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
         """The resource integral from the first time to each of these."""
         edges_s = np.append(self.start_s, self.start_s[-1] + self.duration_s[-1])
         sums = np.concatenate(([0.0], np.cumsum(self.nodes * self.duration_s)))
-        found: NDArray[np.float64] = np.interp(at_s, edges_s, sums)
-        return found
+        integral: NDArray[np.float64] = np.interp(at_s, edges_s, sums)
+        return integral
 
     def node_hours(self) -> float:
+        """The resource integral in node-hours."""
         return self.node_s() / 3600
 
 
@@ -92,9 +93,9 @@ def sizes_once_started(window: LogWindow, wait_s: float) -> PoolSizes:
     """The number of nodes that have been idle for at least ``wait_s``; the window's first nodes
     join at its start.
     """
-    found = fragments_of(window)
-    lasting = found.start_s + wait_s < found.end_s
-    at_s = np.concatenate((found.start_s[lasting] + wait_s, found.end_s[lasting]))
+    fragments = fragments_of(window)
+    lasting = fragments.start_s + wait_s < fragments.end_s
+    at_s = np.concatenate((fragments.start_s[lasting] + wait_s, fragments.end_s[lasting]))
     steps = np.repeat(np.array((1, -1), dtype=np.int64), int(lasting.sum()))
     times, which = np.unique(np.append(at_s, window.start_s), return_inverse=True)
     nodes = np.cumsum(np.bincount(which, np.append(steps, 0), len(times)).astype(np.int64))

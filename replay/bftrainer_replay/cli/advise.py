@@ -79,9 +79,9 @@ def advise(
     cells = cells_to_try(base, too_long_s(costs, trainers))
     base = cells[0]
     sample = sample_of(window, source, cells, full=full, base=base)
-    on_pieces = [each for cell in cells for each in sample.cells(cell)]
-    inputs = inputs_of(sample.windows, [source], on_pieces)
-    tasks = each_once(task(each, inputs) for each in on_pieces)
+    cells_of_pieces = [piece_cell for cell in cells for piece_cell in sample.cells(cell)]
+    inputs = inputs_of(sample.windows, [source], cells_of_pieces)
+    tasks = each_once(task(piece_cell, inputs) for piece_cell in cells_of_pieces)
     rows = replayed(tasks, cells, sample, inputs, source, out / "cells", jobs)
     arrivals = inputs.arrivals_of(dataclasses.replace(base, log=sample.shown))
     advice = recommend(base, rows, arrivals, window)
@@ -90,17 +90,16 @@ def advise(
         advice = dataclasses.replace(advice, cohort=policy_name(model))
     text = json.dumps(dataclasses.asdict(advice), indent=2)
     origin = f"bftrainer advise {__version__}, {date.today()}: {choice.log.name}, {dates(window)}"
-    lines = config_lines(
-        advice, origin, lsf=window.queue is not None and window.queue.dialect is LSF
-    )
+    is_lsf = window.queue is not None and window.queue.dialect is LSF
+    lines = config_lines(advice, origin, lsf=is_lsf)
     with written(out):
         write_atomically(out / "advice.json", f"{text}\n".encode())
         write_atomically(out / "bftrainer.toml", lines.encode())
     if as_json:
         click.echo(text)
         return
-    for each in advice.choices:
-        click.echo(f"{each.name} = {each.value}  ({each.others})")
+    for setting in advice.choices:
+        click.echo(f"{setting.name} = {setting.value}  ({setting.others})")
     click.echo(
         f"\n{lines}\nWritten: {out / 'bftrainer.toml'}, with advice.json and cells in the same "
         "directory"

@@ -58,25 +58,25 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     from bftrainer_replay.analysis.shared_nodes import shared_nodes
 
     window = window_of(choice, of_idle_gpus=True)
-    found = measure(window)
-    if found.idle_nodes_max > found.machine_nodes:
+    figures = measure(window)
+    if figures.idle_nodes_max > figures.machine_nodes:
         raise UserError(
-            f"--machine-nodes {found.machine_nodes}: expected at least {found.idle_nodes_max}, "
-            "the nodes that are idle at once "
-            f"in {choice.log}"
+            f"--machine-nodes {figures.machine_nodes}: expected at least "
+            f"{figures.idle_nodes_max}, the nodes that are idle at once in {choice.log}"
         )
     shared = shared_nodes(window)
     gpus = None if window.gpus is None else gpu_hours(window)
-    doubts = doubts_of(window, found)
+    doubts = doubts_of(window, figures)
     facts = {
         "idle_share_range": [doubts.least, doubts.most],
         "doubts": list(doubts.sentences()),
         "shared_nodes": shared and shared.as_dict(),
-        **({} if gpus is None else {"gpus": gpus.as_dict()}),
     }
-    text = json.dumps({**_as_json(window, found), **facts}, indent=2)
+    if gpus is not None:
+        facts["gpus"] = gpus.as_dict()
+    text = json.dumps({**_as_json(window, figures), **facts}, indent=2)
     if out is not None:
-        _write_all(out, window, text, _prometheus(window, found))
+        _write_all(out, window, text, _prometheus(window, figures))
     if as_json:
         click.echo(text)
         return
@@ -87,76 +87,76 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
     _show(
         f"Idle {unit}s",
         ("", "count", "per hour"),
-        _numbers(found, unit),
+        _numbers(figures, unit),
         " ".join(doubts.sentences()),
     )
     if gpus is not None:
         idle_h = gpus.idle_h or 1.0
         rows = [(name, f"{hours:,.0f}", f"{hours / idle_h:.1%}") for name, hours in gpus.rows()]
         _show("Idle GPU-hours", ("", "GPU-h", "share"), rows, gpus.sentence())
-    if (causes := found.idle_while) is not None:
-        told = " ".join(explained(causes, window.debounce_s))
+    if (causes := figures.idle_while) is not None:
         _show(
             "Waiting jobs while nodes were idle",
             ("idle node-time while", "node-h", "share"),
             causes.rows(),
-            told,
+            " ".join(explained(causes, window.debounce_s)),
         )
     word, account = words_of(window)
     if len(parts := partitions_of(window)) > 1:
-        told = (
-            f"A node in several {word}s counts in each. --partition NAME shows one of them in full."
-        )
         _show(
-            f"By {word} and device type", headings(word), [part.cells() for part in parts], told, 2
+            f"By {word} and device type",
+            headings(word),
+            [part.cells() for part in parts],
+            f"A node in several {word}s counts in each. "
+            "--partition NAME shows one of them in full.",
+            2,
         )
     for name, accounts in (
         (account, accounts_of(window, "account")),
         ("QOS", accounts_of(window, "qos")),
     ):
         if accounts:
-            _show(f"By {name}", (name, *HEADINGS), [each.cells for each in accounts], READ)
+            _show(f"By {name}", (name, *HEADINGS), [row.cells for row in accounts], READ)
     if shared is not None:
         say()
         say(hanging("", shared.sentence()))
 
 
-def _as_json(window: LogWindow, found: Characteristics) -> dict[str, object]:
+def _as_json(window: LogWindow, figures: Characteristics) -> dict[str, object]:
     """The window, all its figures, the rates per hour, and the shares of idle node-time."""
     shares = node_hours = missing = None
-    if found.idle_while is not None:
-        missing = found.idle_while.not_judged
-        node_hours = {
-            cause.name.lower(): found.idle_while.of(cause) for cause in found.idle_while.shares()
-        }
-        shares = {cause.name.lower(): share for cause, share in found.idle_while.shares().items()}
+    causes = figures.idle_while
+    if causes is not None:
+        missing = causes.not_judged
+        node_hours = {cause.name.lower(): causes.of(cause) for cause in causes.shares()}
+        shares = {cause.name.lower(): share for cause, share in causes.shares().items()}
     return {
         "log": window.source,
         "start": format_time(window.start_s),
         "end": format_time(window.end_s),
         "note": window.note,
         "debounce_s": window.debounce_s,
-        **dataclasses.asdict(found),
+        **dataclasses.asdict(figures),
         "idle_while": node_hours,
         "idle_while_shares": shares,
         "not_judged": missing,
-        "events_per_h": found.per_hour(found.events),
-        "joins_per_h": found.per_hour(found.joins),
-        "leaves_per_h": found.per_hour(found.leaves),
-        "increases_per_h": found.per_hour(found.increases),
-        "decreases_per_h": found.per_hour(found.decreases),
+        "events_per_h": figures.per_hour(figures.events),
+        "joins_per_h": figures.per_hour(figures.joins),
+        "leaves_per_h": figures.per_hour(figures.leaves),
+        "increases_per_h": figures.per_hour(figures.increases),
+        "decreases_per_h": figures.per_hour(figures.decreases),
     }
 
 
-def _prometheus(window: LogWindow, found: Characteristics) -> str:
+def _prometheus(window: LogWindow, figures: Characteristics) -> str:
     """The figures of a month as gauges, in the text format of Prometheus."""
-    fits = None if found.idle_while is None else found.idle_while.fillable_share
+    fits = None if figures.idle_while is None else figures.idle_while.fillable_share
     gauges = (
-        ("machine_nodes", "Nodes of the cluster.", found.machine_nodes),
-        ("idle_ratio", "Idle part of the node-hours in service.", found.idle_share),
-        ("idle_node_hours", "Idle node-hours of the log.", found.node_hours),
-        ("idle_nodes_mean", "Idle nodes on average over time.", found.eq_nodes),
-        ("outage_hours", "Hours of outages, which are in no share.", found.outage_h),
+        ("machine_nodes", "Nodes of the cluster.", figures.machine_nodes),
+        ("idle_ratio", "Idle part of the node-hours in service.", figures.idle_share),
+        ("idle_node_hours", "Idle node-hours of the log.", figures.node_hours),
+        ("idle_nodes_mean", "Idle nodes on average over time.", figures.eq_nodes),
+        ("outage_hours", "Hours of outages, which are in no share.", figures.outage_h),
         (
             "fillable_ratio",
             "Part of the idle node-hours that a waiting job could have used, at most.",
@@ -165,7 +165,7 @@ def _prometheus(window: LogWindow, found: Characteristics) -> str:
         (
             "pool_ratio",
             "Part of the idle node-hours that a pool on every idle node turns into work.",
-            found.pool_share,
+            figures.pool_share,
         ),
         ("start_seconds", "Start of the log, since 1970.", window.start_s),
         ("end_seconds", "End of the log, since 1970.", window.end_s),
@@ -179,6 +179,7 @@ def _prometheus(window: LogWindow, found: Characteristics) -> str:
 
 
 def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
+    """Write the files of --out."""
     from bftrainer_replay.figures import style
     from bftrainer_replay.figures.fragment_lengths import fragments_figure
 
@@ -191,7 +192,7 @@ def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
 def _show(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", named: int = 1
 ) -> None:
-    """A table with its title and a text below it; all columns but the first ``named`` are
+    """Print a table with its title and a text below it; all columns but the first ``named`` are
     numbers.
     """
     say(f"\n{title}")
@@ -207,35 +208,38 @@ def _show(
         say(hanging("", below))
 
 
-def _numbers(found: Characteristics, unit: str) -> list[tuple[str, str, str]]:
+def _numbers(figures: Characteristics, unit: str) -> list[tuple[str, str, str]]:
     """The paper's section 2.1 in rows, of nodes or GPUs."""
     from bftrainer_replay.analysis.characterize import START_S
 
     counts = (
-        ("events (initial state included)", found.events),
-        ("  with a join", found.joins),
-        ("  with a leave", found.leaves),
-        (f"  more {unit}s idle than before (INC)", found.increases),
-        (f"  fewer {unit}s idle than before (DEC)", found.decreases),
-        ("fragments", found.fragments),
+        ("events (initial state included)", figures.events),
+        ("  with a join", figures.joins),
+        ("  with a leave", figures.leaves),
+        (f"  more {unit}s idle than before (INC)", figures.increases),
+        (f"  fewer {unit}s idle than before (DEC)", figures.decreases),
+        ("fragments", figures.fragments),
     )
     rows = [
-        ("span", f"{found.span_h:,.1f} h"),
+        ("span", f"{figures.span_h:,.1f} h"),
         (
             "out of service or reserved, in no share",
-            found.down_node_h and f"{found.down_node_h:,.0f} {unit}-h",
+            figures.down_node_h and f"{figures.down_node_h:,.0f} {unit}-h",
         ),
-        ("outages, not in the span", found.outage_h and f"{found.outage_h:,.1f} h"),
-        ("gaps (no data), not in the span", found.unknown_h and f"{found.unknown_h:,.1f} h"),
-        ("resource integral (Eqn 17)", f"{found.node_hours:,.0f} {unit}-h"),
-        (f"eq-{unit}s (Eqn 18)", f"{found.eq_nodes:,.1f}"),
-        (f"idle share of {found.machine_nodes:,} {unit}s in service", f"{found.idle_share:.2%}"),
-        (f"  of it work of a one-node pool, start {START_S:g} s", f"{found.pool_share:.1%}"),
-        (f"idle {unit}s: fewest", f"{found.idle_nodes_min:,}"),
-        (f"idle {unit}s: median over time", f"{found.idle_nodes_median:,}"),
-        (f"idle {unit}s: most", f"{found.idle_nodes_max:,}"),
+        ("outages, not in the span", figures.outage_h and f"{figures.outage_h:,.1f} h"),
+        ("gaps (no data), not in the span", figures.unknown_h and f"{figures.unknown_h:,.1f} h"),
+        ("resource integral (Eqn 17)", f"{figures.node_hours:,.0f} {unit}-h"),
+        (f"eq-{unit}s (Eqn 18)", f"{figures.eq_nodes:,.1f}"),
+        (
+            f"idle share of {figures.machine_nodes:,} {unit}s in service",
+            f"{figures.idle_share:.2%}",
+        ),
+        (f"  of it work of a one-node pool, start {START_S:g} s", f"{figures.pool_share:.1%}"),
+        (f"idle {unit}s: fewest", f"{figures.idle_nodes_min:,}"),
+        (f"idle {unit}s: median over time", f"{figures.idle_nodes_median:,}"),
+        (f"idle {unit}s: most", f"{figures.idle_nodes_max:,}"),
     ]
-    if (lengths := found.fragment_lengths) is not None:
+    if (lengths := figures.fragment_lengths) is not None:
         rows += [
             ("fragments under 10 min", f"{lengths.short_share:.1%}"),
             (f"  their share of the {unit}-time", f"{lengths.short_node_time_share:.1%}"),
@@ -244,5 +248,5 @@ def _numbers(found: Characteristics, unit: str) -> list[tuple[str, str, str]]:
             ("fragment length: third quartile", f"{lengths.third_quartile_s / 60:,.1f} min"),
             ("fragment length: 90th percentile", f"{lengths.p90_s / 60:,.1f} min"),
         ]
-    told = [(name, f"{count:,}", f"{found.per_hour(count):.1f}") for name, count in counts]
-    return [*told, *((name, value, "") for name, value in rows if value)]
+    rates = [(name, f"{count:,}", f"{figures.per_hour(count):.1f}") for name, count in counts]
+    return [*rates, *((name, value, "") for name, value in rows if value)]

@@ -32,11 +32,17 @@ from bftrainer_replay.cli.workload_options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from bftrainer.decide.domain.ports import Policy
     from bftrainer.decide.policies.settings import PolicySettings
+    from bftrainer_replay.comparison.compare import RankedPolicy
+    from bftrainer_replay.logs.model import LogWindow
+    from bftrainer_replay.simulation.replay_world import Arrival
 
 
 def _policies_or_all() -> tuple[str, ...]:
+    """The values of ``--policies``."""
     from bftrainer.plugins import POLICY_GROUP, installed_names
 
     return ("all", *installed_names(POLICY_GROUP))
@@ -146,17 +152,12 @@ def compare(
     from bftrainer.decide.allocation.chain import build_allocator
     from bftrainer.decide.allocation.objectives import usual_objective
     from bftrainer.decide.policies.settings import PolicySettings
-    from bftrainer.plugins import POLICY_GROUP, installed_names
-    from bftrainer_replay.comparison.compare import columns, enriched, rank_policy, ranked
+    from bftrainer_replay.comparison.compare import enriched, rank_policy, ranked
     from bftrainer_replay.report.compare_page import compare_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.simulation.bounds import references
     from bftrainer_replay.simulation.play import Scenario
     from bftrainer_replay.simulation.progress import CostModel
-    from bftrainer_replay.simulation.time_to_done import fluid_bound
-    from bftrainer_replay.workload.curves import TABLE_2, read_curves
-    from bftrainer_replay.workload.of_pilot import unfinished_trainers
-    from bftrainer_replay.workload.workload import read_workload
 
     if (trainers is None) == (state is None):
         raise UserError("expected one of --trainers and --state")
@@ -164,65 +165,58 @@ def compare(
         raise UserError(f"--requested {requested}: expected 1 or more")
     allocator = build_allocator(solver, 10.0)
     frontier = "fair,soon,most" if max_parallel is None else usual_objective(max_parallel)
-    settings = {
-        each: PolicySettings(allocator, *objective_and_forward(each, forward_s, max_parallel), seed)
-        for each in dict.fromkeys((objective or frontier).split(","))
-    }
-    first, *others = settings
-    policies = policies or ("all" if state is None else "bftrainer,plain")
-    names = (
-        installed_names(POLICY_GROUP)
-        if policies == "all"
-        else tuple(dict.fromkeys(policies.split(",")))
-    )
-    built = {name: _policy(name, settings[first], must=policies != "all") for name in names}
-    if "bftrainer" in built:
-        built |= {
-            f"bftrainer, {each}": _policy("bftrainer", settings[each], must=True) for each in others
-        }
-    chosen = {name: policy for name, policy in built.items() if policy is not None}
+    settings = {}
+    for name in (objective or frontier).split(","):
+        chosen, chosen_s = objective_and_forward(name, forward_s, max_parallel)
+        settings[name] = PolicySettings(allocator, chosen, chosen_s, seed)
+    built = _policies(policies or ("all" if state is None else "bftrainer,plain"), settings)
+    usable = {name: policy for name, policy in built.items() if policy is not None}
     window = window_of(choice)
     if trainers is not None:
-        given = read_workload(
-            trainers, TABLE_2 if curves is None else read_curves(curves), model
-        ).arrivals
-        remarks = remarks_on(window, given)
+        submitted, remarks = _of_table(window, trainers, curves, model)
     else:
         assert state is not None
-        given, unknown = unfinished_trainers(state, group, window.start_s)
-        remarks = (
-            [f"left out, since their length or speed is unknown: {', '.join(unknown)}"]
-            if unknown
-            else []
-        )
+        submitted, remarks = _of_pilot(window, state, group)
     for remark in remarks:
         note(remark)
-    arrivals = enriched(given, requested)
+    arrivals = enriched(submitted, requested)
     scenario = Scenario(
         window, arrivals, max_parallel, CostModel(cost_model), checkpoint_s=checkpoint_s
     )
     ranking = []
     with progress_over_time(window.start_s, window.end_s) as begin:
         bounds = references(scenario, begin)
-        for name, policy in chosen.items():
-            ranking.append(
-                rank_policy(name, scenario, policy, bounds, begin(f"replay under {name}"))
-            )
+        for name, policy in usable.items():
+            on_time = begin(f"replay under {name}")
+            ranking.append(rank_policy(name, scenario, policy, bounds, on_time))
     order = ranked(ranking)
     if out is not None:
-        left_out = tuple(name for name in names if name not in chosen)
+        left_out = tuple(name for name in built if name not in usable)
         command = shlex.join(["bftrainer", *sys.argv[1:]])
         with written(out):
             write(out, compare_page(order, scenario, choice.log.name, left_out, command))
     if as_json:
-        click.echo(json.dumps([p.as_dict() for p in order], allow_nan=False))
+        click.echo(json.dumps([row.as_dict() for row in order], allow_nan=False))
         return
+    _show_ranking(order, window, arrivals, wide)
+    if out is not None:
+        say(f"Report: {out / 'report.html'}")
+
+
+def _show_ranking(
+    order: Sequence[RankedPolicy], window: LogWindow, arrivals: Sequence[Arrival], wide: bool
+) -> None:
+    """Print the ranking, the fluid bound, and what the columns are."""
+    from bftrainer_replay.comparison.compare import columns
+    from bftrainer_replay.simulation.time_to_done import fluid_bound
+
     shown = columns(order)
     figures = [
         number_column(heading, max(place - _NEVER_LEFT_OUT, 0))
         for place, (heading, _) in enumerate(shown)
     ]
-    rows = [(p.name, *(cell(p) for _, cell in shown)) for p in order]
+    cells = [cell for _, cell in shown]
+    rows = [[policy.name, *(cell(policy) for cell in cells)] for policy in order]
     show_table((name_column("policy"), *figures), rows, wide=wide)
     if (bound := fluid_bound(window, arrivals)) is not None:
         mean, last = bound.text(bound.mean_h), bound.text(bound.last_h)
@@ -234,12 +228,59 @@ def compare(
         "the smallest size."
     )
     say(hanging("", explained))
-    if out is not None:
-        say(f"Report: {out / 'report.html'}")
+
+
+def _policies(policies: str, settings: Mapping[str, PolicySettings]) -> dict[str, Policy | None]:
+    """The policies of ``--policies`` by name: None where one cannot run on a pool.
+
+    ``settings`` are those of each objective: all policies get the first, and the policy bftrainer
+    each of the others as well.
+    """
+    from bftrainer.plugins import POLICY_GROUP, installed_names
+
+    first, *others = settings
+    if policies == "all":
+        built = {
+            name: _policy(name, settings[first], must=False)
+            for name in installed_names(POLICY_GROUP)
+        }
+    else:
+        names = dict.fromkeys(policies.split(","))
+        built = {name: _policy(name, settings[first], must=True) for name in names}
+    if "bftrainer" in built:
+        for objective in others:
+            policy = _policy("bftrainer", settings[objective], must=True)
+            built[f"bftrainer, {objective}"] = policy
+    return built
+
+
+def _of_table(
+    window: LogWindow, trainers: Path, curves: Path | None, model: str | None
+) -> tuple[tuple[Arrival, ...], list[str]]:
+    """The trainers of a table, and remarks on them."""
+    from bftrainer_replay.workload.curves import TABLE_2, read_curves
+    from bftrainer_replay.workload.workload import read_workload
+
+    true_curves = TABLE_2 if curves is None else read_curves(curves)
+    arrivals = read_workload(trainers, true_curves, model).arrivals
+    return arrivals, remarks_on(window, arrivals)
+
+
+def _of_pilot(
+    window: LogWindow, state: Path, group: str | None
+) -> tuple[tuple[Arrival, ...], list[str]]:
+    """The unfinished trainers of a pilot, and remarks on them."""
+    from bftrainer_replay.workload.of_pilot import unfinished_trainers
+
+    arrivals, unknown = unfinished_trainers(state, group, window.start_s)
+    if not unknown:
+        return arrivals, []
+    names = ", ".join(unknown)
+    return arrivals, [f"left out, since their length or speed is unknown: {names}"]
 
 
 def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None:
-    """The policy; None with a note if it cannot run on a pool, unless it ``must``."""
+    """Build a policy; None with a note if it cannot run on a pool, unless it ``must``."""
     from bftrainer.plugins import build_policy
 
     try:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from bftrainer_replay.simulation.forecast import Forecast
     from bftrainer_replay.workload.of_pilot import Queued
 
-_MOST_RUNS = 256
+_MAX_RUNS = 256
 _FEWEST_RUNS = 32
 _LEAST_DAYS = 2.0
 _TIME = "%a %m-%d %H:%M"
@@ -90,41 +90,51 @@ def forecast(
 
     now_s = time.time()
     queue = queue_of(state)
-    asked = [it for it in queue if name in (None, it.trainer.id) and group in (None, it.group)]
-    if not asked:
-        which = f" named {name!r}" if name else f" of group {group!r}" if group else ""
-        raise UserError(f"no unfinished trainer{which} in {state}; see `bftrainer list --all`")
+    trainers = [
+        queued.trainer.id
+        for queued in queue
+        if name in (None, queued.trainer.id) and group in (None, queued.group)
+    ]
+    if not trainers:
+        raise UserError(
+            f"no unfinished trainer{_selection(name, group)} in {state}; see `bftrainer list --all`"
+        )
     past, present = _past(state, log, now_s)
     starts_s, took_s = _replayed(past, queue, state, seconds)
-    every = [it.trainer.id for it in asked]
     rows = []
-    for names in (
-        ([one] for one in every) if len(every) == 1 else [*([one] for one in every), every]
-    ):
-        lacks = next((it.lacks for it in asked if it.trainer.id in names and it.lacks), "")
-        columns = [k for k, it in enumerate(queue) if it.trainer.id in names]
-        found = (
-            None if lacks else _forecast(past, starts_s, took_s[:, columns].max(axis=1), present)
-        )
-        rows.append(_row(names, found, lacks or _TOO_SHORT, now_s, by_s))
+    for names in _rows_of(trainers):
+        columns = [k for k, queued in enumerate(queue) if queued.trainer.id in names]
+        lacks = next((queue[k].lacks for k in columns if queue[k].lacks), "")
+        distribution = None
+        if not lacks:
+            last_s = took_s[:, columns].max(axis=1)
+            distribution = _forecast(past, starts_s, last_s, present)
+        rows.append(_row(names, distribution, lacks or _TOO_SHORT, now_s, by_s))
+    log_days = past.span_s / 86_400
     if as_json:
-        show_json(
-            [row | {"replays": len(starts_s), "log_days": past.span_s / 86_400} for row in rows]
-        )
+        show_json([row | {"replays": len(starts_s), "log_days": log_days} for row in rows])
         return
-    chance = [] if by_s is None else [name_column("by the deadline")]
-    heads = (
-        name_column("trainer"),
-        name_column("done by"),
-        name_column("80 %"),
-        *chance,
-        remark_column("remark"),
-    )
+    heads = [name_column("trainer"), name_column("done by"), name_column("80 %")]
+    if by_s is not None:
+        heads.append(name_column("by the deadline"))
+    heads.append(remark_column("remark"))
     show_table(heads, [_cells(row, by_s) for row in rows])
-    say(
-        f"{counted(len(starts_s), 'replay')} of the queue on {past.span_s / 86_400:.1f} days "
-        f"of {past.source}"
-    )
+    say(f"{counted(len(starts_s), 'replay')} of the queue on {log_days:.1f} days of {past.source}")
+
+
+def _selection(name: str | None, group: str | None) -> str:
+    """Which trainers the user named, in words."""
+    if name:
+        return f" named {name!r}"
+    return f" of group {group!r}" if group else ""
+
+
+def _rows_of(trainers: list[str]) -> list[list[str]]:
+    """The trainers of each row: every trainer alone, then several together."""
+    rows = [[name] for name in trainers]
+    if len(trainers) > 1:
+        rows.append(trainers)
+    return rows
 
 
 def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:
@@ -134,29 +144,32 @@ def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float
     from bftrainer_replay.simulation.past_runs import recent_nodes, without_gaps
     from bftrainer_replay.workload.of_pilot import pool_of
 
-    found = None
+    window = None
     if log is not None:
-        found = window_of(LogChoice(log))
+        window = window_of(LogChoice(log))
     elif has_registry(state):
         with opened_registry(state) as registry:
-            found = pool_of(registry.store, now_s)
-    past = None if found is None else without_gaps(found)
+            window = pool_of(registry.store, now_s)
+    past = None if window is None else without_gaps(window)
     days = 0.0 if past is None else past.span_s / 86_400
-    if found is None or past is None or days < _LEAST_DAYS:
+    if window is None or past is None or days < _LEAST_DAYS:
         where = f"the journal of {state}" if log is None else str(log)
         raise UserError(
             f"{where} has {days:.1f} days of idle nodes, which is too short for a forecast: "
             f"expected {_LEAST_DAYS:g} or more; "
             "use --log with a longer log, such as of `bftrainer record`"
         )
-    is_present = now_s - found.end_s < _STALE_S
-    return past, float(recent_nodes(past, np.array([past.end_s]))[0]) if is_present else None
+    if now_s - window.end_s >= _STALE_S:
+        return past, None
+    return past, float(recent_nodes(past, np.array([past.end_s]))[0])
 
 
 def _replayed(
     past: LogWindow, queue: tuple[Queued, ...], state: Path, seconds: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Moments in order of time, and the seconds of each trainer from there."""
+    """Replay the queue from past moments: these in order of time, and the seconds of each trainer
+    from there.
+    """
     from bftrainer.console.client.state_dir import read
     from bftrainer.decide.allocation.exact import Exact
     from bftrainer.decide.policies.settings import PolicySettings
@@ -165,21 +178,27 @@ def _replayed(
     from bftrainer_replay.cli.sweeping import progress_of_tasks
     from bftrainer_replay.simulation.past_runs import even_starts, took_s
 
-    of = settings_of(read(state))
-    built = PolicySettings(
-        Exact(), find_objective(of.objective), of.forward_s, of.seed, gather_s=of.gather_s
+    settings = settings_of(read(state))
+    policy_settings = PolicySettings(
+        Exact(),
+        find_objective(settings.objective),
+        settings.forward_s,
+        settings.seed,
+        gather_s=settings.gather_s,
     )
-    policy, trainers = build_policy(of.policy, built), [it.trainer for it in queue]
-    found, began_s = {}, time.monotonic()
+    policy = build_policy(settings.policy, policy_settings)
+    trainers = [queued.trainer for queued in queue]
+    took_from = {}
+    began_s = time.monotonic()
     with progress_of_tasks("replays of the past") as show:
-        for start_s in islice(even_starts(past), _MOST_RUNS):
-            found[start_s] = took_s(past, trainers, policy, of.max_parallel, start_s)
+        for start_s in islice(even_starts(past), _MAX_RUNS):
+            took_from[start_s] = took_s(past, trainers, policy, settings.max_parallel, start_s)
             spent_s = time.monotonic() - began_s
-            show(max(len(found) / _MOST_RUNS, min(spent_s / seconds, 1.0)), 1.0)
-            if spent_s >= seconds and len(found) >= _FEWEST_RUNS:
+            show(max(len(took_from) / _MAX_RUNS, min(spent_s / seconds, 1.0)), 1.0)
+            if spent_s >= seconds and len(took_from) >= _FEWEST_RUNS:
                 break
-    starts_s = sorted(found)
-    return np.array(starts_s), np.array([found[start_s] for start_s in starts_s])
+    starts_s = sorted(took_from)
+    return np.array(starts_s), np.array([took_from[start_s] for start_s in starts_s])
 
 
 def _forecast(
@@ -188,6 +207,7 @@ def _forecast(
     took_s: NDArray[np.float64],
     present: float | None,
 ) -> Forecast | None:
+    """The forecast from what the past moments took; ``present`` is the pool of the last hour."""
     from bftrainer_replay.simulation.forecast import PastRuns, forecast
     from bftrainer_replay.simulation.past_runs import recent_nodes
 
@@ -196,9 +216,11 @@ def _forecast(
 
 
 def _row(
-    names: list[str], found: Forecast | None, remark: str, now_s: float, by_s: float | None
+    names: list[str], forecast: Forecast | None, remark: str, now_s: float, by_s: float | None
 ) -> dict[str, object]:
-    """For JSON; times are seconds since 1970, null where the log is too short to tell."""
+    """The JSON object of a row; times are seconds since 1970, null where the log is too short to
+    tell.
+    """
     row: dict[str, object] = {
         "trainers": names,
         "done_s": None,
@@ -206,29 +228,27 @@ def _row(
         "to_s": None,
         "remark": remark,
     }
-    if found is not None:
-        ends = [
-            now_s + after_s if math.isfinite(after_s := found.after_s(q)) else None
-            for q in (0.5, 0.1, 0.9)
-        ]
-        row |= dict(zip(("done_s", "from_s", "to_s"), ends, strict=True))
-        row |= {"remark": "", "widened": found.widened, "past_forecasts": found.errors}
+    if forecast is not None:
+        for key, share in (("done_s", 0.5), ("from_s", 0.1), ("to_s", 0.9)):
+            after_s = forecast.after_s(share)
+            row[key] = now_s + after_s if math.isfinite(after_s) else None
+        row |= {"remark": "", "widened": forecast.widened, "past_forecasts": forecast.errors}
     if by_s is not None:
-        row["probability"] = None if found is None else found.probability(by_s - now_s)
+        row["probability"] = None if forecast is None else forecast.probability(by_s - now_s)
     return row
 
 
 def _cells(row: dict[str, Any], by_s: float | None) -> list[str]:
+    """The row in the table."""
     names = row["trainers"]
     done, first, last = (clock_time(row[key], _TIME) for key in ("done_s", "from_s", "to_s"))
-    ends = "-" if row["from_s"] is None else f"{first} to {last}"
-    chance = (
-        [] if by_s is None else ["-" if row["probability"] is None else f"{row['probability']:.0%}"]
-    )
-    return [
+    cells = [
         names[0] if len(names) == 1 else f"all {len(names)}",
         done,
-        ends,
-        *chance,
-        row["remark"],
+        "-" if row["from_s"] is None else f"{first} to {last}",
     ]
+    if by_s is not None:
+        probability = row["probability"]
+        cells.append("-" if probability is None else f"{probability:.0%}")
+    cells.append(row["remark"])
+    return cells

@@ -51,16 +51,16 @@ def generate(nodes: int, days: float, seed: int, out: Path | None) -> None:
     log = make(nodes, days, seed)
     with written(out):
         write_event_log(out, log)
-    found = characterize(cut(log, machine_nodes=nodes))
+    figures = characterize(cut(log, machine_nodes=nodes))
     short = ""
-    if found.fragment_lengths is not None:
-        lengths = found.fragment_lengths
+    if figures.fragment_lengths is not None:
+        lengths = figures.fragment_lengths
         short = (
             f", {lengths.short_share:.1%} of the fragments under 10 min with "
             f"{lengths.short_node_time_share:.1%} "
             f"of the node-time"
         )
     click.echo(
-        f"wrote {out}: {counted(nodes, 'node')}, {days:g} days, {counted(found.events, 'event')} "
-        f"({found.per_hour(found.events):.1f}/h), {found.idle_share:.1%} idle{short}"
+        f"wrote {out}: {counted(nodes, 'node')}, {days:g} days, {counted(figures.events, 'event')} "
+        f"({figures.per_hour(figures.events):.1f}/h), {figures.idle_share:.1%} idle{short}"
     )

@@ -60,18 +60,16 @@ class LogChoice:
 
 
 def readable(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Callback of a log or several: one that cannot be opened is told before an option that is
-    missing.
+    """Refuse logs that cannot be opened, before options that are missing.
 
-    It is not opened: the writer of a pipe would be told that its reader has gone.
+    No log is opened: the writer of a pipe would see that its reader has left.
     """
+    if context.resilient_parsing:
+        return value
     for log in value if isinstance(value, tuple) else (value,):
-        if (
-            log is not None
-            and str(log) != "-"
-            and not context.resilient_parsing
-            and (problem := _problem(log))
-        ):
+        if log is None or str(log) == "-":
+            continue
+        if problem := _problem(log):
             raise InputFileError(str(log), f"cannot be read: {problem}")
     return value
 
@@ -158,13 +156,14 @@ def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def log_options_by_name(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same with ``--log LOG``, for commands with more than one input."""
+    """Give a command ``--log LOG`` and its options, for commands with more than one input."""
     return _with_choice(function, _LOG_OPTION)
 
 
 def _with_choice(
     function: Callable[..., Any], log_parameter: Callable[..., Any]
 ) -> Callable[..., Any]:
+    """Give a command a parameter for the log, and the options of window and import."""
 
     @functools.wraps(function)
     @ended_by_signals()
@@ -180,10 +179,8 @@ def _with_choice(
         **others: Any,
     ) -> Any:
         importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
-        files = [
-            _on_disk(each, importing.max_bytes)
-            for each in (log if isinstance(log, tuple) else (log,))
-        ]
+        logs = log if isinstance(log, tuple) else (log,)
+        files = [_on_disk(path, importing.max_bytes) for path in logs]
         importing = replace(importing, more_files=tuple(files[1:]))
         return function(
             choice=LogChoice(files[0], start, hours, nodes, node_list, importing, partition),
@@ -193,7 +190,7 @@ def _with_choice(
     return with_options(log_parameter, *_WINDOW_OPTIONS, *OPTIONS)(with_choice)
 
 
-def _on_disk(log: Path, most: int | None) -> Path:
+def _on_disk(log: Path, max_bytes: int | None) -> Path:
     """The file; for ``-`` a copy of standard input, which is read more than once, until the program
     ends.
     """
@@ -201,7 +198,7 @@ def _on_disk(log: Path, most: int | None) -> Path:
         return log
     folder = tempfile.TemporaryDirectory(prefix="bftrainer-", ignore_cleanup_errors=True)
     click.get_current_context().call_on_close(folder.cleanup)
-    copy, left = Path(folder.name) / "stdin", most or MOST_BYTES
+    copy, left = Path(folder.name) / "stdin", max_bytes or MOST_BYTES
     with copy.open("wb") as file:
         while piece := sys.stdin.buffer.read(1 << 20):
             file.write(piece)
@@ -212,9 +209,10 @@ def _on_disk(log: Path, most: int | None) -> Path:
 
 
 def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLog, tuple[str, ...]]:
-    """The whole log, and the number of records with all guesses, which are also printed to stderr.
+    """Read the whole log; with it, the number of records and all guesses, which are also printed to
+    stderr.
 
-    An event log has nothing to skip or guess: its totals are there only with ``always_totals``.
+    An event log has nothing to skip or guess: its totals are returned only with ``always_totals``.
     """
     from bftrainer_replay.logs.open import open_log
 
@@ -224,8 +222,9 @@ def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLo
         if _STDIN.search(str(error)) is None:
             raise
         raise UserError(_STDIN.sub("standard input", str(error))) from error
-    told = (*(opened.totals if always_totals or not opened.is_event_log else ()), *opened.remarks)
-    remarks = tuple(_STDIN.sub("standard input", remark) for remark in told)
+    has_totals = always_totals or not opened.is_event_log
+    texts = (*opened.totals, *opened.remarks) if has_totals else opened.remarks
+    remarks = tuple(_STDIN.sub("standard input", text) for text in texts)
     for remark in remarks:
         note(remark)
     return replace(opened.log, source=_STDIN.sub("standard input", opened.log.source)), remarks
@@ -237,10 +236,7 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
 
     Of a log in GPUs, the window has the slots that a pilot holds, or all idle GPUs.
     """
-    if choice.hours is not None and not 0 < choice.hours < math.inf:
-        raise UserError(f"--hours {choice.hours:g}: expected a number above 0")
-    if choice.nodes is not None and choice.nodes < 1:
-        raise UserError(f"--nodes {choice.nodes}: expected 1 or more")
+    _check_numbers(choice)
     listed = None if choice.node_list is None else read_node_list(choice.node_list)
     if choice.partition is not None and (listed or choice.nodes):
         raise UserError("--partition cannot be combined with --nodes or --node-list; specify one")
@@ -269,14 +265,26 @@ def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
     if unit == "node":
         return by_node
     window = replace(window, gpus=replace(window.gpus, by_node=by_node))
-    if of_idle_gpus:
-        return window
+    return window if of_idle_gpus else _held_gpus(window, choice.importing.back_s)
+
+
+def _check_numbers(choice: LogChoice) -> None:
+    """Refuse numbers that no window can have."""
+    if choice.hours is not None and not 0 < choice.hours < math.inf:
+        raise UserError(f"--hours {choice.hours:g}: expected a number above 0")
+    if choice.nodes is not None and choice.nodes < 1:
+        raise UserError(f"--nodes {choice.nodes}: expected 1 or more")
+
+
+def _held_gpus(window: LogWindow, back_s: float) -> LogWindow:
+    """The slots of a log in GPUs that a pilot holds, with a note that they are GPUs."""
     remark = "the unit is a GPU: each node of the results is one GPU"
     note(remark)
-    return held_parts(replace(window, remarks=(*remarks, remark)), choice.importing.back_s)
+    return held_parts(replace(window, remarks=(*window.remarks, remark)), back_s)
 
 
 def _check_gpus(choice: LogChoice, log: EventLog) -> None:
+    """Refuse options that a log in GPUs does not have."""
     if log.gpus is None:
         raise UserError(
             f"{choice.log}: is in nodes, so --unit gpu cannot be used; expected an event log "
@@ -316,9 +324,9 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
         return start_s, last_s
     end_s = start_s + choice.hours * 3600
     if end_s > last_s:
-        there = (last_s - start_s) / 3600
+        covered_h = (last_s - start_s) / 3600
         note(
-            f"the log ends at {format_time(last_s)}; using {there:.2f} h instead of "
+            f"the log ends at {format_time(last_s)}; using {covered_h:.2f} h instead of "
             f"{choice.hours:g} h"
         )
     return start_s, min(end_s, last_s)

@@ -27,11 +27,11 @@ _LENGTH = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)", re.ASCII)
 
 
 def seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
-    """Callback of an option with a duration: seconds, above 0."""
+    """Read the value of an option with a duration: seconds, above 0."""
     if text is None:
         return None
-    found = _LENGTH.fullmatch(text.strip())
-    value = float(found[1]) * _SECONDS[found[2]] if found else 0.0
+    match = _LENGTH.fullmatch(text.strip())
+    value = float(match[1]) * _SECONDS[match[2]] if match else 0.0
     if not value > 0:
         raise UserError(
             f"{parameter.opts[0]} {text!r:.40}: expected a duration above 0, like 10s, 5m, 2h or 2d"
@@ -238,7 +238,8 @@ def _summary(totals: RecordingTotals, unit: str | None) -> str:
 def _sum_up(
     out: Path, totals: RecordingTotals, as_json: bool, every_s: float, unit: str | None
 ) -> None:
-    # Slurm's times are whole seconds: two polls may have the same one.
+    """Print what was recorded; raises an error if every poll failed."""
+    # Slurm's times are whole seconds: two polls may have the same time.
     if totals.stale and every_s >= _WHOLE_SECONDS:
         note(
             f"{counted(totals.stale, 'poll was', 'polls were')} ignored because the "
@@ -249,9 +250,9 @@ def _sum_up(
         note("the site hides other users' jobs (PrivateData): the recorded log has no waiting jobs")
     if as_json:
         # Not asdict, which makes a Counter of pairs of a Counter (Python 3.11).
-        found = {key.name: getattr(totals, key.name) for key in dataclasses.fields(totals)}
-        found["hidden"] = sorted(kind.value for kind in totals.hidden)
-        click.echo(json.dumps({"out": str(out), **found}))
+        values = {field.name: getattr(totals, field.name) for field in dataclasses.fields(totals)}
+        values["hidden"] = sorted(kind.value for kind in totals.hidden)
+        click.echo(json.dumps({"out": str(out), **values}))
     else:
         click.echo(f"{out}: {_summary(totals, unit)}")
     if totals.looks == totals.failed:

@@ -129,7 +129,7 @@ def report(
     if window.gpus is not None:  # the page is of a pilot by node, its first chapter of GPUs
         held = held_parts(window, choice.importing.back_s)
         window, source = window.gpus.by_node, source_by_node(source, usual_gpus(window))
-    found = characterize(window)
+    characteristics = characterize(window)
     first = pilot_trainers(window, source, 0)
     admitted = max_parallel or enough_trainers(window, first)
     costs = CostModel(cost_model)
@@ -140,11 +140,8 @@ def report(
         others = [source_by_node(other, usual_gpus(held)) for other in others]
     plan = plan_of(base, [other.name for other in others]).beyond(too_long_s(costs, first))
     sample = sample_of(window, source, plan.cells, full=full, base=base)
-    inputs = inputs_of(
-        sample.windows,
-        [source, *others],
-        [each for cell in plan.cells for each in sample.cells(cell)],
-    )
+    cells_of_pieces = [piece_cell for cell in plan.cells for piece_cell in sample.cells(cell)]
+    inputs = inputs_of(sample.windows, [source, *others], cells_of_pieces)
     tasks = plan.tasks(sample, inputs)
     rows = replayed(tasks, plan.cells, sample, inputs, source, out / "cells", jobs)
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
@@ -159,7 +156,7 @@ def report(
     )
     page, figures = log_page(
         window,
-        found,
+        characteristics,
         plan,
         sample,
         rows,
@@ -180,12 +177,8 @@ def report(
     if to_json:
         from bftrainer_replay.sweep.results import as_dict
 
-        told = {
-            **as_json(figures),
-            "lead": page.lead,
-            "replays": [as_dict(row) for row in rows.values()],
-        }
-        click.echo(json.dumps(told))
+        replays = [as_dict(row) for row in rows.values()]
+        click.echo(json.dumps({**as_json(figures), "lead": page.lead, "replays": replays}))
         return
     say_paragraphs(page.lead)
     took = span(time.perf_counter() - began)
@@ -195,37 +188,34 @@ def report(
 
 
 def _sha256(*files: Path) -> str:
-    """Of the files one after another."""
-    found = hashlib.sha256()
-    for each in files:
-        with each.open("rb") as file:
+    """The hash of the content of the files, one after another."""
+    digest = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
             while piece := file.read(1 << 20):
-                found.update(piece)
-    return found.hexdigest()
+                digest.update(piece)
+    return digest.hexdigest()
 
 
 def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
-    """By option of the importer: the idle share of the log imported with another value. An event
-    log has no guesses.
+    """Import the log with other values than the importer's guesses: the idle share by option. An
+    event log has no guesses.
     """
     given = choice.importing
     if not any("a warm-up of" in remark for remark in window.remarks):
         return {}
-    found = {}
+    shares = {}
     if window.outages and given.outages == ("auto",):
-        found["--outage"] = _idle("--outage none", choice, outages=("none",))
+        shares["--outage"] = _idle("--outage none", choice, outages=("none",))
     if given.warm_up_h is None:
-        other_h = (
-            _WARM_UP_H
-            if any("less a warm-up of 0.0 h" in remark for remark in window.remarks)
-            else 0.0
-        )
-        found["--warm-up-h"] = _idle(f"--warm-up-h {other_h:g}", choice, warm_up_h=other_h)
+        has_none = any("less a warm-up of 0.0 h" in remark for remark in window.remarks)
+        other_h = _WARM_UP_H if has_none else 0.0
+        shares["--warm-up-h"] = _idle(f"--warm-up-h {other_h:g}", choice, warm_up_h=other_h)
     if window.debounce_s and window.debounce_s != _DEBOUNCE_S:
-        found["--debounce-s"] = _idle(
+        shares["--debounce-s"] = _idle(
             f"--debounce-s {_DEBOUNCE_S:g}", choice, debounce_s=_DEBOUNCE_S
         )
-    return {option: text for option, text in found.items() if text}
+    return {option: text for option, text in shares.items() if text}
 
 
 def _idle(words: str, choice: LogChoice, **changed: Any) -> str:
@@ -233,9 +223,8 @@ def _idle(words: str, choice: LogChoice, **changed: Any) -> str:
     from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 
     try:
-        with contextlib.redirect_stderr(
-            io.StringIO()
-        ):  # the notes are those of the report's own import
+        # The notes are those of the report's own import.
+        with contextlib.redirect_stderr(io.StringIO()):
             window = window_of(replace(choice, importing=replace(choice.importing, **changed)))
     except UserError:
         return ""

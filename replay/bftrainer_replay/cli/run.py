@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from bftrainer.decide.domain.model import Curve
+    from bftrainer_replay.simulation.by_user import UserOutcome
     from bftrainer_replay.simulation.summary import Summary
 
 KNOWN, LEARN = "known", "learn"
@@ -183,35 +184,50 @@ def run(
         shared = chosen if how == "one-owner" else ByUser(chosen, Users(how), user_of, seed)
         outcome = play(scenario, shared, on_time=begin(f"replay under {policy}"))
         by_user = outcomes_by_user(scenario, chosen, outcome) if several else ()
-        given_up = (
-            sum(shared.given_up) / (window.span_s / 3600) if isinstance(shared, ByUser) else None
-        )
+        given_up_per_h = None
+        if isinstance(shared, ByUser):
+            given_up_per_h = sum(shared.given_up) / (window.span_s / 3600)
         bounds = references(scenario, begin)
     summary = summarize(policy, scenario, outcome, bounds)
     with written(out):
         files = write_all(out, scenario, outcome, summary)
     if as_json:
-        users = (
-            {"users": [asdict(it) for it in by_user], "nodes_given_up_per_h": given_up}
-            if several
-            else {}
-        )
-        click.echo(json.dumps(asdict(summary) | users))
+        content = asdict(summary)
+        if several:
+            content["users"] = [asdict(user) for user in by_user]
+            content["nodes_given_up_per_h"] = given_up_per_h
+        click.echo(json.dumps(content))
         return
     show_table(
         (name_column(""), number_column(policy)), [(name, cell(summary)) for name, cell in _ROWS]
     )
     if several:
-        cells = [
-            (it.user, f"{it.one_node_h:,.0f}", f"{it.own_part_h:,.0f}", f"{it.relative:.2f}")
-            for it in by_user
-        ]
-        heads = ("user", "one-node hours", "on own nodes", "relative")
-        show_table((name_column(heads[0]), *map(number_column, heads[1:])), cells)
-        moved = (
-            "" if given_up is None else f"; {given_up:,.1f} nodes given up for other users per hour"
+        _show_users(by_user, given_up_per_h)
+    _say_where_work_ran_out(summary)
+    say(f"Written: {', '.join(str(path) for path in files)}")
+
+
+def _show_users(by_user: Sequence[UserOutcome], given_up_per_h: float | None) -> None:
+    """Print the outcome of each user beside that on nodes of the user's own."""
+    rows = [
+        (
+            outcome.user,
+            f"{outcome.one_node_h:,.0f}",
+            f"{outcome.own_part_h:,.0f}",
+            f"{outcome.relative:.2f}",
         )
-        say(f"own nodes: one of {counted(len(by_user), 'node')}, as the user's alone{moved}")
+        for outcome in by_user
+    ]
+    heads = ("user", "one-node hours", "on own nodes", "relative")
+    show_table((name_column(heads[0]), *map(number_column, heads[1:])), rows)
+    moved = ""
+    if given_up_per_h is not None:
+        moved = f"; {given_up_per_h:,.1f} nodes given up for other users per hour"
+    say(f"own nodes: one of {counted(len(by_user), 'node')}, as the user's alone{moved}")
+
+
+def _say_where_work_ran_out(summary: Summary) -> None:
+    """Warn that trainers ran out of work, in the replay or in that of the no-cost bound."""
     if summary.work_ran_out_at is not None:
         say(
             f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed "
@@ -224,11 +240,10 @@ def run(
             f"{summary.bound_work_ran_out_at}: the no-cost bound of more "
             "trainers is higher."
         )
-    say(f"Written: {', '.join(str(path) for path in files)}")
 
 
 def curves_of(given: Sequence[str]) -> tuple[Mapping[str, Curve], bool]:
-    """The values of ``--curves``, at most one file and one word: the true curves by model, and
+    """Read the values of ``--curves``, at most one file and one word: the true curves by model, and
     whether they are learned.
     """
     from bftrainer_replay.workload.curves import TABLE_2, read_curves

@@ -68,6 +68,7 @@ def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _jobs(context: click.Context, parameter: click.Parameter, value: int | None) -> int:
+    """Read ``--jobs``."""
     if value is not None and value < 1:
         raise UserError(f"--jobs {value}: expected 1 or more")
     return value or cores()
@@ -86,6 +87,7 @@ jobs_option = click.option(
 def _max_parallel(
     context: click.Context, parameter: click.Parameter, value: str | None
 ) -> int | None:
+    """Read ``--max-parallel``; None for ``auto``."""
     if value is None or value == AUTO:
         return None
     if not value.isdecimal() or int(value) < 1:
@@ -133,14 +135,15 @@ def objective_and_forward(
     from bftrainer.decide.allocation.objectives import usual_objective
     from bftrainer.plugins import find_objective
 
-    found = find_objective(objective or usual_objective(max_parallel))
-    wanted_s = found.forward_s if forward_s is None else forward_s
-    if not 0 <= wanted_s < math.inf:
-        raise UserError(f"--forward-s {wanted_s:g}: expected seconds, 0 or more")
-    return found, wanted_s
+    chosen = find_objective(objective or usual_objective(max_parallel))
+    chosen_s = chosen.forward_s if forward_s is None else forward_s
+    if not 0 <= chosen_s < math.inf:
+        raise UserError(f"--forward-s {chosen_s:g}: expected seconds, 0 or more")
+    return chosen, chosen_s
 
 
 def _checkpoint(context: click.Context, parameter: click.Parameter, value: str) -> float | None:
+    """Read ``--checkpoint-s``; None for ``notice``."""
     if value == "notice":
         return None
     try:
@@ -211,10 +214,8 @@ def remarks_on(window: LogWindow, arrivals: Sequence[Arrival]) -> list[str]:
     """
     from bftrainer_replay.logs.event_log import format_time
 
-    first_s, last_s = (
-        min(arrival.at_s for arrival in arrivals),
-        max(arrival.at_s for arrival in arrivals),
-    )
+    first_s = min(arrival.at_s for arrival in arrivals)
+    last_s = max(arrival.at_s for arrival in arrivals)
     start, end = format_time(window.start_s), format_time(window.end_s)
     if first_s > window.end_s:
         return [
@@ -231,11 +232,9 @@ def remarks_on(window: LogWindow, arrivals: Sequence[Arrival]) -> list[str]:
 
 
 def tell_remarks(inputs: Inputs) -> None:
-    """Print the remarks on all replays of a sweep, each once."""
-    found = [
-        remark
-        for where, arrivals in inputs.arrivals.items()
-        for remark in remarks_on(inputs.windows[where[0]], arrivals)
-    ]
-    for remark in dict.fromkeys(found):
+    """Print the remarks on all replays of a sweep, every remark once."""
+    remarks: list[str] = []
+    for (log, _, _), arrivals in inputs.arrivals.items():
+        remarks += remarks_on(inputs.windows[log], arrivals)
+    for remark in dict.fromkeys(remarks):
         note(remark)

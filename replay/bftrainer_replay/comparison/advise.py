@@ -41,12 +41,12 @@ class SettingChoice:
     @property
     def others(self) -> str:
         """The losses of the other values in words, and whether a better one may lie beyond them."""
-        words = (
-            (v if isinstance(v, str) else f"{v:g}", loss)
-            for v, loss in self.losses
-            if v != self.value
-        )
-        return ", ".join(f"{word} loses {loss:.1%}" for word, loss in words) + self.beyond
+        phrases = []
+        for value, loss in self.losses:
+            if value != self.value:
+                word = value if isinstance(value, str) else f"{value:g}"
+                phrases.append(f"{word} loses {loss:.1%}")
+        return ", ".join(phrases) + self.beyond
 
     @property
     def beyond(self) -> str:
@@ -62,11 +62,9 @@ class SettingChoice:
             numbers[0][0]: ("smallest", numbers[1][1]),
         }
         edge, next_loss = edges.get(best, ("", 0.0))
-        return (
-            f"; {best:g} is the {edge} value tried: the best may lie beyond"
-            if next_loss > _AS_GOOD[self.name]
-            else ""
-        )
+        if next_loss <= _AS_GOOD[self.name]:
+            return ""
+        return f"; {best:g} is the {edge} value tried: the best may lie beyond"
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,11 +99,9 @@ def numbers_to_try(base: int) -> tuple[int, ...]:
 
 def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
     """The base, and the base with one setting changed; every T_fwd is longer than ``rescale_s``."""
-    beyond = [s for s in FORWARD_S if s > rescale_s] or [
-        2 * rescale_s,
-        4 * rescale_s,
-        8 * rescale_s,
-    ]
+    beyond = [forward_s for forward_s in FORWARD_S if forward_s > rescale_s]
+    if not beyond:
+        beyond = [2 * rescale_s, 4 * rescale_s, 8 * rescale_s]
     if base.forward_s <= rescale_s:
         base = replace(base, forward_s=beyond[0])
     varied = (
@@ -136,9 +132,8 @@ def holder_limit_s(window: LogWindow) -> float:
     length_s = fragments_of(window).length_s
     if not len(length_s):
         return _DAY_S
-    return min(
-        max(math.ceil(float(np.percentile(length_s, 99)) / _HOUR_S) * _HOUR_S, _HOUR_S), _DAY_S
-    )
+    covering_s = math.ceil(float(np.percentile(length_s, 99)) / _HOUR_S) * _HOUR_S
+    return min(max(covering_s, _HOUR_S), _DAY_S)
 
 
 # The lines of slurm.conf cannot be wrapped.
@@ -162,20 +157,10 @@ def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
     objective, forward, parallel = (
         advice.choice(name) for name in ("objective", "forward_s", "max_parallel")
     )
-    cohort = (
-        ""
-        if advice.cohort is None
-        else f'# if rescales cost a minute and more:\n# policy = "{advice.cohort}"\n'
-    )
-    site = (
-        '[lsf]\n# the queue of docs/lsf.md, "Queue configuration"\nqueue = "idle"\nlongest_s '
-        f"= {advice.longest_s!r}\n"
-        if lsf
-        else "[slurm]\n# With preemption by QOS instead: qos and account, and no partition "
-        "(docs/site-setup.md).\n"
-        f'partition = "scavenger"\nlongest_s = {advice.longest_s!r}\n\n# In slurm.conf '
-        "(docs/site-setup.md):\n" + "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
-    )
+    cohort = ""
+    if advice.cohort is not None:
+        cohort = f'# if rescales cost a minute and more:\n# policy = "{advice.cohort}"\n'
+    site = _lsf_table(advice.longest_s) if lsf else _slurm_table(advice.longest_s)
     return (
         f"# {origin}\n\n[decisions]\n"
         "# By default every trainer is admitted, and the objective is fair (docs/policies.md).\n"
@@ -188,24 +173,44 @@ def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
     )
 
 
+def _lsf_table(longest_s: float) -> str:
+    """The configuration of LSF's site."""
+    return (
+        '[lsf]\n# the queue of docs/lsf.md, "Queue configuration"\nqueue = "idle"\n'
+        f"longest_s = {longest_s!r}\n"
+    )
+
+
+def _slurm_table(longest_s: float) -> str:
+    """The configuration of Slurm's site, with the lines of slurm.conf that it needs."""
+    conf = "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
+    return (
+        "[slurm]\n"
+        "# With preemption by QOS instead: qos and account, and no partition "
+        "(docs/site-setup.md).\n"
+        f'partition = "scavenger"\nlongest_s = {longest_s!r}\n\n'
+        f"# In slurm.conf (docs/site-setup.md):\n{conf}"
+    )
+
+
 def _choose(name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str) -> SettingChoice:
     """The first of the values, in ascending order, that is as good as the best."""
-    along: Sequence[tuple[float | int | str, float]] = [
+    outcomes: Sequence[tuple[float | int | str, float]] = [
         (getattr(cell, name), float(row.result[measure]))
         for cell, row in rows.items()
         if _only_differs(cell, base, name)
     ]
     if name != "objective":
-        along = sorted(along, key=lambda point: float(point[0]))
-    most = max(outcome for _, outcome in along)
-    losses = tuple((value, 1 - outcome / most if most else 0.0) for value, outcome in along)
+        outcomes = sorted(outcomes, key=lambda point: float(point[0]))
+    largest = max(outcome for _, outcome in outcomes)
+    losses = []
+    for value, outcome in outcomes:
+        losses.append((value, 1 - outcome / largest if largest else 0.0))
     best = next(value for value, loss in losses if loss <= _AS_GOOD[name])
-    return SettingChoice(name, best, losses)
+    return SettingChoice(name, best, tuple(losses))
 
 
 def _only_differs(cell: Cell, base: Cell, name: str) -> bool:
-    return all(
-        getattr(cell, n) == getattr(base, n)
-        for n in ("forward_s", "max_parallel", "objective")
-        if n != name
-    )
+    """Whether no other setting than this one differs from the base."""
+    others = {"forward_s", "max_parallel", "objective"} - {name}
+    return all(getattr(cell, other) == getattr(base, other) for other in others)

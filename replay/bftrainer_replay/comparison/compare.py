@@ -35,9 +35,9 @@ class RankedPolicy:
 
     def as_dict(self) -> dict[str, object]:
         """For JSON; NaN becomes null."""
-        felt = {
-            name: None if value != value else value for name, value in asdict(self.felt).items()
-        }
+        felt = {}
+        for name, value in asdict(self.felt).items():
+            felt[name] = None if value != value else value
         return {**asdict(self.summary), "completion": felt, "longest_wait_s": self.longest_wait_s}
 
 
@@ -75,7 +75,7 @@ def rank_policy(
 
 
 def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
-    """By outcome in one-node hours, then by mean completion time."""
+    """Sort by outcome in one-node hours, then by mean completion time."""
     if not results:
         raise UserError("no policy to compare: none can run these trainers")
     return tuple(
@@ -107,8 +107,12 @@ def _percent(share: float | None) -> str:
 
 
 def columns(ranking: Sequence[RankedPolicy]) -> Sequence[tuple[str, Callable[[RankedPolicy], str]]]:
-    """Those of :data:`COLUMNS` that have a value; that of pools, and U, may have none."""
-    return [(heading, cell) for heading, cell in COLUMNS if {cell(p) for p in ranking} != {"-"}]
+    """The columns that have a value; that of pools, and U, may have none."""
+    shown = []
+    for heading, cell in COLUMNS:
+        if {cell(row) for row in ranking} != {"-"}:
+            shown.append((heading, cell))
+    return shown
 
 
 COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (

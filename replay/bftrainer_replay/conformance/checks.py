@@ -50,7 +50,7 @@ def check_counts_are_legal(build: Build) -> None:
     for seed in range(150):
         rng = random.Random(seed)
         state = a_state(rng, rng.randint(0, 8), rng.randint(0, 40))
-        decision, _ = asked(build(), state)
+        decision, _ = decision_on(build(), state)
         try:
             check_decision(state, decision)
         except RejectedAnswerError as error:
@@ -66,9 +66,9 @@ def check_counts_are_legal(build: Build) -> None:
 
 def check_nothing_to_give(build: Build) -> None:
     """No counts without trainers, and no nodes from an empty pool."""
-    assert asked(build(), State(4))[0].counts == (), "counts without trainers"
+    assert decision_on(build(), State(4))[0].counts == (), "counts without trainers"
     state = a_state(random.Random(1), 5, 0)
-    assert asked(build(), state)[0].counts == (0,) * 5, "nodes from an empty pool"
+    assert decision_on(build(), state)[0].counts == (0,) * 5, "nodes from an empty pool"
 
 
 def check_pure(build: Build) -> None:
@@ -79,12 +79,12 @@ def check_pure(build: Build) -> None:
         rng = random.Random(seed)
         state = a_state(rng, rng.randint(1, 8), rng.randint(1, 40))
         policy = build()
-        first = asked(policy, state)
-        asked(policy, a_state(random.Random(seed + 1000), 3, 9))
-        assert _told(asked(policy, state)) == _told(first), (
+        first = decision_on(policy, state)
+        decision_on(policy, a_state(random.Random(seed + 1000), 3, 9))
+        assert _comparable(decision_on(policy, state)) == _comparable(first), (
             f"case {seed}: it keeps state outside of its memory"
         )
-        assert _told(asked(build(), state)) == _told(first), (
+        assert _comparable(decision_on(build(), state)) == _comparable(first), (
             f"case {seed}: a newly built policy decides differently"
         )
 
@@ -130,7 +130,7 @@ def check_speed(build: Build) -> None:
     for _ in range(3):
         state, policy = a_state(rng, 35, 800, 64), build()
         began = time.perf_counter()
-        asked(policy, state)
+        decision_on(policy, state)
         took.append(time.perf_counter() - began)
     assert sorted(took)[1] < DECISION_LIMIT_S, f"a decision took {sorted(took)[1]:.2f} s"
 
@@ -147,8 +147,8 @@ CHECKS = (
 )
 
 
-def asked(policy: Policy, state: State) -> tuple[Decision, object]:
-    """Its decision on this state at a timer event."""
+def decision_on(policy: Policy, state: State) -> tuple[Decision, object]:
+    """The policy's decision on this state at a timer event."""
     return policy.decide(state, Event(state.at_s, (TimerDue(),)))
 
 
@@ -205,7 +205,8 @@ class Forgetful(Wrapped):
         return decision, memory
 
 
-def _told(answer: tuple[Decision, object]) -> tuple[object, ...]:
+def _comparable(answer: tuple[Decision, object]) -> tuple[object, ...]:
+    """What has to be equal if a policy decides again on the same state."""
     decision, memory = answer
     return decision.counts, decision.nodes, decision.wake_at_s, memory
 
@@ -241,17 +242,16 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) ->
     for j in range(trainers):
         trainer = a_trainer(rng, f"t{j}", largest)
         held = min(rng.choice((0, rng.randint(0, trainer.max_nodes))), len(free))
-        mine, free = free[:held], free[held:]
+        nodes_of_trainer, free = free[:held], free[held:]
         assert trainer.samples_total is not None
         done = rng.choice((0.0, rng.uniform(0, trainer.samples_total)))
-        losses = (
-            Losses(1.0, rng.random(), done, rng.choice((None, rng.random() / 1e3)))
-            if done
-            else None
-        )
+        losses = None
+        if done:
+            losses = Losses(1.0, rng.random(), done, rng.choice((None, rng.random() / 1e3)))
         run_s = rng.uniform(0, 5e4)
+        held_node_s = run_s * rng.uniform(1, 8)
         active.append(
-            Active(trainer, frozenset(mine), done, 0.0, run_s, run_s * rng.uniform(1, 8), losses)
+            Active(trainer, frozenset(nodes_of_trainer), done, 0.0, run_s, held_node_s, losses)
         )
     pool = frozenset(free).union(*(a.nodes for a in active))
     return State(max(trainers, 1), rng.uniform(1e5, 2e5), pool, tuple(active))
@@ -262,13 +262,11 @@ def a_scenario(rng: random.Random, *, fixed: bool) -> Scenario:
     names = [f"n{i:02d}" for i in range(16)]
     pool = set(rng.sample(names, rng.randint(0 if not fixed else 1, 16)))
     initial, events = frozenset(pool), []
-    for at_s in () if fixed else sorted(rng.sample(range(1, 7200), rng.randint(0, 25))):
+    times_s = [] if fixed else sorted(rng.sample(range(1, 7200), rng.randint(0, 25)))
+    for at_s in times_s:
         flipped = set(rng.sample(names, rng.randint(1, 6)))
-        events.append(
-            PoolEvent(
-                float(at_s), PoolChanged(frozenset(flipped - pool), frozenset(flipped & pool))
-            )
-        )
+        change = PoolChanged(frozenset(flipped - pool), frozenset(flipped & pool))
+        events.append(PoolEvent(float(at_s), change))
         pool ^= flipped
     families = sorted(FAMILIES)
     arrivals = tuple(

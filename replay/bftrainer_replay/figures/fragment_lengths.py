@@ -24,7 +24,7 @@ _TICKS = (
     (30 * 86400, "30 days"),
     (365 * 86400, "1 year"),
 )
-_MOST_POINTS = 5000
+_MAX_POINTS = 5000
 _LOW = 0.12  # a label under a lower point would touch the axis
 
 
@@ -52,7 +52,7 @@ def fragments_figure(window: LogWindow) -> Figure:
     axes.set_xscale("log")
     # The last of equal lengths; of a log with millions of fragments, as many as a figure can show.
     drawn = np.append(np.flatnonzero(np.diff(length_s)), len(length_s) - 1)
-    drawn = drawn[np.unique(np.linspace(0, len(drawn) - 1, _MOST_POINTS).round().astype(np.int64))]
+    drawn = drawn[np.unique(np.linspace(0, len(drawn) - 1, _MAX_POINTS).round().astype(np.int64))]
     low, high = float(length_s[0]) / 1.3, float(length_s[-1]) * 1.3
     for shares, color, dashes, name in (
         (count, BLUE, "-", "share of fragments"),

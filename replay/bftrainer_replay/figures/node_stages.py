@@ -32,11 +32,11 @@ from bftrainer_replay.figures.style import (
     sheet,
 )
 
-MOST_NODES, MOST_LETTERS = 12, 12
+MAX_NODES, MAX_LETTERS = 12, 12
 _ROOM = 1.5
 """Times the longest bar: the legend is beside the bars."""
-Known = tuple[TimeLine, dict[NodeStage, float]]
-# Hues say who works: blue the pilot's looks, orange the scheduler, gray the pilot's decisions,
+CompleteLine = tuple[TimeLine, dict[NodeStage, float]]
+# Hues say who works: blue the pilot's polls, orange the scheduler, gray the pilot's decisions,
 # green and purple the trainer.
 _COLORS: dict[NodeStage, tuple[str, str]] = {
     NodeStage.SEEN: (SKY, "a poll shows it idle"),
@@ -54,29 +54,30 @@ _COLORS: dict[NodeStage, tuple[str, str]] = {
 
 
 def stage_table(lines: Sequence[TimeLine]) -> list[tuple[str, ...]]:
-    """Each node's seconds by stage, as text for a CSV file."""
-    found = []
+    """The seconds of every node by stage, as text for a CSV file."""
+    rows = []
     for line in lines:
         seconds = stage_seconds(line.instants, TO_TRAINING)
         if seconds:
-            found.append((line.fragment, *(_text(seconds.get(stage)) for stage in TO_TRAINING[1:])))
-    return found
+            cells = [_text(seconds.get(stage)) for stage in TO_TRAINING[1:]]
+            rows.append((line.fragment, *cells))
+    return rows
 
 
 def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
-    """Of nodes whose first step is known: one bar with the medians of the stages, one with their
-    95th percentiles, and the latest nodes one by one.
+    """Draw the nodes whose first step is known: one bar with the medians of the stages, one with
+    their 95th percentiles, and the latest nodes one by one.
     """
-    known = [
-        (line, seconds) for line in lines if (seconds := stage_seconds(line.instants, TO_TRAINING))
-    ]
+    by_line = [(line, stage_seconds(line.instants, TO_TRAINING)) for line in lines]
+    complete = [(line, seconds) for line, seconds in by_line if seconds]
     rows: list[tuple[str, dict[NodeStage, float]]] = []
-    for label, of in SUMMARIES:
-        rows.append((label, {stage: _summary(known, stage, of) for stage in TO_TRAINING[1:]}))
-    rows += [(line.node[:MOST_LETTERS], seconds) for line, seconds in known[-MOST_NODES:]]
-    figure, (axes,) = sheet(f"{name}: from an idle node to its first step", _caption(known))
+    for label, statistic in SUMMARIES:
+        bar = {stage: _summary(complete, stage, statistic) for stage in TO_TRAINING[1:]}
+        rows.append((label, bar))
+    rows += [(line.node[:MAX_LETTERS], seconds) for line, seconds in complete[-MAX_NODES:]]
+    figure, (axes,) = sheet(f"{name}: from an idle node to its first step", _caption(complete))
     for place, (_, seconds) in enumerate(rows):
-        left, y = 0.0, -place - (0.6 if place >= len(SUMMARIES) else 0.0)
+        left, y = 0.0, _height(place)
         for stage, (color, _) in _COLORS.items():
             if width := seconds.get(stage, 0.0):
                 axes.barh(
@@ -84,10 +85,7 @@ def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
                 )
                 left += width
         axes.text(left, y, f"  {left:.1f}", va="center", fontsize=8, color=INK)
-    axes.set_yticks(
-        [-i - (0.6 if i >= len(SUMMARIES) else 0.0) for i in range(len(rows))],
-        [label for label, _ in rows],
-    )
+    axes.set_yticks([_height(place) for place in range(len(rows))], [label for label, _ in rows])
     axes.tick_params(axis="y", labelsize=8)
     axes.grid(visible=False, axis="y")
     axes.set_xlim(0, _ROOM * max(sum(seconds.values()) for _, seconds in rows))
@@ -104,31 +102,36 @@ def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
     return figure
 
 
+def _height(place: int) -> float:
+    """Where a bar stands; a gap is below those that sum up all nodes."""
+    return -place - (0.6 if place >= len(SUMMARIES) else 0.0)
+
+
 def _summary(
-    known: Sequence[Known], stage: NodeStage, of: Callable[[Sequence[float]], float]
+    lines: Sequence[CompleteLine],
+    stage: NodeStage,
+    statistic: Callable[[Sequence[float]], float],
 ) -> float:
-    values = [seconds[stage] for _, seconds in known if stage in seconds]
-    return of(values) if values else 0.0
+    """One statistic of the seconds of a stage; 0 if no node has it."""
+    values = [seconds[stage] for _, seconds in lines if stage in seconds]
+    return statistic(values) if values else 0.0
 
 
-def _caption(known: Sequence[Known]) -> str:
-    medians = {stage: _summary(known, stage, median) for stage in TO_TRAINING[1:]}
+def _caption(lines: Sequence[CompleteLine]) -> str:
+    """How to read the figure."""
+    medians = {stage: _summary(lines, stage, median) for stage in TO_TRAINING[1:]}
     longest = max(medians, key=medians.__getitem__)
-    wholes = [
-        whole
-        for line, _ in known
-        if (whole := whole_seconds(line.instants, TO_TRAINING)) is not None
-    ]
-    took = ""
+    wholes = []
+    for line, _ in lines:
+        whole_s = whole_seconds(line.instants, TO_TRAINING)
+        if whole_s is not None:
+            wholes.append(whole_s)
+    first = f"{counted(len(lines), 'node')}."
     if wholes:
-        took = (
-            f" {median(wholes):.1f} s in the median, and 95 % of them at most {p95(wholes):.1f} s,"
+        first = (
+            f"{counted(len(lines), 'node')} took {median(wholes):.1f} s in the median, and 95 % "
+            f"of them at most {p95(wholes):.1f} s, from idle to the first step."
         )
-    first = (
-        f"{counted(len(known), 'node')} took{took} from idle to the first step."
-        if took
-        else f"{counted(len(known), 'node')}."
-    )
     return (
         f'Read: {first} The longest stage ends with "{_COLORS[longest][1]}" '
         f"({medians[longest]:.1f} s). The two "
@@ -138,4 +141,5 @@ def _caption(known: Sequence[Known]) -> str:
 
 
 def _text(value: float | None) -> str:
+    """Seconds in a CSV file; empty without a value."""
     return "" if value is None else f"{value:.4f}"

@@ -86,15 +86,15 @@ class _Dates(ConciseDateFormatter):  # type: ignore[misc]  # matplotlib.dates ha
 
     def format_ticks(self, values: Sequence[float]) -> list[str]:
         self._ticks = values
-        found: list[str] = super().format_ticks(values)
-        return found
+        texts: list[str] = super().format_ticks(values)
+        return texts
 
     def get_offset(self) -> str:
         """The base class would repeat the day of a tick beside the year."""
         if not super().get_offset() or not len(self._ticks):
             return ""
         at = [num2date(tick, self._tz) for tick in self._ticks]
-        names_a_day = any(each.hour == each.minute == 0 for each in at)
+        names_a_day = any(moment.hour == moment.minute == 0 for moment in at)
         return f"{at[-1]:%Y}" if names_a_day else f"{at[-1]:%b %d, %Y}"
 
 

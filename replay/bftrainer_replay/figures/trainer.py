@@ -25,27 +25,28 @@ from bftrainer_replay.figures.style import (
 )
 
 _BINS = 240
-_MANY = 400
+_MAX_JOINED = 400
+"""Reports of the loss up to which a line joins them."""
 _METRIC_RATIO: dict[bool, tuple[float, ...]] = {False: (), True: (1.2,)}
 Values = NDArray[np.float64]
 
 
 def rescale_times(history: History) -> tuple[float, ...]:
     """When the number of nodes changed after the first start."""
-    started = next((i for i, it in enumerate(history.nodes) if it.nodes), len(history.nodes))
-    return tuple(it.at_s for it in history.nodes[started + 1 :])
+    steps = history.nodes
+    started = next((i for i, step in enumerate(steps) if step.nodes), len(steps))
+    return tuple(step.at_s for step in steps[started + 1 :])
 
 
 def speeds(points: Sequence[HistoryPoint]) -> tuple[Values, Values, Values]:
-    """Mean samples per second in equal intervals of time: the edges, and per interval the speed and
-    the samples at its end.
+    """Average samples per second in equal intervals of time: the edges, and per interval the speed
+    and the samples at its end.
 
     Work that was done again after a loss of workers counts once: the speed of such an interval is
     lower, or 0.
     """
-    at, samples = (
-        np.array([getattr(p, key) for p in points], float) for key in ("at_s", "samples")
-    )
+    at = np.array([point.at_s for point in points], float)
+    samples = np.array([point.samples for point in points], float)
     furthest = np.maximum.accumulate(samples)
     edges = np.linspace(at[0], at[-1], min(_BINS, max(len(points) // 2, 1)) + 1)
     reached = np.interp(edges, at, furthest)
@@ -53,15 +54,15 @@ def speeds(points: Sequence[HistoryPoint]) -> tuple[Values, Values, Values]:
 
 
 def over_time_figure(name: str, history: History, metric: str | None = None) -> Figure:
-    """Loss (and a metric), nodes and speed over time."""
+    """Draw loss (and a metric), nodes and speed over time."""
     points = history.points
     edges, speed, _ = speeds(points)
     changes = rescale_times(history)
-    most = max((it.nodes for it in history.nodes), default=0)
+    max_nodes = max((step.nodes for step in history.nodes), default=0)
     ratios = (2, *_METRIC_RATIO[metric is not None], 1, 1.2)
     figure, panels = sheet(
         f"{name}: over time",
-        f"Read: {_loss_sentence(points)} The trainer had up to {counted(most, 'node')} and "
+        f"Read: {_loss_sentence(points)} The trainer had up to {counted(max_nodes, 'node')} and "
         f"{len(changes)} "
         f"changes of size (thin lines); "
         f"its mean speed was {_mean_speed(points):,.3g} samples/s. A stall is where the speed "
@@ -70,18 +71,18 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
     )
     middle, bottom = panels[-2:]
     _draw_values(panels[:-2], points, [p.at_s / DAY_S for p in points], metric)
-    ends = [*(it.at_s for it in history.nodes[1:]), max(history.until_s, points[-1].at_s)]
     if history.nodes:
+        end_s = max(history.until_s, points[-1].at_s)
         middle.stairs(
-            [it.nodes for it in history.nodes],
-            np.array([history.nodes[0].at_s, *ends]) / DAY_S,
+            [step.nodes for step in history.nodes],
+            np.array([*(step.at_s for step in history.nodes), end_s]) / DAY_S,
             color=GREEN,
             fill=True,
             alpha=0.85,
             baseline=0,
         )
     middle.set_ylabel("nodes")
-    middle.set_ylim(0, most * 1.15 + 0.2)
+    middle.set_ylim(0, max_nodes * 1.15 + 0.2)
     middle.yaxis.set_major_locator(MaxNLocator(nbins=4, integer=True))
     bottom.stairs(speed, edges / DAY_S, color=BLUE, linewidth=1.5)
     bottom.set_ylabel("samples/s")
@@ -94,7 +95,7 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
 
 
 def over_samples_figure(name: str, history: History, metric: str | None = None) -> Figure:
-    """Loss (and a metric) and speed over samples: what a rescale does to the training itself,
+    """Draw loss (and a metric) and speed over samples: what a rescale does to the training itself,
     without the waiting.
     """
     points = history.points
@@ -122,28 +123,29 @@ def over_samples_figure(name: str, history: History, metric: str | None = None) 
 def _draw_values(
     panels: Sequence[Axes], points: Sequence[HistoryPoint], x: Sequence[float], metric: str | None
 ) -> None:
-    """The loss in the first panel, the metric in the second."""
+    """Draw the loss in the first panel, the metric in the second."""
     axes = panels[0]
     axes.set_ylabel("loss")
-    loss = [(at, p.loss) for at, p in zip(x, points, strict=True) if p.loss is not None]
-    if loss:
-        at, values = (np.array(column) for column in zip(*loss, strict=True))
-        if len(values) > _MANY:  # the reports scatter; the mean of each part shows where they go
+    losses = [(at, p.loss) for at, p in zip(x, points, strict=True) if p.loss is not None]
+    if losses:
+        at, values = (np.array(column) for column in zip(*losses, strict=True))
+        if (
+            len(values) > _MAX_JOINED
+        ):  # the reports scatter; the mean of each part shows where they go
             axes.plot(at, values, ".", color=ORANGE, alpha=0.5, markersize=1.5, label="each report")
             axes.plot(*_means(at, values), color=ORANGE, linewidth=1.8, label="mean")
             axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
         else:
-            axes.plot(
-                at, values, color=ORANGE, linewidth=1.5, marker="." if len(values) < 40 else None
-            )
+            marker = "." if len(values) < 40 else None
+            axes.plot(at, values, color=ORANGE, linewidth=1.5, marker=marker)
         if values.min() > 0 and values.max() / values.min() > 20:
             axes.set_yscale("log")
     if metric is not None:
-        found = [
+        reports = [
             (at, p.metrics[metric]) for at, p in zip(x, points, strict=True) if metric in p.metrics
         ]
         panels[1].plot(
-            *zip(*found, strict=True), color=PURPLE, linewidth=1.5, marker="o", markersize=3
+            *zip(*reports, strict=True), color=PURPLE, linewidth=1.5, marker="o", markersize=3
         )
         panels[1].set_ylabel(metric if len(metric) <= 14 else f"{metric[:12]}..")
 
@@ -157,24 +159,29 @@ def _means(at: Values, values: Values) -> tuple[Values, Values]:
 
 
 def _mark(axes: Axes, places: Sequence[float]) -> None:
+    """Draw a thin line at every place."""
     for place in places:
         axes.axvline(place, color=FAINT, linewidth=0.7, zorder=0.5)
 
 
 def _samples_at(points: Sequence[HistoryPoint], times_s: Sequence[float]) -> list[float]:
-    at = [p.at_s for p in points]
-    return (
-        [float(x) for x in np.interp(times_s, at, [p.samples for p in points])] if times_s else []
-    )
+    """The samples that were done at these times."""
+    if not times_s:
+        return []
+    samples = [point.samples for point in points]
+    interpolated = np.interp(times_s, [point.at_s for point in points], samples)
+    return [float(value) for value in interpolated]
 
 
 def _mean_speed(points: Sequence[HistoryPoint]) -> float:
+    """Samples per second over the whole time; 0 if no time has passed."""
     gained = sum(max(b.samples - a.samples, 0.0) for a, b in pairwise(points))
     passed_s = points[-1].at_s - points[0].at_s
     return gained / passed_s if passed_s > 0 else 0.0
 
 
 def _loss_sentence(points: Sequence[HistoryPoint]) -> str:
+    """The course of the loss in words."""
     losses = [(p.loss, p.samples) for p in points if p.loss is not None]
     if not losses:
         return f"no loss was reported over {counted(points[-1].samples, 'sample')}."

@@ -144,11 +144,11 @@ def _parts(sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
         np.int64
     )
     extra = np.minimum(extra, np.minimum(sizes - 1, 8))
-    each = np.maximum(1, 16 * sizes // (100 * np.maximum(extra, 1)))
+    extra_size = np.maximum(1, 16 * sizes // (100 * np.maximum(extra, 1)))
     group = np.repeat(np.arange(len(sizes)), extra + 1)
-    size = each[group]
+    size = extra_size[group]
     first = np.cumsum(extra + 1) - (extra + 1)
-    size[first] = sizes - extra * each
+    size[first] = sizes - extra * extra_size
     return group, size
 
 

@@ -117,13 +117,13 @@ def _calibrated(nodes: int, span: int, seed: int) -> Draw:
         )
         for _ in range(_ROUNDS):
             drawn = draw(nodes, span, parameters, streams)
-            found = _measure(drawn, span)
-            error = _error(found, nodes, span, events)
+            counts = _measure(drawn, span)
+            error = _error(counts, nodes, span, events)
             if best is None or error < best[0]:
                 best = error, drawn
             if error < _WELL:
                 return drawn
-            parameters = _turned(parameters, found, nodes, span, events)
+            parameters = _turned(parameters, counts, nodes, span, events)
         if best is not None and best[0] < _FAIRLY:
             break
     assert best is not None
@@ -131,6 +131,7 @@ def _calibrated(nodes: int, span: int, seed: int) -> Draw:
 
 
 def _measure(drawn: Draw, span: int) -> _DrawCounts:
+    """Count what the targets are about."""
     length = np.minimum(drawn.end, span) - drawn.start
     short = length < SHORT_SLOTS
     joins = np.unique(drawn.start[drawn.start > 0])
@@ -146,44 +147,47 @@ def _measure(drawn: Draw, span: int) -> _DrawCounts:
     )
 
 
-def _error(found: _DrawCounts, nodes: int, span: int, events: float) -> float:
+def _error(counts: _DrawCounts, nodes: int, span: int, events: float) -> float:
     """The largest relative distance from a target; the ratio of joins to leaves counts a
     quarter.
     """
-    total = found.short_slots + found.long_slots
+    total = counts.short_slots + counts.long_slots
     return max(
         abs(total / (nodes * span) / IDLE_SHARE - 1),
-        abs(found.short / found.fragments / SHORT_SHARE - 1),
-        abs(found.short_slots / total / SHORT_NODE_TIME_SHARE - 1),
-        abs(found.events / events - 1),
-        abs(found.joins / max(found.leaves, 1) / JOINS_PER_LEAVE - 1) / 4,
+        abs(counts.short / counts.fragments / SHORT_SHARE - 1),
+        abs(counts.short_slots / total / SHORT_NODE_TIME_SHARE - 1),
+        abs(counts.events / events - 1),
+        abs(counts.joins / max(counts.leaves, 1) / JOINS_PER_LEAVE - 1) / 4,
     )
 
 
 def _turned(
-    parameters: DrawParameters, found: _DrawCounts, nodes: int, span: int, events: float
+    parameters: DrawParameters, counts: _DrawCounts, nodes: int, span: int, events: float
 ) -> DrawParameters:
-    """Adjusts each parameter for its own target, as if the others had reached theirs."""
-    short_slots = max(found.short_slots, 1)
-    long_least = (found.fragments - found.short) * SHORT_SLOTS
-    long_wanted = short_slots * (1 / SHORT_NODE_TIME_SHARE - 1)
-    tail = _bounded((long_wanted - long_least) / max(found.long_slots - long_least, 1))
-    more = _bounded(IDLE_SHARE * nodes * span * SHORT_NODE_TIME_SHARE / short_slots)
-    more_events = _bounded(events / found.events)
-    more_joins = _bounded(JOINS_PER_LEAVE / (max(found.joins, 1) / max(found.leaves, 1))) ** 0.5
-    short_share = parameters.short_share + SHORT_SHARE - found.short / found.fragments
+    """Adjust every parameter for its own target, as if the others had reached theirs."""
+    short_slots = max(counts.short_slots, 1)
+    smallest_long = (counts.fragments - counts.short) * SHORT_SLOTS
+    target_long = short_slots * (1 / SHORT_NODE_TIME_SHARE - 1)
+    tail_factor = _bounded(
+        (target_long - smallest_long) / max(counts.long_slots - smallest_long, 1)
+    )
+    fragments_factor = _bounded(IDLE_SHARE * nodes * span * SHORT_NODE_TIME_SHARE / short_slots)
+    events_factor = _bounded(events / counts.events)
+    joins_per_leave = max(counts.joins, 1) / max(counts.leaves, 1)
+    joins_factor = _bounded(JOINS_PER_LEAVE / joins_per_leave) ** 0.5
+    short_share = parameters.short_share + SHORT_SHARE - counts.short / counts.fragments
     return replace(
         parameters,
-        joins=parameters.joins * more_events * more_joins,
-        leaves=parameters.leaves * more_events / more_joins,
-        fragments=parameters.fragments * more,
+        joins=parameters.joins * events_factor * joins_factor,
+        leaves=parameters.leaves * events_factor / joins_factor,
+        fragments=parameters.fragments * fragments_factor,
         short_share=min(max(short_share, 0.05), 0.95),
-        tail_scale=parameters.tail_scale * tail,
+        tail_scale=parameters.tail_scale * tail_factor,
     )
 
 
 def _bounded(ratio: float) -> float:
-    """One round at most halves or doubles a parameter."""
+    """Limit a factor: one round at most halves or doubles a parameter."""
     return min(max(ratio, 0.5), 2.0)
 
 
@@ -199,6 +203,7 @@ def node_names(nodes: int) -> list[str]:
 
 
 def _as_log(drawn: Draw, nodes: int, span: int, source: str) -> EventLog:
+    """The event log of drawn fragments, with names of nodes."""
     names = node_names(nodes)
     joined: dict[int, list[str]] = defaultdict(list)
     left: dict[int, list[str]] = defaultdict(list)
@@ -208,13 +213,8 @@ def _as_log(drawn: Draw, nodes: int, span: int, source: str) -> EventLog:
         joined[start].append(names[node])
         if end <= span:
             left[end].append(names[node])
-    slots = sorted({0, *joined, *left})
-    return EventLog(
-        tuple(
-            PoolEvent(
-                START_S + slot * SLOT_S, PoolChanged(frozenset(joined[slot]), frozenset(left[slot]))
-            )
-            for slot in slots
-        ),
-        source,
-    )
+    events = []
+    for slot in sorted({0, *joined, *left}):
+        change = PoolChanged(frozenset(joined[slot]), frozenset(left[slot]))
+        events.append(PoolEvent(START_S + slot * SLOT_S, change))
+    return EventLog(tuple(events), source)

@@ -196,12 +196,12 @@ def _tell(directory: TrainerDirectory, fragment_id: str) -> None:
 
 
 def sweep(fragment_id: str) -> int:
-    """SIGKILL all processes of a fragment; returns how many there were."""
-    found = list(with_variable(FRAGMENT, fragment_id))
-    for process in found:
+    """Send SIGKILL to all processes of a fragment; return their number."""
+    processes = list(with_variable(FRAGMENT, fragment_id))
+    for process in processes:
         with suppress(PermissionError):
             send(process, signal.SIGKILL)
-    return len(found)
+    return len(processes)
 
 
 def ensure_running(holders: Path, lease_s: float) -> None:

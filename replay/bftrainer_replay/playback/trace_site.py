@@ -68,16 +68,17 @@ class Timeline:
 
 
 def read_timeline(config: TraceConfig) -> Timeline:
-    """The configuration's log at its speed-up. Raises :class:`~bftrainer.errors.InputFileError`."""
+    """Read the configuration's log at its speed-up. Raises
+    :class:`~bftrainer.errors.InputFileError`.
+    """
     from bftrainer_replay.generation.generate import generate
     from bftrainer_replay.logs.event_log import read_event_log
     from bftrainer_replay.logs.model import cut
 
-    log = (
-        generate(config.nodes, config.days, config.seed)
-        if config.log is None
-        else read_event_log(config.log)
-    )
+    if config.log is None:
+        log = generate(config.nodes, config.days, config.seed)
+    else:
+        log = read_event_log(config.log)
     start_s = log.events[0].at_s + 3600 * config.start_h
     window = cut(log, start_s=start_s, nodes=log.nodes()[: config.nodes])
     since = dict.fromkeys(sorted(window.initial), 0.0)
@@ -90,7 +91,8 @@ def read_timeline(config: TraceConfig) -> Timeline:
     span_s = max(window.span_s / config.speedup, 1.0)
     for node, t in since.items():
         spans[node].append((t, span_s))
-    return Timeline({node: tuple(found) for node, found in sorted(spans.items())}, span_s)
+    idle = {node: tuple(node_spans) for node, node_spans in sorted(spans.items())}
+    return Timeline(idle, span_s)
 
 
 class TraceCluster:
@@ -111,34 +113,26 @@ class TraceCluster:
                 # fragment id.
                 value = {"at_s": clock.now_s(), "tag": secrets.token_hex(3)}
                 write_atomically(beginning, json.dumps(value).encode())
-            found = json.loads(beginning.read_bytes())
+            content = json.loads(beginning.read_bytes())
         except OSError as error:
             raise StateDirError(f"{beginning}: cannot be used: {error.strerror}") from error
         remove_leftovers(self._holders)
-        self._ended: set[str] = (
-            set()
-        )  # fragments that are gone, but whose folders cannot be removed
-        self._begun_s, self._tag = float(found["at_s"]), str(found["tag"])
+        # Fragments that have ended, but whose folders cannot be removed.
+        self._ended: set[str] = set()
+        self._begun_s, self._tag = float(content["at_s"]), str(content["tag"])
         numbers = [int(p.name.rpartition("-")[2]) for p in self._folders()]
         self._next = max([int(clock.now_s() - self._begun_s) * 1000, *numbers]) + 1
 
     def observe(self) -> Observation:
         """The log's nodes as of now; a held one is busy."""
         at_s = self._clock.now_s()
-        held = {node_of(p.name) for p in self._folders()}
-
-        def is_idle(node: str) -> bool:
-            return (
-                node not in held and self._timeline.until_s(node, at_s - self._begun_s) is not None
-            )
-
-        return Observation(
-            at_s,
-            tuple(
-                NodeView(n, Availability.FREE if is_idle(n) else Availability.BUSY)
-                for n in self._timeline.idle
-            ),
-        )
+        held = {node_of(folder.name) for folder in self._folders()}
+        nodes = []
+        for node in self._timeline.idle:
+            until_s = self._timeline.until_s(node, at_s - self._begun_s)
+            is_idle = node not in held and until_s is not None
+            nodes.append(NodeView(node, Availability.FREE if is_idle else Availability.BUSY))
+        return Observation(at_s, tuple(nodes))
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
         """Create one folder per fragment; the machine does the rest."""

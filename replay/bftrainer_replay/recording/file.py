@@ -84,22 +84,17 @@ class RecordFile:
     def write(self, now: DebouncedSample) -> None:
         """Append a state, as changes since the row before."""
         before = Nodes() if self.last is None else self.last.idle
-        waiting = (
-            NOT_VISIBLE if now.queue_hidden else "" if now.smallest is None else str(now.smallest)
-        )
-        changes = now.idle - before, before - now.idle
-        joined, left = (
-            sorted(names) if now.per_node is None else words(names) for names in changes
-        )
+        joined, left = now.idle - before, before - now.idle
+        in_order = sorted if now.per_node is None else words
         if not self._size:
             self._append_bytes(gpu_comment(now.per_node or {}) + _HEADER.encode())
         self._append(
             [
                 format_time(now.at_s),
-                " ".join(joined),
-                " ".join(left),
+                " ".join(in_order(joined)),
+                " ".join(in_order(left)),
                 str(now.machine_nodes),
-                waiting,
+                _waiting_text(now),
             ]
         )
         self.last = LastRow(now.at_s, now.idle, in_gap=False)
@@ -174,3 +169,10 @@ class RecordFile:
             os.ftruncate(self._handle, self._size)
             raise StoreError(f"{self.path}: cannot be written: {error.strerror}") from error
         self._size += len(data)
+
+
+def _waiting_text(sample: DebouncedSample) -> str:
+    """The size of the smallest waiting job, as the file has it."""
+    if sample.queue_hidden:
+        return NOT_VISIBLE
+    return "" if sample.smallest is None else str(sample.smallest)

@@ -52,14 +52,15 @@ class DebouncedSample:
 def sample_of(
     seen: Observation, ours: PilotJobs, chosen: Nodes | None = None, by_gpu: bool = False
 ) -> ClusterSample:
-    """The nodes that a pilot could use now, or their GPUs: idle, with a window of any length.
+    """Select the nodes that a pilot could use now, or their GPUs: idle, in a window of any length.
 
     Only the nodes in ``chosen`` count (None: all). Hidden jobs do not matter for idle nodes, so
     ``ours.assume_window_s`` should be infinite.
     """
     names = frozenset(node.name for node in seen.nodes)
     among = names if chosen is None else names & chosen
-    free = [it.node for it in free_nodes(seen, ours, parts=by_gpu) if it.node.name in among]
+    windows = free_nodes(seen, ours, parts=by_gpu)
+    free = [window.node for window in windows if window.node.name in among]
     idle, count, per_node = frozenset(node.name for node in free), len(among), None
     if by_gpu:
         per_node = {
@@ -90,8 +91,8 @@ def debounced(
     idle = sample.idle & frozenset[str]().union(*(other.idle for other in others))
     if sample.waiting is None:
         return DebouncedSample(sample.at_s, idle, sample.machine_nodes, None, True, sample.per_node)
-    known = [other.waiting for other in others if other.waiting is not None]
-    waits = sample.waiting & Waiting().union(*known) if known else sample.waiting
+    neighbors = [other.waiting for other in others if other.waiting is not None]
+    waits = sample.waiting & Waiting().union(*neighbors) if neighbors else sample.waiting
     smallest = min((size for _, size in waits), default=None)
     return DebouncedSample(
         sample.at_s, idle, sample.machine_nodes, smallest, per_node=sample.per_node

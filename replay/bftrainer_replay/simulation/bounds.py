@@ -102,7 +102,8 @@ def start_bound(scenario: Scenario) -> float | None:
     started = sizes_once_started(scenario.window, wait_s)
     if not _alike(trainers):
         return upper_bound(started, trainers, _places(scenario))
-    work = sum(math.inf if t.samples_total is None else t.samples_total for t in trainers)
+    totals = [trainer.samples_total for trainer in trainers]
+    work = math.inf if None in totals else sum(total for total in totals if total is not None)
     return min(_at_best(started, trainers[0], min(_places(scenario), len(trainers))), work)
 
 
@@ -133,6 +134,7 @@ def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
 
 
 def _places(scenario: Scenario) -> int:
+    """P_jmax, or as many places as there are trainers."""
     return len(scenario.arrivals) if scenario.max_parallel is None else scenario.max_parallel
 
 
@@ -143,4 +145,5 @@ def _true(scenario: Scenario) -> list[Trainer]:
 
 
 def _alike(trainers: Sequence[Trainer]) -> bool:
+    """Whether all trainers have the same curve and the same sizes."""
     return len({(trainer.curve, sizes_of(trainer)) for trainer in trainers}) <= 1

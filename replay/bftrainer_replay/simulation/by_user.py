@@ -13,8 +13,9 @@ from enum import Enum
 from bftrainer.decide.allocation.objectives import one_node_rate
 from bftrainer.decide.core.demand_cap import DemandCap
 from bftrainer.decide.domain.events import Event
+from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.ports import Policy
-from bftrainer.decide.domain.state import Decision, State
+from bftrainer.decide.domain.state import Active, Decision, State
 from bftrainer.decide.policies.wrapped import Wrapped
 from bftrainer.sharing.fair_share import ShareMemory, Sharer, split, whole_parts
 from bftrainer_replay.logs.model import of_nodes
@@ -94,73 +95,75 @@ class ByUser(Wrapped):
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         memory = state.memory if isinstance(state.memory, UserMemories) else UserMemories()
-        users = sorted(
-            {self.user_of[a.trainer.id] for a in state.active}
-            | {self.user_of[t.id] for t in state.queue}
-        )
-        of_user = {
-            u: replace(
-                state,
-                active=tuple(a for a in state.active if self.user_of[a.trainer.id] == u),
-                queue=tuple(t for t in state.queue if self.user_of[t.id] == u),
-                memory=memory.inner.get(u),
-            )
-            for u in users
-        }
-        held = {
-            u: frozenset[str]().union(*(a.nodes for a in its.active)) for u, its in of_user.items()
-        }
-        wants = {
-            u: sum(a.trainer.max_nodes for a in its.active) + sum(t.max_nodes for t in its.queue)
-            for u, its in of_user.items()
-        }
-        has = {u: len(nodes) for u, nodes in held.items()}
-        unused = (
-            self._unused(of_user, len(state.pool), wants, has, memory.unused)
-            if self.how is Users.SHARE
-            else {}
-        )
-        counts, shares, again_s = self._nodes(state, wants, has, memory.shares)
-        kept = {u: sorted(held[u])[: counts[u]] for u in users}
-        free = sorted(state.pool.difference(*kept.values()))
-        found: dict[str, int] = {}
+        states = self._states(state, memory)
+        held = {user: _held_nodes(own) for user, own in states.items()}
+        wants = {user: _largest_demand(own) for user, own in states.items()}
+        has = {user: len(nodes) for user, nodes in held.items()}
+        unused: dict[str, Unused] = {}
+        if self.how is Users.SHARE:
+            unused = self._unused(states, len(state.pool), wants, has, memory.unused)
+        counts, shares, wake_at_s = self._nodes(state, wants, has, memory.shares)
+        nodes_of = _divided(state.pool, held, counts)
+        count_of: dict[str, int] = {}
         inner: dict[str, object] = {}
-        for u, its in of_user.items():
-            more = counts[u] - len(kept[u])
-            nodes, free = frozenset([*kept[u], *free[:more]]), free[more:]
-            active = tuple(replace(a, nodes=a.nodes & nodes) for a in its.active)
-            its = replace(
-                its, pool=nodes, active=active, classes=(), window_ends=_of(its.window_ends, nodes)
-            )
-            decision, inner[u] = self.policy.decide(its, event)
-            found |= {a.trainer.id: n for a, n in zip(its.active, decision.counts, strict=True)}
-            again_s = min(again_s, math.inf if decision.wake_at_s is None else decision.wake_at_s)
-            if u in unused:
-                unused[u] = unused[u].after(counts[u] - sum(decision.counts), state.at_s)
-                again_s = min(again_s, unused[u].since_s + UNUSED_S)
-        wake_at_s = again_s if again_s < math.inf else None
-        decision = Decision(tuple(found[a.trainer.id] for a in state.active), wake_at_s)
+        for user, own in states.items():
+            own = _on_nodes(own, nodes_of[user])
+            decision, inner[user] = self.policy.decide(own, event)
+            for active, count in zip(own.active, decision.counts, strict=True):
+                count_of[active.trainer.id] = count
+            if decision.wake_at_s is not None:
+                wake_at_s = min(wake_at_s, decision.wake_at_s)
+            if user in unused:
+                unused_count = counts[user] - sum(decision.counts)
+                unused[user] = unused[user].after(unused_count, state.at_s)
+                wake_at_s = min(wake_at_s, unused[user].since_s + UNUSED_S)
+        decision = Decision(
+            tuple(count_of[active.trainer.id] for active in state.active),
+            wake_at_s if wake_at_s < math.inf else None,
+        )
         return decision, UserMemories(inner, shares, unused)
+
+    def _states(self, state: State, memory: UserMemories) -> dict[str, State]:
+        """The state as each user's policy knows it: the user's trainers and its memory."""
+        active_of: dict[str, list[Active]] = {}
+        for active in state.active:
+            active_of.setdefault(self.user_of[active.trainer.id], []).append(active)
+        queue_of: dict[str, list[Trainer]] = {}
+        for trainer in state.queue:
+            queue_of.setdefault(self.user_of[trainer.id], []).append(trainer)
+        return {
+            user: replace(
+                state,
+                active=tuple(active_of.get(user, ())),
+                queue=tuple(queue_of.get(user, ())),
+                memory=memory.inner.get(user),
+            )
+            for user in sorted({*active_of, *queue_of})
+        }
 
     def _unused(
         self,
-        of_user: Mapping[str, State],
+        states: Mapping[str, State],
         pool: int,
         wants: dict[str, int],
         has: dict[str, int],
         before: Mapping[str, Unused],
     ) -> dict[str, Unused]:
-        """What pilots hold beside the nodes of trainers. It is added to what each ``has``, and caps
-        what each ``wants``.
+        """Return what pilots hold beside the nodes of trainers.
+
+        These nodes are added to ``has``, and a demand cap limits ``wants``.
         """
-        unused, idle = dict[str, Unused](), pool - sum(has.values())
-        for u, its in of_user.items():
-            trainers = frozenset([*(a.trainer.id for a in its.active), *(t.id for t in its.queue)])
-            unused[u] = before.get(u, Unused()).now(trainers, wants[u], has[u], idle, its.at_s)
-            idle -= unused[u].nodes
-            has[u] += unused[u].nodes
-            if (cap := unused[u].cap) and has[u] + idle <= cap.tried:
-                wants[u] = min(wants[u], cap.nodes)
+        unused = dict[str, Unused]()
+        idle = pool - sum(has.values())
+        for user, own in states.items():
+            trainers = frozenset(trainer.id for trainer in _trainers(own))
+            previous = before.get(user, Unused())
+            present = previous.now(trainers, wants[user], has[user], idle, own.at_s)
+            unused[user] = present
+            idle -= present.nodes
+            has[user] += present.nodes
+            if present.cap and has[user] + idle <= present.cap.tried:
+                wants[user] = min(wants[user], present.cap.nodes)
         return unused
 
     def _nodes(
@@ -173,36 +176,42 @@ class ByUser(Wrapped):
         """How many nodes each user has now, the memories of the pilots, and when they decide
         again.
         """
-        pool, free = len(state.pool), len(state.pool) - sum(held.values())
+        pool = len(state.pool)
         if self.how is Users.EQUAL:
             parts = whole_parts(pool, wants, held)
-            self.given_up.append(sum(max(held[u] - part, 0) for u, part in parts.items()))
+            self.given_up.append(sum(max(held[user] - part, 0) for user, part in parts.items()))
             return parts, {}, math.inf
         shares: dict[str, ShareMemory] = {}
-        has, most, again_s = dict(held), dict[str, float](wants), math.inf
+        has, limits, wake_at_s = dict(held), dict[str, float](wants), math.inf
         if self.how is Users.SHARE:
-            trainers = [*(a.trainer for a in state.active), *state.queue]
-            least = {
-                u: min(t.min_nodes for t in trainers if self.user_of[t.id] == u) for u in wants
-            }
+            free = pool - sum(held.values())
             idle = [f"idle {i}" for i in range(free)]
-            claims = {
-                u: Sharer(u, "", wants[u], held[u], is_short=not free, least=least[u])
-                for u in wants
-            }
-            for u, own in claims.items():
-                others = [c for name, c in claims.items() if name != u]
-                found = split(
-                    own, 0, others, idle, math.inf, before.get(u, ShareMemory()), state.at_s
-                )
-                shares[u], most[u] = found.memory, min(found.part, wants[u])
-                has[u] -= found.release_count
-                again_s = min(again_s, found.next_change_s)
+            claims = self._claims(state, wants, held, is_short=not free)
+            for user, claim in claims.items():
+                others = [other for name, other in claims.items() if name != user]
+                memory = before.get(user, ShareMemory())
+                share = split(claim, 0, others, idle, math.inf, memory, state.at_s)
+                shares[user] = share.memory
+                limits[user] = min(share.part, wants[user])
+                has[user] -= share.release_count
+                wake_at_s = min(wake_at_s, share.next_change_s)
             self.given_up.append(sum(held.values()) - sum(has.values()))
-        for u in self._order(state, has):
-            more = max(min(pool - sum(has.values()), int(most[u]) - has[u]), 0)
-            has[u] += more
-        return has, shares, again_s if again_s > state.at_s else state.at_s + 1.0
+        for user in self._order(state, has):
+            has[user] += max(min(pool - sum(has.values()), int(limits[user]) - has[user]), 0)
+        return has, shares, wake_at_s if wake_at_s > state.at_s else state.at_s + 1.0
+
+    def _claims(
+        self, state: State, wants: Mapping[str, int], held: Mapping[str, int], *, is_short: bool
+    ) -> dict[str, Sharer]:
+        """What the pilots of all users show each other."""
+        smallest: dict[str, int] = {}
+        for trainer in _trainers(state):
+            user = self.user_of[trainer.id]
+            smallest[user] = min(smallest.get(user, trainer.min_nodes), trainer.min_nodes)
+        return {
+            user: Sharer(user, "", wants[user], held[user], is_short=is_short, least=smallest[user])
+            for user in wants
+        }
 
     def _order(self, state: State, has: Mapping[str, int]) -> Sequence[str]:
         """Whose poll comes first is by chance, the same in every replay."""
@@ -234,20 +243,22 @@ def outcomes_by_user(
     """
     window, work = scenario.window, _work(scenario.arrivals, outcome)
     names = sorted(window.initial.union(*(event.change.joined for event in window.events)))
-    users, found = sorted(work), []
+    users = sorted(work)
+    outcomes = []
     deals = min(len(users), DEALS)
     for i, user in enumerate(users):
-        own = tuple(a for a in scenario.arrivals if a.user == user)
+        own = tuple(arrival for arrival in scenario.arrivals if arrival.user == user)
         total = 0.0
         for deal in range(deals):
             part = of_nodes(window, names[(i + deal) % len(users) :: len(users)])
             alone = replace(scenario, window=part, arrivals=own)
             total += _work(own, play(alone, policy, keep_entries=False))[user]
-        found.append(UserOutcome(user, work[user], total / deals))
-    return tuple(found)
+        outcomes.append(UserOutcome(user, work[user], total / deals))
+    return tuple(outcomes)
 
 
 def _work(arrivals: Sequence[Arrival], outcome: ReplayOutcome) -> dict[str, float]:
+    """The one-node hours that each user's trainers did."""
     user_of = {a.trainer.id: a.user for a in arrivals}
     work = dict.fromkeys(user_of.values(), 0.0)
     for run in outcome.runs:
@@ -255,7 +266,41 @@ def _work(arrivals: Sequence[Arrival], outcome: ReplayOutcome) -> dict[str, floa
     return work
 
 
-def _of(
-    ends: tuple[tuple[str, float], ...], nodes: frozenset[str]
-) -> tuple[tuple[str, float], ...]:
-    return tuple(end for end in ends if end[0] in nodes)
+def _trainers(state: State) -> list[Trainer]:
+    """The admitted trainers, then those in the queue."""
+    return [*(active.trainer for active in state.active), *state.queue]
+
+
+def _held_nodes(state: State) -> frozenset[str]:
+    """The nodes of all trainers."""
+    return frozenset[str]().union(*(active.nodes for active in state.active))
+
+
+def _largest_demand(state: State) -> int:
+    """The nodes that all trainers could use together."""
+    return sum(trainer.max_nodes for trainer in _trainers(state))
+
+
+def _divided(
+    pool: frozenset[str], held: Mapping[str, frozenset[str]], counts: Mapping[str, int]
+) -> dict[str, frozenset[str]]:
+    """The nodes of each user: first those that its trainers hold, then free ones."""
+    kept = {user: sorted(nodes)[: counts[user]] for user, nodes in held.items()}
+    free = sorted(pool.difference(*kept.values()))
+    divided = {}
+    for user, nodes in kept.items():
+        missing = counts[user] - len(nodes)
+        divided[user] = frozenset([*nodes, *free[:missing]])
+        free = free[missing:]
+    return divided
+
+
+def _on_nodes(state: State, nodes: frozenset[str]) -> State:
+    """The state with no nodes but these."""
+    return replace(
+        state,
+        pool=nodes,
+        active=tuple(replace(active, nodes=active.nodes & nodes) for active in state.active),
+        classes=(),
+        window_ends=tuple(end for end in state.window_ends if end[0] in nodes),
+    )

@@ -52,7 +52,7 @@ class PastRuns:
     pool: Floats
 
     def before(self, k: int, at_s: float) -> PastRuns:
-        """What was known at ``at_s`` of the first ``k``."""
+        """Return the first ``k`` runs as they were known at ``at_s``."""
         log_s = np.minimum(self.log_s[:k], at_s - self.start_s[:k])
         return PastRuns(self.start_s[:k], self.took_s[:k], log_s, self.pool[:k])
 
@@ -72,6 +72,7 @@ class Forecast:
 
     @property
     def median_s(self) -> float:
+        """Seconds until the queue is done with probability 1/2."""
         return self._at(0.5)
 
     def after_s(self, share: float) -> float:
@@ -85,8 +86,8 @@ class Forecast:
         """That the queue is done within so many seconds."""
         median_s = self.median_s
         plain_s = median_s * (max(seconds, 1e-9) / median_s) ** (1 / self.widened)
-        known = np.searchsorted(self.seconds, plain_s, side="right")
-        return float(self.share[known - 1]) if known else 0.0
+        count = np.searchsorted(self.seconds, plain_s, side="right")
+        return float(self.share[count - 1]) if count else 0.0
 
     def _at(self, share: float) -> float:
         place = int(np.searchsorted(self.share, share - 1e-9))
@@ -97,28 +98,33 @@ def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | Non
     """The forecast at ``now_s``; ``pool`` is that of the last hour, None if unknown. None: the past
     tells too little.
     """
-    known = _plain(runs.before(len(runs.start_s), now_s), now_s, pool)
-    if known is None or not np.isfinite(known.median_s):
+    present = _plain(runs.before(len(runs.start_s), now_s), now_s, pool)
+    if present is None or not np.isfinite(present.median_s):
         return None
-    errors, of = [], []
+    errors, moments_s = [], []
     for k in range(int(_WARM * len(runs.start_s)), len(runs.start_s)):
         at_s = float(runs.start_s[k])
         past = _plain(runs.before(k, at_s), at_s, float(runs.pool[k]))
         if past is not None and at_s + runs.took_s[k] <= now_s:
             errors.append(_error(past, float(runs.took_s[k])))
-            of.append(at_s)
-    found = np.isfinite(errors)
-    widened, behind = 1.0, runs.start_s
-    if found.sum() >= FEWEST:
-        widened, behind = float(np.quantile(np.array(errors)[found], LEVEL)), np.array(of)[found]
-    days = len(np.unique(behind // _DAY_S)) / max(1.0, known.median_s / _DAY_S)
-    few = 1 + _STUDENT / max(days, 1.0)
+            moments_s.append(at_s)
+    finite = np.isfinite(errors)
+    quantile, behind_s = 1.0, runs.start_s
+    if finite.sum() >= FEWEST:
+        quantile = float(np.quantile(np.array(errors)[finite], LEVEL))
+        behind_s = np.array(moments_s)[finite]
+    days = len(np.unique(behind_s // _DAY_S)) / max(1.0, present.median_s / _DAY_S)
+    few_days_factor = 1 + _STUDENT / max(days, 1.0)
     return Forecast(
-        known.seconds, known.share, few * min(max(widened, 1.0), _WIDEST), int(found.sum())
+        present.seconds,
+        present.share,
+        few_days_factor * min(max(quantile, 1.0), _WIDEST),
+        int(finite.sum()),
     )
 
 
 def _plain(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
+    """The forecast without widening; None if too few of the times are known."""
     done = runs.took_s <= runs.log_s
     if done.sum() < FEWEST:
         return None
@@ -135,6 +141,9 @@ def _plain(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
 
 
 def _error(past: Forecast, true_s: float) -> float:
+    """The error of a past forecast, in units of the distance from its median to its interval's
+    end.
+    """
     median_s = past.median_s
     if not np.isfinite(median_s):
         return np.nan

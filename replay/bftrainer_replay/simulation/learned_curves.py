@@ -19,11 +19,11 @@ def without_curves(
     ``by_model``: trainers of one model share their measurements; otherwise each trainer has its
     own. ``learning`` has the other settings.
     """
-    found = []
+    described = []
     for arrival in arrivals:
         true = arrival.actual or arrival.trainer
         nodes = (1, true.max_nodes) if true.max_nodes > 1 else (1,)
-        said = replace(
+        blank = replace(
             true,
             curve=Curve(nodes, tuple(map(float, nodes))),
             scale_up_s=BLANK_UP_S,
@@ -33,5 +33,5 @@ def without_curves(
                 learning or Learning(), key=true.model if by_model else "", blank=True
             ),
         )
-        found.append(replace(arrival, trainer=said, actual=true))
-    return tuple(found)
+        described.append(replace(arrival, trainer=blank, actual=true))
+    return tuple(described)

@@ -61,9 +61,8 @@ class Ledger:
         self.took_s.append(self.policy.took_s)
         if self.on_time is not None:
             self.on_time(event.at_s)
-        for active in reversed(
-            state.active
-        ):  # those before one that was admitted earlier were admitted earlier as well
+        # Trainers stand in order of admission: before one that was admitted earlier, all were.
+        for active in reversed(state.active):
             run = self.world.runs[active.trainer.id]
             if run.admitted_s is not None:
                 break
@@ -72,7 +71,7 @@ class Ledger:
             return
         moved = [change for change in event.changes if isinstance(change, PoolChanged)]
         left = sum(len(change.left) for change in moved)
-        counts = plan.decision.counts
+        planned = list(zip(state.active, plan.decision.counts, strict=True))
         self.entries.append(
             LedgerRow(
                 at_s=event.at_s,
@@ -81,25 +80,15 @@ class Ledger:
                 submitted=sum(isinstance(change, TrainerSubmitted) for change in event.changes),
                 finished=sum(isinstance(change, TrainerFinished) for change in event.changes),
                 pool_nodes=len(state.pool),
-                counts=tuple(
-                    [
-                        (active.trainer.id, n)
-                        for active, n in zip(state.active, counts, strict=True)
-                        if n
-                    ]
-                ),
+                counts=tuple([(active.trainer.id, n) for active, n in planned if n]),
                 answer=plan.decision.answer,
                 totals=self.world.totals(),
-                taken_nodes=sum(
-                    self._held.get(a.trainer.id, 0) - len(a.nodes) for a in state.active
-                )
-                if left
-                else 0,
+                taken_nodes=self._taken_nodes(state) if left else 0,
                 invested_samples=sum(
                     [
-                        self._investment(a, n)
-                        for a, n in zip(state.active, counts, strict=True)
-                        if n != len(a.nodes)
+                        self._investment(active, n)
+                        for active, n in planned
+                        if n != len(active.nodes)
                     ],
                     0.0,
                 ),
@@ -107,11 +96,16 @@ class Ledger:
         )
         self._held = dict(self.entries[-1].counts)
 
+    def _taken_nodes(self, state: State) -> int:
+        """How many nodes trainers have lost since the last decision."""
+        return sum(
+            self._held.get(active.trainer.id, 0) - len(active.nodes) for active in state.active
+        )
+
     def _investment(self, active: Active, nodes: int) -> float:
         """O_j(C_j) * R_j of one trainer. It still runs on C_j nodes: the decision has not been
         applied yet.
         """
-        trainer, grows = active.trainer, nodes > len(active.nodes)
-        return self.world.runs[trainer.id].rate * (
-            trainer.scale_up_s if grows else trainer.scale_down_s
-        )
+        trainer = active.trainer
+        rescale_s = trainer.scale_up_s if nodes > len(active.nodes) else trainer.scale_down_s
+        return self.world.runs[trainer.id].rate * rescale_s

@@ -37,9 +37,9 @@ def took_s(
         piece(log, start_s, log.end_s), arrivals, max_parallel, CostModel.OVERLAP, until_done=True
     )
     outcome = play(scenario, policy, keep_entries=False)
-    ends_s = {run.trainer.id: run.finished_s for run in outcome.runs}
-    found = [ends_s.get(trainer.id) for trainer in trainers]
-    return np.array([np.inf if end_s is None else end_s - start_s for end_s in found])
+    finished_s = {run.trainer.id: run.finished_s for run in outcome.runs}
+    ends_s = [finished_s.get(trainer.id) for trainer in trainers]
+    return np.array([np.inf if end_s is None else end_s - start_s for end_s in ends_s])
 
 
 def recent_nodes(log: LogWindow, at_s: NDArray[np.float64]) -> NDArray[np.float64]:

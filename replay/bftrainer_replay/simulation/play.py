@@ -126,6 +126,7 @@ def trainings_of(scenario: Scenario) -> Scenario:
 
 
 def _places(policy: Policy, scenario: Scenario) -> int | None:
+    """P_jmax of the scenario, or enough for its trainers; None if the policy has no limit."""
     if is_unlimited(policy) or (scenario.max_parallel is None and has_line(policy)):
         return None
     trained = [a.trainer for a in trainings_of(scenario).arrivals]
@@ -143,12 +144,13 @@ def _started_as(policy: Policy, arrivals: tuple[Arrival, ...]) -> tuple[Arrival,
     start_s = getattr(policy, "start_s", None)
     if start_s is None:
         return arrivals
-    return tuple(
-        a
-        if a.trainer.fill
-        else replace(a, trainer=replace(a.trainer, scale_up_s=start_s, start_s=None))
-        for a in arrivals
-    )
+    started = []
+    for arrival in arrivals:
+        if not arrival.trainer.fill:
+            trainer = replace(arrival.trainer, scale_up_s=start_s, start_s=None)
+            arrival = replace(arrival, trainer=trainer)
+        started.append(arrival)
+    return tuple(started)
 
 
 @contextmanager
@@ -157,9 +159,9 @@ def _rarely_collected() -> Iterator[None]:
     hardly any cycle.
     """
     before = gc.get_threshold()
-    gc.set_threshold(
-        max(before[0], _ALLOCATIONS) if before[0] else 0, *before[1:]
-    )  # 0: the caller has switched it off
+    # 0: the caller has switched it off.
+    allocations = max(before[0], _ALLOCATIONS) if before[0] else 0
+    gc.set_threshold(allocations, *before[1:])
     try:
         yield
     finally:
@@ -196,24 +198,21 @@ def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
     """When fewer than P_jmax trainers were first left, with none to be admitted; None if the work
     lasted, or without P_jmax.
     """
-    admitted = [
-        r.admitted_s for r in outcome.runs if r.admitted_s is not None and not r.trainer.fill
-    ]
-    if (
-        scenario.max_parallel is None
-        or not admitted
-        or len(admitted) < len(trainings_of(scenario).arrivals)
-    ):
+    trainings = [run for run in outcome.runs if not run.trainer.fill]
+    admitted_s = [run.admitted_s for run in trainings if run.admitted_s is not None]
+    if scenario.max_parallel is None or not admitted_s:
         return None
-    places = min(scenario.max_parallel, len(admitted))
-    finished = sorted(r.finished_s for r in outcome.runs if r.finished_s is not None)
-    emptied = finished[
-        len(admitted) - places :
-    ]  # the first finish that leaves fewer than ``places`` at work
-    return max(emptied[0], max(admitted)) if emptied else None
+    if len(admitted_s) < len(trainings_of(scenario).arrivals):
+        return None
+    places = min(scenario.max_parallel, len(admitted_s))
+    finished_s = sorted(run.finished_s for run in outcome.runs if run.finished_s is not None)
+    # The first of these ends leaves fewer than ``places`` trainers at work.
+    emptied_s = finished_s[len(admitted_s) - places :]
+    return max(emptied_s[0], max(admitted_s)) if emptied_s else None
 
 
 def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -> float:
+    """Samples of the queue on a whole number of nodes, without costs."""
     if nodes == 0:
         return 0.0
     window = scenario.window
@@ -238,4 +237,5 @@ def free_of_costs(arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
 
 
 def _free_of_costs(trainer: Trainer) -> Trainer:
+    """The trainer without rescale costs."""
     return replace(trainer, scale_up_s=0.0, scale_down_s=0.0, start_s=None, from_zero_s=None)

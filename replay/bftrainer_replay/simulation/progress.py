@@ -63,8 +63,8 @@ def too_long_s(model: CostModel, trainers: Iterable[Trainer]) -> float:
     """
     if model is not CostModel.OVERLAP:
         return -1.0
-    told = [model.costs_of(trainer) for trainer in trainers]
-    return max((max(trainer.growth_s, trainer.scale_down_s) for trainer in told), default=-1.0)
+    charged = [model.costs_of(trainer) for trainer in trainers]
+    return max((max(trainer.growth_s, trainer.scale_down_s) for trainer in charged), default=-1.0)
 
 
 @dataclass(slots=True)
@@ -139,12 +139,16 @@ class ReplayedTrainer:
         return done
 
     def _bend(self) -> None:
-        """Every change of nodes, samples or stalls ends here: what holds until the next one."""
+        """Compute the values that hold until the next change of nodes, samples or stalls.
+
+        Every such change ends with this call.
+        """
         self.rate = self._rates[self.nodes]
         self.steady_s = max(self.since_s, self.ready_s)
         self.finishes_s = self._finishes_at()
 
     def _finishes_at(self) -> float:
+        """When the trainer reaches its samples or ends by itself, if nothing changes."""
         stops_s = math.inf if self.started_s is None else self.started_s + self.stops_after_s
         if self.rate <= 0 or self.total == math.inf:
             return stops_s
@@ -196,14 +200,13 @@ class ReplayedTrainer:
             self.waits_since_s = at_s
 
     def rescale(self, after: Nodes, at_s: float) -> None:
-        """A planned rescale."""
+        """Move to other nodes as planned."""
         self.settle(at_s)
         self.rescales += 1
         self.waited_s = self.longest_wait_s(at_s)
         if self.cost_model is CostModel.PAPER:
-            lump = self.rate * (
-                self.trainer.scale_up_s if len(after) > self.nodes else self.trainer.scale_down_s
-            )
+            grows = len(after) > self.nodes
+            lump = self.rate * (self.trainer.scale_up_s if grows else self.trainer.scale_down_s)
             self.samples -= lump
             self.lost_to_rescale += lump
         if self.started_s is None:
@@ -234,28 +237,28 @@ class ReplayedTrainer:
         return max(self.waited_s, at_s - since_s)
 
     def _preempted(self, lump: float) -> None:
+        """Count samples as lost to a preemption."""
         self.samples -= lump
         self.lost_to_preemption += lump
 
     def _starting(self) -> Nodes:
         """Nodes that do not train yet."""
         pending = self._rescaling
-        return (
-            frozenset()
-            if pending is None or pending.switch_s is None
-            else self.held - pending.training
-        )
+        if pending is None or pending.switch_s is None:
+            return frozenset()
+        return self.held - pending.training
 
     def _move(self, after: Nodes, at_s: float, *, stalls: bool = True) -> None:
         """The present nodes become ``after``. Paper's lumps, and the loss of a job that is killed,
         stall nothing.
         """
         if stalls and self.cost_model is not CostModel.PAPER:
-            now = rescaled(self._costs, self._rescaling, self.held, after, at_s)
-            self.stalled_until_s, self.ready_s = now.stalled_until_s, now.ready_s
-            self.switch_s = -math.inf if now.switch_s is None else now.switch_s
-            self.slow_rate = 0.0 if now.switch_s is None else self._rates[len(now.training)]
-            self._rescaling = now
+            rescaling = rescaled(self._costs, self._rescaling, self.held, after, at_s)
+            switch_s = rescaling.switch_s
+            self.stalled_until_s, self.ready_s = rescaling.stalled_until_s, rescaling.ready_s
+            self.switch_s = -math.inf if switch_s is None else switch_s
+            self.slow_rate = 0.0 if switch_s is None else self._rates[len(rescaling.training)]
+            self._rescaling = rescaling
         self.held, self.nodes = after, len(after)
         self._bend()
 
@@ -301,13 +304,15 @@ class ReplayedPool(ReplayedTrainer):
         self._become(after, at_s)
 
     def _become(self, after: Nodes, at_s: float) -> None:
-        self.samples_at(at_s)  # who works by now
-        for node in self.held - after:
+        """The nodes that leave stop working; new ones start."""
+        self.samples_at(at_s)  # moves the nodes that have started to those that work
+        left = self.held - after
+        for node in left:
             if (since_s := self.working.pop(node, None)) is not None:
                 self.samples += self._rates[1] * (at_s - since_s)
                 self.begun_s -= since_s
-        if gone := self.held - after:
-            self.starting = deque(it for it in self.starting if it[1] not in gone)
+        if left:
+            self.starting = deque(start for start in self.starting if start[1] not in left)
         self.starting.extend(
             (at_s + self.trainer.growth_s, node) for node in sorted(after - self.held)
         )
@@ -316,7 +321,7 @@ class ReplayedPool(ReplayedTrainer):
 
 def _stalls(trainer: Trainer, model: CostModel) -> Trainer:
     """The trainer with start and switch as the model has them."""
-    told = model.costs_of(trainer)
+    charged = model.costs_of(trainer)
     if model is CostModel.DELAY:
-        return replace(told, start_s=told.scale_up_s, scale_up_s=0.0, scale_down_s=0.0)
-    return told
+        return replace(charged, start_s=charged.scale_up_s, scale_up_s=0.0, scale_down_s=0.0)
+    return charged

@@ -57,11 +57,9 @@ class Arrival:
     def truth(self) -> Trainer:
         """The trainer as it really is."""
         true = self.actual or self.trainer
-        return (
-            true
-            if self.actual_samples is None
-            else replace(true, samples_total=self.actual_samples)
-        )
+        if self.actual_samples is None:
+            return true
+        return replace(true, samples_total=self.actual_samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,22 +194,26 @@ class ReplayWorld:
         return tuple(reported)
 
     def _is_done(self) -> bool:
+        """Whether all trainers of a known length have finished."""
         return self._next_arrival == len(self._arrivals) and all(
             run.finished_s is not None or run.total == math.inf for run in self.runs.values()
         )
 
     def _change_time(self) -> float:
+        """When the pool changes next; infinite if it does not."""
         if self._next_change < 0:
             return self.window.start_s
         events = self.window.events
         return events[self._next_change].at_s if self._next_change < len(events) else math.inf
 
     def _arrival_time(self) -> float:
+        """When the next trainer is submitted; infinite without one."""
         if self._next_arrival == len(self._arrivals):
             return math.inf
         return max(self._arrivals[self._next_arrival].at_s, self.window.start_s)
 
     def _change_pool(self) -> PoolChanged:
+        """Apply the next change of the pool: trainers lose the nodes that leave."""
         self._next_change += 1
         if self._next_change == 0:
             return PoolChanged(joined=self.window.initial)
@@ -225,6 +227,7 @@ class ReplayWorld:
         return change
 
     def _finish_due(self, at_s: float) -> list[TrainerFinished]:
+        """Finish the trainers that have reached their samples or end by themselves."""
         started = ((name, run) for name, run in self._started.items() if not run.trainer.fill)
         due = [
             name for name, run in started if run.finishes_s <= at_s or self._done[name] >= run.total
@@ -244,6 +247,7 @@ class ReplayWorld:
         return [TrainerFinished(name) for name in due]
 
     def _submit_due(self, at_s: float) -> list[TrainerSubmitted]:
+        """Submit the trainers whose time has come."""
         submitted = []
         while self._arrival_time() <= at_s:
             arrival = self._arrivals[self._next_arrival]
@@ -253,12 +257,12 @@ class ReplayWorld:
                 self._pools += 1
                 submitted.append(TrainerSubmitted(arrival.trainer))
                 continue
-            told = self.cost_model.costs_of(arrival.trainer)
-            if told.learning is not None:
-                self.meter.add(told.id, told.learning.window_s)
+            trainer = self.cost_model.costs_of(arrival.trainer)
+            if trainer.learning is not None:
+                self.meter.add(trainer.id, trainer.learning.window_s)
             if arrival.losses is not None:
-                self._curves[told.id] = arrival.losses
-            self.runs[told.id] = ReplayedTrainer(
+                self._curves[trainer.id] = arrival.losses
+            self.runs[trainer.id] = ReplayedTrainer(
                 arrival.truth,
                 self.cost_model,
                 at_s,
@@ -266,10 +270,11 @@ class ReplayWorld:
                 self.checkpoint_s,
                 self.rigid,
             )
-            submitted.append(TrainerSubmitted(told))
+            submitted.append(TrainerSubmitted(trainer))
         return submitted
 
     def _end(self) -> None:
+        """End the replay: credit all progress up to the end of the window."""
         self.now_s = self.window.end_s
         self._ended = True
         for name, run in self._started.items():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from bftrainer.decide.allocation.objectives import one_node_rate
+from bftrainer.decide.domain.model import Trainer
 from bftrainer_replay.analysis.plain_jobs import plain_jobs
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.event_log import format_time
@@ -68,32 +70,25 @@ class Summary:
 
 
 def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: Bounds) -> Summary:
-    """U and the bounds are None if A_s is 0."""
+    """Compute all figures of a replay. U and the bounds are None if A_s is 0."""
     static = bounds.static
-    runs = [run for run in outcome.runs if not run.trainer.fill]
-    pool_h = sum(
-        run.samples / run.trainer.curve.at(1) / 3600 for run in outcome.runs if run.trainer.fill
-    )
-    pools = [run.trainer for run in outcome.runs if run.trainer.fill]
-    most = max(pool_sizes_of(scenario.window).nodes.max(initial=0), 1) if pools else 1
+    trainings = [run for run in outcome.runs if not run.trainer.fill]
+    pools = [run for run in outcome.runs if run.trainer.fill]
+    pool_h = sum(run.samples / run.trainer.curve.at(1) / 3600 for run in pools)
     used_node_s = sum(run.node_s for run in outcome.runs)
-    integral = pool_sizes_of(scenario.window).node_s()
-    took = np.array(outcome.decision_s or (0.0,))
-    p50, p99, worst = (float(x) for x in np.percentile(took, (50, 99, 100)))
-    ended_s = ran_out_s(outcome, scenario)
-    work_h = sum(run.samples / one_node_rate(run.trainer) / 3600 for run in runs)
+    integral_s = pool_sizes_of(scenario.window).node_s()
+    integral_h = integral_s / 3600
+    work_h = sum(run.samples / one_node_rate(run.trainer) / 3600 for run in trainings)
     return Summary(
         policy=policy,
-        work_share=work_h / (integral / 3600) if integral else None,
-        pool_share=pool_h / (integral / 3600) if integral and pools else None,
-        plain_share=plain_jobs(scenario.window, (most,), pools[0].growth_s)[0].share
-        if pools
-        else None,
-        done=time_to_done(scenario.window, trainings_of(scenario).arrivals, runs),
-        efficiency=outcome.totals.samples / static if static else None,
-        no_cost_bound=bounds.no_cost / static if static else None,
-        start_bound=bounds.start / static if static and bounds.start is not None else None,
-        resource_integral_node_h=integral / 3600,
+        work_share=_ratio(work_h, integral_h),
+        pool_share=_ratio(pool_h, integral_h) if pools else None,
+        plain_share=_plain_share(scenario, pools[0].trainer) if pools else None,
+        done=time_to_done(scenario.window, trainings_of(scenario).arrivals, trainings),
+        efficiency=_ratio(outcome.totals.samples, static),
+        no_cost_bound=_ratio(bounds.no_cost, static),
+        start_bound=None if bounds.start is None else _ratio(bounds.start, static),
+        resource_integral_node_h=integral_h,
         eq_nodes=equivalent_nodes(scenario.window),
         pool_events=1 + len(scenario.window.events),
         decisions=outcome.decisions,
@@ -102,13 +97,36 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: B
         outcome_one_node_h=work_h,
         rescale_cost_samples=outcome.totals.lost_to_rescale,
         preemption_cost_samples=outcome.totals.lost_to_preemption,
-        preemptions=sum(run.preemptions for run in runs),
-        rescales=sum(run.rescales for run in runs),
-        unused_node_h=(integral - used_node_s) / 3600,
-        completed=sum(run.finished_s is not None for run in runs),
-        submitted=len(runs),
-        work_ran_out_at=None if ended_s is None else format_time(ended_s),
-        bound_work_ran_out_at=None if bounds.ran_out_s is None else format_time(bounds.ran_out_s),
-        decision_s=Latency(p50, p99, worst),
+        preemptions=sum(run.preemptions for run in trainings),
+        rescales=sum(run.rescales for run in trainings),
+        unused_node_h=(integral_s - used_node_s) / 3600,
+        completed=sum(run.finished_s is not None for run in trainings),
+        submitted=len(trainings),
+        work_ran_out_at=_time_text(ran_out_s(outcome, scenario)),
+        bound_work_ran_out_at=_time_text(bounds.ran_out_s),
+        decision_s=_latency(outcome.decision_s),
         wall_s=outcome.wall_s,
     )
+
+
+def _ratio(part: float, whole: float) -> float | None:
+    """``part`` of ``whole``; None if there is nothing to divide by."""
+    return part / whole if whole else None
+
+
+def _plain_share(scenario: Scenario, pool: Trainer) -> float:
+    """The share of plain one-node jobs on all idle nodes that start as fast as this pool."""
+    largest = max(pool_sizes_of(scenario.window).nodes.max(initial=0), 1)
+    return plain_jobs(scenario.window, (largest,), pool.growth_s)[0].share
+
+
+def _latency(decision_s: Sequence[float]) -> Latency:
+    """Median, 99th percentile and maximum of the decisions' times; 0 without decisions."""
+    times_s = np.array(decision_s or (0.0,))
+    p50, p99, worst = (float(value) for value in np.percentile(times_s, (50, 99, 100)))
+    return Latency(p50, p99, worst)
+
+
+def _time_text(at_s: float | None) -> str | None:
+    """A moment of the log as text."""
+    return None if at_s is None else format_time(at_s)

@@ -38,19 +38,21 @@ class TimeToDone:
 
     def text(self, hours: float | None) -> str:
         """One of the times, marked as a lower bound if trainers are unfinished."""
-        return "-" if hours is None else f"{'≥ ' if self.unfinished else ''}{hours:,.1f}"
+        if hours is None:
+            return "-"
+        mark = "≥ " if self.unfinished else ""
+        return f"{mark}{hours:,.1f}"
 
 
 def time_to_done(
     window: LogWindow, arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]
 ) -> TimeToDone:
-    """Of all trainers that are submitted before the window ends."""
-    ends = {run.trainer.id: run.finished_s for run in runs}
+    """Measure all trainers that are submitted before the window ends."""
+    finished_s = {run.trainer.id: run.finished_s for run in runs}
     since_s = _submitted(window, arrivals)
-    done_s = [ends.get(a.trainer.id) for a in arrivals if a.at_s <= window.end_s]
-    return _summary(
-        since_s, [window.end_s if end_s is None else end_s for end_s in done_s], done_s.count(None)
-    )
+    ends_s = [finished_s.get(a.trainer.id) for a in arrivals if a.at_s <= window.end_s]
+    done_s = [window.end_s if end_s is None else end_s for end_s in ends_s]
+    return _summary(since_s, done_s, ends_s.count(None))
 
 
 def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | None:
@@ -62,9 +64,8 @@ def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | 
     sizes = pool_sizes_of(window)
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
     times_s = np.append(sizes.start_s, window.end_s)
-    rises = np.append(
-        True, np.diff(node_s) > 0
-    )  # the first instant at which so much node-time has passed
+    # The first instant at which so much node-time has passed.
+    rises = np.append(True, np.diff(node_s) > 0)
     works = [_least_node_s(trainer) for trainer in trainers]
     served = _shortest_first(np.interp(since_s, times_s, node_s).tolist(), works)
     done_s = np.interp(served, node_s[rises], times_s[rises], right=window.end_s)
@@ -84,10 +85,12 @@ def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | 
 
 
 def _submitted(window: LogWindow, arrivals: Sequence[Arrival]) -> list[float]:
+    """When each trainer is submitted, at the window's start at the earliest."""
     return [max(a.at_s, window.start_s) for a in arrivals if a.at_s <= window.end_s]
 
 
 def _summary(since_s: Sequence[float], done_s: Sequence[float], unfinished: int) -> TimeToDone:
+    """Mean, percentile and last of the times between submissions and ends."""
     if not done_s:
         return TimeToDone(None, None, None, 0)
     took_h = (np.array(done_s) - np.array(since_s)) / 3600

@@ -94,17 +94,16 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
         return 0.0
     of_trainer, models = _models_of(trainers)
     span_s = sum(levels.seconds)
-    groups: dict[
-        tuple[int, float | None], int
-    ] = {}  # trainers of one model and length share a column
+    # Trainers of one model and length share a column.
+    groups: dict[tuple[int, float | None], int] = {}
     group_of = [
         groups.setdefault((m, t.samples_total), len(groups))
         for m, t in zip(of_trainer, trainers, strict=True)
     ]
-    lengths = [
-        total / _UNIT if total is not None else max(models[m].curve.per_s) * span_s / _UNIT
-        for m, total in groups
-    ]
+    lengths = []
+    for m, total in groups:
+        samples = max(models[m].curve.per_s) * span_s if total is None else total
+        lengths.append(samples / _UNIT)
     solver, finished_row = _program(levels, models, list(groups), max_parallel)
     program = _Admitted(solver, finished_row, group_of, lengths, max_parallel, [0] * len(groups))
     # While all trainers can be finished, one more of them is more samples: the maximum is at the
@@ -121,9 +120,9 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
     for k in range(low, len(trainers) + 1):
         # Since no more than P_jmax of the first K + 1 are unfinished, neither are of the first K:
         # no larger K is feasible.
-        if (found := program.maximum(k)) is None:
+        if (optimum := program.maximum(k)) is None:
             break
-        best = max(best, found)
+        best = max(best, optimum)
     return best * _UNIT
 
 
@@ -153,9 +152,9 @@ def _program(
     """
     program = ConstraintRows(native_sos=True)
     samples = [program.variable(0.0, 0.0, objective=1.0) for _ in groups]
-    most_s = max_parallel * max(levels.seconds)
+    longest_s = max_parallel * max(levels.seconds)
     spent = {
-        (m, n, b): program.variable(0.0, most_s)
+        (m, n, b): program.variable(0.0, longest_s)
         for m, model in enumerate(models)
         for n in model.points
         for b in range(len(levels.seconds))
@@ -176,14 +175,12 @@ def _program(
             (x, -model.curve.at(n) / _UNIT) for (which, n, _), x in spent.items() if which == m
         ]
         limit([*own, *trained], 0.0)
-    finished = [
-        (x, _UNIT / total if total is not None else 0.0)
-        for x, (_, total) in zip(samples, groups, strict=True)
-    ]
+    finished = []
+    for x, (_, total) in zip(samples, groups, strict=True):
+        finished.append((x, 0.0 if total is None else _UNIT / total))
     limit(finished, highspy.kHighsInf)
-    return loaded(highspy, program.milp(0), "the upper bound", {"threads": 1}), len(
-        program.rows
-    ) - 1
+    solver = loaded(highspy, program.milp(0), "the upper bound", {"threads": 1})
+    return solver, len(program.rows) - 1
 
 
 def _levels_of(sizes: PoolSizes) -> _Levels:

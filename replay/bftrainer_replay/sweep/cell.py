@@ -86,19 +86,19 @@ class Task:
 
 
 def task(cell: Cell, inputs: Inputs, kind: str = REPLAY, on: Iterable[str] | None = None) -> Task:
-    """A task; its key has only the settings that it depends on: ``on``, or those that the policy of
-    a replay uses.
+    """Build a task; its key has only the settings that it depends on: ``on``, or those that the
+    policy of a replay uses.
     """
-    told: dict[str, object] = {
-        name: value for name, value in asdict(cell).items() if on is None or name in on
+    unused = {"log", "workload"}
+    if cell.policy in _WITHOUT_SETTINGS:
+        unused |= {"objective", "forward_s"}
+    settings: dict[str, object] = {
+        name: value
+        for name, value in asdict(cell).items()
+        if name not in unused and (on is None or name in on)
     }
-    unused = (
-        "log",
-        "workload",
-        *(("objective", "forward_s") if cell.policy in _WITHOUT_SETTINGS else ()),
-    )
     content = {
-        **{name: value for name, value in told.items() if name not in unused},
+        **settings,
         "kind": kind,
         "version": __version__,
         "format": _FORMAT,
@@ -111,18 +111,20 @@ def task(cell: Cell, inputs: Inputs, kind: str = REPLAY, on: Iterable[str] | Non
 
 def each_once(tasks: Iterable[Task]) -> tuple[Task, ...]:
     """The tasks in their order, without those that compute the same."""
-    return tuple({each.key: each for each in tasks}.values())
+    return tuple({task.key: task for task in tasks}.values())
 
 
 def _window_digest(window: LogWindow) -> str:
+    """A hash of all that a replay uses of a window."""
     head = (window.start_s, window.end_s, sorted(window.initial))
     events = ((e.at_s, sorted(e.change.joined), sorted(e.change.left)) for e in window.events)
     return _digest(map(repr, (head, *events)))
 
 
 def _digest(lines: Iterable[str]) -> str:
-    found = hashlib.sha256()
+    """A hash of the lines and their order."""
+    digest = hashlib.sha256()
     for line in lines:
-        found.update(line.encode())
-        found.update(b"\n")
-    return found.hexdigest()
+        digest.update(line.encode())
+        digest.update(b"\n")
+    return digest.hexdigest()

@@ -60,11 +60,11 @@ def _beside_trainings(whole: Scenario, policy: Policy) -> float:
     """One-node hours of a pool that fills what the trainings leave: on any number of nodes, with
     their mean time to start.
     """
-    most = max(int(pool_sizes_of(whole.window).nodes.max(initial=0)), 1)
+    largest = max(int(pool_sizes_of(whole.window).nodes.max(initial=0)), 1)
     start_s = float(
         np.mean([whole.cost_model.costs_of(arrival.trainer).growth_s for arrival in whole.arrivals])
     )
-    pool = Arrival(whole.window.start_s, one_node_pool("pool", most, start_s))
+    pool = Arrival(whole.window.start_s, one_node_pool("pool", largest, start_s))
     outcome = play(replace(whole, arrivals=(*whole.arrivals, pool)), policy, keep_entries=False)
     return next(run.samples for run in outcome.runs if run.trainer.id == "pool") / 3600
 
@@ -93,6 +93,7 @@ def policy_of(cell: Cell) -> Policy:
 
 
 def _with_costs(arrival: Arrival, factor: float) -> Arrival:
+    """The trainer with all its rescale costs multiplied."""
     own = arrival.trainer
     start_s = None if own.start_s is None else factor * own.start_s
     up_s, down_s = factor * own.scale_up_s, factor * own.scale_down_s

@@ -37,9 +37,8 @@ def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
 
     def means(nodes: list[int]) -> list[float]:
         node_s = np.concatenate(([0.0], np.cumsum(np.array(nodes) * lengths)))
-        return [
-            round(float(x), 2) for x in np.diff(np.interp(edges_s, at_s, node_s)) / np.diff(edges_s)
-        ]
+        means_of_steps = np.diff(np.interp(edges_s, at_s, node_s)) / np.diff(edges_s)
+        return [round(float(mean), 2) for mean in means_of_steps]
 
     return {
         "edges_s": edges_s.tolist(),
@@ -48,6 +47,7 @@ def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
     }
 
 
-def read_detail(told: dict[str, Any]) -> Detail:
-    """The inverse of :func:`detail_of`."""
-    return Detail(*(np.array(told[name], dtype=np.float64) for name in ("edges_s", "idle", "used")))
+def read_detail(values: dict[str, Any]) -> Detail:
+    """Read what :func:`detail_of` returned."""
+    names = ("edges_s", "idle", "used")
+    return Detail(*(np.array(values[name], dtype=np.float64) for name in names))

@@ -17,7 +17,12 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.compute import policy_of
-from bftrainer_replay.workload.curves import TABLE_2, find_curve, read_curves
+from bftrainer_replay.workload.curves import (
+    TABLE_2,
+    best_rate_per_node,
+    find_curve,
+    read_curves,
+)
 from bftrainer_replay.workload.workload import (
     SAMPLES_TOTAL,
     diverse,
@@ -100,39 +105,36 @@ def enough(window: LogWindow, curves: Mapping[str, Curve], places: int = 0, unit
     were admitted are finished: the time that those need comes on top, as if they were of the
     longest model. ``units``: see :class:`MakeTrainers`.
     """
-    fewest_unit_s = [
-        SAMPLES_TOTAL / max(v / n for n, v in zip(c.nodes, c.per_s, strict=True))
-        for c in curves.values()
-    ]
+    fewest_unit_s = [SAMPLES_TOTAL / best_rate_per_node(curve) for curve in curves.values()]
     mean_unit_s = sum(fewest_unit_s) / len(fewest_unit_s)
     largest = max(curve.nodes[-1] for curve in curves.values())
     usable_nodes = places * math.ceil(largest / units) if places else math.inf
-    wanted_s = _SPARE * units * pool_sizes_of(window).node_s(usable_nodes) + places * max(
-        fewest_unit_s
-    )
+    usable_s = _SPARE * units * pool_sizes_of(window).node_s(usable_nodes)
+    wanted_s = usable_s + places * max(fewest_unit_s)
     return min(math.ceil(wanted_s / mean_unit_s) + _FEWEST, _MOST)
 
 
 def inputs_of(
     windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkload], cells: Sequence[Cell]
 ) -> Inputs:
-    """The windows and trainers that the cells refer to. Checks all names, and what each policy
-    needs to know of trainers.
+    """Collect the windows and trainers that the cells refer to.
+
+    Checks all names, and what each policy needs to know of trainers.
     """
-    known = {workload.name: workload for workload in workloads}
+    by_name = {workload.name: workload for workload in workloads}
     # A replay does not use the queue, and a million jobs are too many to send to every process.
     bare = {name: replace(window, queue=None) for name, window in windows.items()}
     arrivals: dict[tuple[str, str, int], tuple[Arrival, ...]] = {}
     checked = set()
     places = max((cell.max_parallel for cell in cells), default=0)
     for cell in cells:
-        where = (cell.log, cell.workload, cell.seed)
-        if where not in arrivals:
-            arrivals[where] = known[cell.workload].make(bare[cell.log], cell.seed, places=places)
-        what = (cell.workload, cell.policy, cell.objective)
-        if what not in checked:
-            checked.add(what)
+        key = (cell.log, cell.workload, cell.seed)
+        if key not in arrivals:
+            arrivals[key] = by_name[cell.workload].make(bare[cell.log], cell.seed, places=places)
+        pairing = (cell.workload, cell.policy, cell.objective)
+        if pairing not in checked:
+            checked.add(pairing)
             policy = policy_of(cell)
-            for arrival in arrivals[where]:
+            for arrival in arrivals[key]:
                 check_needs(policy, arrival.trainer)
     return Inputs(bare, arrivals)

@@ -27,15 +27,16 @@ class ResultStore:
     def get(self, task: Task) -> Result | None:
         """The result; None if there is none yet. A file that is not JSON counts as missing."""
         try:
-            found = json.loads(self._path(task).read_bytes())
+            content = json.loads(self._path(task).read_bytes())
         except (FileNotFoundError, ValueError):
             return None
         except OSError as error:
             raise UserError(f"{self._path(task)}: cannot be read: {error.strerror}") from error
-        result = found.get("result") if isinstance(found, dict) else None
+        result = content.get("result") if isinstance(content, dict) else None
         return result if isinstance(result, dict) else None
 
     def put(self, task: Task, result: Result) -> None:
+        """Store the result of a task."""
         content = {"kind": task.kind, "cell": asdict(task.cell), "result": result}
         text = json.dumps(content, indent=1, default=lambda value: value.value)
         try:

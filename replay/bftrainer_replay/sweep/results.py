@@ -75,55 +75,66 @@ class SweepRow:
 
 def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[SweepRow, ...]:
     """The rows of all cells that have results."""
-    found = (
-        (cell, store.get(task(cell, inputs)), store.get(task(cell, inputs, POOL)) or {})
-        for cell in cells
-    )
-    return tuple(
-        SweepRow(cell, result, pool_node_h=pool.get("pool_node_h"))
-        for cell, result, pool in found
-        if result is not None
-    )
+    rows = []
+    for cell in cells:
+        result = store.get(task(cell, inputs))
+        pool = store.get(task(cell, inputs, POOL)) or {}
+        if result is not None:
+            rows.append(SweepRow(cell, result, pool_node_h=pool.get("pool_node_h")))
+    return tuple(rows)
 
 
 def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
-    """One row for the pieces of a log; the data of its pictures are those of the piece
+    """Sum the rows of the pieces of a log; the data for pictures are those of the piece
     ``shown``.
     """
     if len(parts) == 1:
         return replace(parts[0], cell=cell)
     results = [part.result for part in parts]
-    ended = [
-        (float(it["mean_runtime_h"]), int(it["completed"]))
-        for it in results
-        if it["mean_runtime_h"] is not None
-    ]
-    found = {
+    ended_at = [result["work_ran_out_at"] for result in results]
+    total = {
         **results[shown],
-        **{name: sum(result[name] for result in results) for name in (*SUMMED, "wall_s")},
-        "mean_runtime_h": sum(h * n for h, n in ended) / sum(n for _, n in ended)
-        if any(n for _, n in ended)
-        else None,
-        "work_ran_out_at": min(
-            (at for it in results if (at := it["work_ran_out_at"]) is not None), default=None
-        ),
+        **_sums(results),
+        "mean_runtime_h": _mean_runtime_h(results),
+        "work_ran_out_at": min((at for at in ended_at if at is not None), default=None),
     }
     pool_h = [part.pool_node_h for part in parts if part.pool_node_h is not None]
-    return SweepRow(
-        cell, found, tuple(parts), pool_node_h=sum(pool_h) if len(pool_h) == len(parts) else None
-    )
+    pool_total_h = sum(pool_h) if len(pool_h) == len(parts) else None
+    return SweepRow(cell, total, tuple(parts), pool_node_h=pool_total_h)
+
+
+def _sums(results: Sequence[Result]) -> dict[str, float]:
+    """The results that add up, added up."""
+    sums = {}
+    for name in (*SUMMED, "wall_s"):
+        sums[name] = sum(result[name] for result in results)
+    return sums
+
+
+def _mean_runtime_h(results: Sequence[Result]) -> float | None:
+    """The mean time of all trainers that were completed; None without any."""
+    runtimes = [
+        (float(result["mean_runtime_h"]), int(result["completed"]))
+        for result in results
+        if result["mean_runtime_h"] is not None
+    ]
+    completed = sum(count for _, count in runtimes)
+    if not completed:
+        return None
+    return sum(hours * count for hours, count in runtimes) / completed
 
 
 def as_dict(row: SweepRow) -> dict[str, object]:
     """The row as a JSON object."""
-    cell = {it.name: getattr(row.cell, it.name) for it in fields(Cell) if it.name != "detail"}
-    settings = {
-        name: value.value if isinstance(value, Enum) else value for name, value in cell.items()
-    }
-    told = {name: value for name, value in row.result.items() if name not in ("detail", "wall_s")}
+    settings = {}
+    for field in fields(Cell):
+        if field.name != "detail":
+            value = getattr(row.cell, field.name)
+            settings[field.name] = value.value if isinstance(value, Enum) else value
+    result = {name: value for name, value in row.result.items() if name not in ("detail", "wall_s")}
     return {
         **settings,
         "max_parallel": row.cell.max_parallel or "auto",
         "work_share": row.work_share,
-        **told,
+        **result,
     }

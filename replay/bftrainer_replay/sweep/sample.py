@@ -22,6 +22,7 @@ from bftrainer_replay.logs.model import LogWindow, pieces
 from bftrainer_replay.sweep.cell import Cell, Inputs
 from bftrainer_replay.sweep.result_files import ResultStore
 from bftrainer_replay.sweep.results import SweepRow, rows_of, summed
+from bftrainer_replay.workload.curves import best_rate_per_node
 
 SEED = 0
 LOG = "log"
@@ -90,24 +91,29 @@ class LogSample:
     ) -> dict[Cell, SweepRow]:
         """The rows of the cells, summed over the pieces, which are their ``parts``."""
         shown = list(self.windows).index(self.shown)
-        found = {
+        rows = {
             cell: summed(cell, rows_of(self.cells(cell), inputs, store), shown) for cell in cells
         }
         if self.is_whole:
-            return found
-        return {cell: self._with_usable(row, inputs) for cell, row in found.items()}
+            return rows
+        return {cell: self._with_usable(row, inputs) for cell, row in rows.items()}
 
     def _with_usable(self, row: SweepRow, inputs: Inputs) -> SweepRow:
-        """The pieces may have more or fewer idle nodes than the log, and places for trainers limit
-        how many can be used.
+        """Add the idle node-hours that the trainers could use to a row and its parts.
+
+        The pieces may have more or fewer idle nodes than the log, and places for trainers limit how
+        many can be used.
         """
         arrivals = inputs.arrivals_of(self.cells(row.cell)[0])
-        most = row.cell.max_parallel * max(arrival.trainer.max_nodes for arrival in arrivals)
-        usable = [pool_sizes_of(piece).node_s(most) / 3600 for piece in self.pieces]
-        parts = tuple(replace(p, usable_node_h=u) for p, u in zip(row.parts, usable, strict=True))
+        max_nodes = row.cell.max_parallel * max(arrival.trainer.max_nodes for arrival in arrivals)
+        usable_h = [pool_sizes_of(piece).node_s(max_nodes) / 3600 for piece in self.pieces]
+        parts = tuple(
+            replace(part, usable_node_h=hours)
+            for part, hours in zip(row.parts, usable_h, strict=True)
+        )
         sizes = pool_sizes_of(self.log)
-        share = sizes.node_s(most) / (sizes.node_s() or 1.0)
-        return replace(row, parts=parts, usable_node_h=sum(usable), log_usable_share=share)
+        share = sizes.node_s(max_nodes) / (sizes.node_s() or 1.0)
+        return replace(row, parts=parts, usable_node_h=sum(usable_h), log_usable_share=share)
 
 
 def whole(log: LogWindow) -> LogSample:
@@ -116,26 +122,24 @@ def whole(log: LogWindow) -> LogSample:
 
 
 def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
-    """About ``share`` of the log, in the longest pieces of which there are enough; at least three
-    times six hours.
+    """Draw about ``share`` of the log, in the longest pieces of which there are enough; at least
+    three times six hours.
     """
     if share >= _LARGEST:
         return whole(log)
     span_h = log.span_s / 3600
-    length_h, fewest = next(
-        (each for each in _LENGTHS_H if share * span_h >= math.prod(each)), _LENGTHS_H[-1]
-    )
+    short_enough = (option for option in _LENGTHS_H if share * span_h >= math.prod(option))
+    length_h, fewest = next(short_enough, _LENGTHS_H[-1])
     count = max(round(share * span_h / length_h), fewest)
     if count * length_h >= _LARGEST * span_h:
         return whole(log)
     rng = np.random.default_rng(np.random.PCG64(seed))
     room_s = log.span_s / count - length_h * 3600
-    starts = [
+    starts_s = [
         log.start_s + k * log.span_s / count + float(rng.random()) * room_s for k in range(count)
     ]
-    return LogSample(
-        log, pieces(log, [round(at_s / 60) * 60.0 for at_s in starts], length_h * 3600)
-    )
+    whole_minutes_s = [round(at_s / 60) * 60.0 for at_s in starts_s]
+    return LogSample(log, pieces(log, whole_minutes_s, length_h * 3600))
 
 
 def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
@@ -144,13 +148,12 @@ def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: i
 
     ``trainers`` may be a few of the workload, of every model.
     """
-    usable_s = pool_sizes_of(window).node_s(
-        max_parallel * max(trainer.max_nodes for trainer in trainers)
-    )
+    largest = max(trainer.max_nodes for trainer in trainers)
+    usable_s = pool_sizes_of(window).node_s(max_parallel * largest)
     node_s = [
-        t.samples_total / max(v / n for n, v in zip(t.curve.nodes, t.curve.per_s, strict=True))
-        for t in trainers
-        if t.samples_total
+        trainer.samples_total / best_rate_per_node(trainer.curve)
+        for trainer in trainers
+        if trainer.samples_total
     ]
     return 1 + len(window.events) + (usable_s / float(np.mean(node_s)) if node_s else 0.0)
 
@@ -162,5 +165,5 @@ def cost_s(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) ->
     trainers on a few hundred idle nodes; twice that with 40 trainers, or with 12,000 idle nodes.
     """
     idle = pool_sizes_of(window).node_hours() * 3600 / window.span_s if window.span_s else 0.0
-    each_s = 0.0004 * (0.7 + 0.03 * max_parallel) * (1 + idle / 12_000)
-    return each_s * decisions_of(window, trainers, max_parallel)
+    decision_s = 0.0004 * (0.7 + 0.03 * max_parallel) * (1 + idle / 12_000)
+    return decision_s * decisions_of(window, trainers, max_parallel)

@@ -43,6 +43,11 @@ TABLE_2: Mapping[str, Curve] = {
 }
 
 
+def best_rate_per_node(curve: Curve) -> float:
+    """Samples per second and node at the most efficient size."""
+    return max(rate / nodes for nodes, rate in zip(curve.nodes, curve.per_s, strict=True))
+
+
 def plain_name(model: str) -> str:
     """A model's name without case and punctuation (VGG-16 is vgg16); the authors' file names become
     the paper's.
@@ -113,8 +118,5 @@ def node_types(path: Path) -> tuple[str, ...]:
     header, rows = read_table(path)
     if _NODE_TYPE not in header:
         return ()
-    return tuple(
-        dict.fromkeys(
-            printable(row.text(_NODE_TYPE)) for row in rows if row.cells[_NODE_TYPE].strip()
-        )
-    )
+    types = [printable(row.text(_NODE_TYPE)) for row in rows if row.cells[_NODE_TYPE].strip()]
+    return tuple(dict.fromkeys(types))

@@ -4,7 +4,8 @@ that are known now, and the pool of its journal.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections import deque
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from bftrainer.console.client.state_dir import (
     pending_submissions,
     read,
 )
-from bftrainer.decide.domain.events import PoolChanged, TrainerFinished, TrainerSubmitted
+from bftrainer.decide.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
 from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.state import State
 from bftrainer.decide.estimation.update import key_of
@@ -34,14 +35,14 @@ def unfinished_trainers(
     those whose length or speed is unknown, which are left out. Raises
     :class:`~bftrainer.errors.UserError` if none is left.
     """
-    queue = [it for it in queue_of(state) if group in (None, it.group)]
-    arrivals = tuple(Arrival(at_s, it.trainer) for it in queue if not it.lacks)
+    queue = [queued for queued in queue_of(state) if group in (None, queued.group)]
+    arrivals = tuple(Arrival(at_s, queued.trainer) for queued in queue if not queued.lacks)
     if not arrivals:
         whose = f"of group {group!r} " if group is not None else ""
         raise UserError(
             f"{state}: no trainer {whose}with a known length (samples_total) is unfinished"
         )
-    return arrivals, tuple(it.trainer.id for it in queue if it.lacks)
+    return arrivals, tuple(queued.trainer.id for queued in queue if queued.lacks)
 
 
 class Queued(NamedTuple):
@@ -60,90 +61,144 @@ def queue_of(state: Path) -> tuple[Queued, ...]:
 
     A trainer whose end is not known takes its nodes for good.
     """
-    pending = {it.trainer: it.spec for it in pending_submissions(state) if it.spec is not None}
-    found: State | None = None
+    submissions = pending_submissions(state)
+    last: State | None = None
     records: tuple[TrainerRecord, ...] = ()
     if has_registry(state):
         with opened_registry(state) as registry:
-            found, records = last_state(registry.store), registry.trainers()
-    known = (
-        {}
-        if found is None
-        else {t.id: t for t in (*(a.trainer for a in found.active), *found.queue)}
-    )
-    measured = (
-        frozenset(key for key, it in found.measurements if it.points) if found else frozenset()
-    )
+            last, records = last_state(registry.store), registry.trainers()
+    decided, measured = _decided_trainers(last), _measured_keys(last)
     core, learning = due(records, frozenset()), read(state).learning
+    in_order = [name for name in decided if name in core]
+    in_order += [name for name in core if name not in decided]
     queue = []
-    for name in (*(n for n in known if n in core), *(n for n in core if n not in known)):
-        record, trainer = core[name], known.get(name) or for_core(core[name], learning)
+    for name in in_order:
+        record, trainer = core[name], decided.get(name) or for_core(core[name], learning)
         queue.append(_queued(trainer, record.spec.group, record.samples_done, measured))
     registered = {record.name for record in records}
-    for name, spec in pending.items():
+    specs = {request.trainer: request.spec for request in submissions if request.spec is not None}
+    for name, spec in specs.items():
         if name not in registered:
-            queue.append(
-                _queued(spec.trainer(), spec.group, 0.0, frozenset() if spec.is_blank else None)
-            )
-    return tuple(it for it in queue if not it.trainer.fill)
+            keys = frozenset[str]() if spec.is_blank else None
+            queue.append(_queued(spec.trainer(), spec.group, 0.0, keys))
+    return tuple(queued for queued in queue if not queued.trainer.fill)
+
+
+def _decided_trainers(state: State | None) -> dict[str, Trainer]:
+    """The trainers of the last decision by name, admitted ones first."""
+    if state is None:
+        return {}
+    active = [active.trainer for active in state.active]
+    return {trainer.id: trainer for trainer in (*active, *state.queue)}
+
+
+def _measured_keys(state: State | None) -> frozenset[str]:
+    """The keys of curves that have been measured."""
+    if state is None:
+        return frozenset()
+    return frozenset(key for key, measurement in state.measurements if measurement.points)
 
 
 def _queued(
     trainer: Trainer, group: str | None, done: float, measured: frozenset[str] | None
 ) -> Queued:
-    """``measured``: keys of curves that have been measured; None: its curve needs none."""
-    blank = trainer.learning.blank if trainer.learning is not None else measured is not None
+    """Queue what is left of a trainer, and say what is not known of it.
+
+    ``measured``: keys of curves that have been measured; None: its curve needs none.
+    """
+    left = None
     lacks = ""
     if trainer.samples_total is None:
         lacks = "its length is unknown (samples_total)"
-    elif (
-        measured is not None
-        and blank
-        and (trainer.learning is None or key_of(trainer) not in measured)
-    ):
+    elif _lacks_speed(trainer, measured):
         lacks = "its speed is not measured yet"
-    left = (
-        None if lacks or trainer.samples_total is None else max(trainer.samples_total - done, 1e-9)
-    )
-    return Queued(
-        replace(trainer, samples_total=left, learning=None, node_class=None), group, lacks
-    )
+    else:
+        left = max(trainer.samples_total - done, 1e-9)
+    rest = replace(trainer, samples_total=left, learning=None, node_class=None)
+    return Queued(rest, group, lacks)
+
+
+def _lacks_speed(trainer: Trainer, measured: frozenset[str] | None) -> bool:
+    """Whether the curve has to be measured first."""
+    if measured is None:
+        return False
+    if trainer.learning is None:
+        return True
+    return trainer.learning.blank and key_of(trainer) not in measured
 
 
 def pool_of(store: Store, end_s: float) -> LogWindow | None:
     """The pool of the journal up to now; None if it is empty. Times without a trainer, when a pilot
     lets its nodes go, and those between two pilots are gaps.
     """
-    changes: list[PoolEvent] = []
-    gaps: list[tuple[float, float]] = []
-    pool: set[str] = set()
-    trainers: set[str] = set()
-    idle_s, last_s, begins = None, None, list(begun_s(store))
+    pool = _JournalPool()
+    begins_s = deque(begun_s(store))
     for event in events(store):
-        while begins and begins[0] <= event.at_s:
-            begin_s = begins.pop(0)
-            if last_s is not None and begin_s > last_s:
-                gaps.append((last_s, begin_s))
+        while begins_s and begins_s[0] <= event.at_s:
+            pool.begin_pilot(begins_s.popleft())
+        pool.add(event)
+    return pool.window(end_s)
+
+
+@dataclass(slots=True)
+class _JournalPool:
+    """The changes of a journal's pool and the times that say nothing of it, event by event.
+
+    ``idle_since_s``: since when there has been no trainer; None if there is one, or before the
+    first event. ``last_s``: the time of the last event.
+    """
+
+    changes: list[PoolEvent] = field(default_factory=list)
+    gaps: list[tuple[float, float]] = field(default_factory=list)
+    nodes: set[str] = field(default_factory=set)
+    trainers: set[str] = field(default_factory=set)
+    idle_since_s: float | None = None
+    last_s: float | None = None
+
+    def begin_pilot(self, at_s: float) -> None:
+        """A pilot begins: nothing is known since the last event of the previous one."""
+        if self.last_s is not None and at_s > self.last_s:
+            self.gaps.append((self.last_s, at_s))
+
+    def add(self, event: Event) -> None:
+        """Take over the changes of an event."""
         for change in event.changes:
             if isinstance(change, PoolChanged):
-                joined, left = frozenset(change.joined - pool), frozenset(change.left & pool)
-                pool |= joined
-                pool -= left
-                changes.append(PoolEvent(event.at_s, PoolChanged(joined, left), event.all_joined))
+                self._change_pool(event, change)
             elif isinstance(change, TrainerSubmitted):
-                trainers.add(change.trainer.id)
+                self.trainers.add(change.trainer.id)
             elif isinstance(change, TrainerFinished):
-                trainers.discard(change.trainer_id)
-        if trainers and idle_s is not None:
-            gaps.append((idle_s, event.at_s))
-        idle_s = None if trainers else event.at_s if idle_s is None else idle_s
-        last_s = event.at_s
-    if not changes or changes[0].at_s >= end_s:
-        return None
-    if idle_s is not None:
-        gaps.append((idle_s, end_s))
-    start_s, nodes = changes[0].at_s, {node for it in changes for node in it.change.joined}
-    known = tuple(union(within(gaps, start_s, end_s)))
-    return LogWindow(
-        start_s, end_s, frozenset(), tuple(changes), len(nodes), "the pilot's journal", gaps=known
-    )
+                self.trainers.discard(change.trainer_id)
+        if self.trainers and self.idle_since_s is not None:
+            self.gaps.append((self.idle_since_s, event.at_s))
+            self.idle_since_s = None
+        elif not self.trainers and self.idle_since_s is None:
+            self.idle_since_s = event.at_s
+        self.last_s = event.at_s
+
+    def _change_pool(self, event: Event, change: PoolChanged) -> None:
+        """Add the nodes that are new to the pool, and remove those that it had."""
+        joined = frozenset(change.joined - self.nodes)
+        left = frozenset(change.left & self.nodes)
+        self.nodes |= joined
+        self.nodes -= left
+        effective = PoolChanged(joined, left)
+        self.changes.append(PoolEvent(event.at_s, effective, event.all_joined))
+
+    def window(self, end_s: float) -> LogWindow | None:
+        """The window from the first change to ``end_s``; None if there is nothing before."""
+        if not self.changes or self.changes[0].at_s >= end_s:
+            return None
+        gaps = list(self.gaps)
+        if self.idle_since_s is not None:
+            gaps.append((self.idle_since_s, end_s))
+        start_s = self.changes[0].at_s
+        return LogWindow(
+            start_s,
+            end_s,
+            frozenset(),
+            tuple(self.changes),
+            len(frozenset[str]().union(*(event.change.joined for event in self.changes))),
+            "the pilot's journal",
+            gaps=tuple(union(within(gaps, start_s, end_s))),
+        )

@@ -101,17 +101,19 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
     return Arrival(at_s, trainer, user=row.text("user") if "user" in row.cells else "")
 
 
-def one_node_pool(name: str, most: int, start_s: float) -> Trainer:
-    """A pool that fills, on up to ``most`` nodes; its unit of work is what one node does in a
+def one_node_pool(name: str, max_nodes: int, start_s: float) -> Trainer:
+    """A pool that fills, on up to ``max_nodes`` nodes; its unit of work is what one node does in a
     second.
     """
-    curve = Curve((1, most), (1.0, float(most))) if most > 1 else Curve((1,), (1.0,))
-    return Trainer(name, curve, 1, most, 0.0, 0.0, start_s=start_s, fill=True)
+    curve = Curve((1,), (1.0,))
+    if max_nodes > 1:
+        curve = Curve((1, max_nodes), (1.0, float(max_nodes)))
+    return Trainer(name, curve, 1, max_nodes, 0.0, 0.0, start_s=start_s, fill=True)
 
 
 @dataclass(frozen=True, slots=True)
 class RescaleCosts:
-    """Of generated trainers: R_up and R_dw, or with a start the start and the stalls at the
+    """What generated trainers pay: R_up and R_dw, or with a start the start and the stalls at the
     switch.
     """
 
@@ -147,12 +149,10 @@ def diverse(
     arrivals = []
     for i, at_s in enumerate(submissions_s):
         model = models[i % len(models)]
-        up, down = round(rng.uniform(17.0, 19.0), 3), round(rng.uniform(11.0, 13.0), 3)
-        arrivals.append(
-            Arrival(
-                at_s, _trainer(f"{model}-{i:04d}", model, curves[model], RescaleCosts(up, down))
-            )
-        )
+        up_s, down_s = round(rng.uniform(17.0, 19.0), 3), round(rng.uniform(11.0, 13.0), 3)
+        costs = RescaleCosts(up_s, down_s)
+        trainer = _trainer(f"{model}-{i:04d}", model, curves[model], costs)
+        arrivals.append(Arrival(at_s, trainer))
     return tuple(arrivals)
 
 
@@ -174,36 +174,40 @@ def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
     """Write a trainer table that :func:`read_workload` can read. Starts are a column if every
     trainer has one.
     """
-    starts = all(a.trainer.start_s is not None for a in arrivals)
-    rows = (
-        (
-            t.id,
-            t.model,
-            t.scale_up_s,
-            t.scale_down_s,
-            t.min_nodes,
-            t.max_nodes,
-            t.samples_total,
-            format_time(a.at_s),
-        )
-        + ((t.start_s,) if starts else ())
-        for a in arrivals
-        for t in (a.trainer,)
-    )
-    write_atomically(
-        path, csv_bytes(("job", "model", *REQUIRED[1:], *(("Tstart",) if starts else ())), rows)
-    )
+    has_starts = all(arrival.trainer.start_s is not None for arrival in arrivals)
+    header = ["job", "model", *REQUIRED[1:]]
+    if has_starts:
+        header.append("Tstart")
+    write_atomically(path, csv_bytes(header, (_row(arrival, has_starts) for arrival in arrivals)))
+
+
+def _row(arrival: Arrival, has_start: bool) -> list[object]:
+    """The row of a trainer in its table."""
+    trainer = arrival.trainer
+    row: list[object] = [
+        trainer.id,
+        trainer.model,
+        trainer.scale_up_s,
+        trainer.scale_down_s,
+        trainer.min_nodes,
+        trainer.max_nodes,
+        trainer.samples_total,
+        format_time(arrival.at_s),
+    ]
+    if has_start:
+        row.append(trainer.start_s)
+    return row
 
 
 def _trainer(name: str, model: str, curve: Curve, costs: RescaleCosts) -> Trainer:
-    up_s, down_s = costs.up_s, costs.down_s
+    """A trainer on up to as many nodes as its curve has."""
     return Trainer(
         name,
         curve,
         1,
         curve.nodes[-1],
-        up_s,
-        down_s,
+        costs.up_s,
+        costs.down_s,
         SAMPLES_TOTAL,
         model=model,
         start_s=costs.start_s,

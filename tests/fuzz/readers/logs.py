@@ -53,7 +53,7 @@ def _log(form: str | None) -> Callable[[Path], object]:
                         for event in held_parts(window, 20.0).events
                     )
                     continue
-                idle_causes(window, most_work=0)
+                idle_causes(window, max_work=0)
                 partitions_of(window)
                 shared_nodes(window)
         if refusal is not None:

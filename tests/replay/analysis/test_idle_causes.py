@@ -102,7 +102,7 @@ def test_every_second_agrees_with_a_plain_oracle(
 
 def test_a_sample_of_moments_is_close_and_sums_up() -> None:
     queue = queue_of(*((11.9 * k, 11.9 * k + 9, 9000, 4) for k in range(600)))
-    whole, sampled = idle_causes(window_of(queue)), idle_causes(window_of(queue), most_work=0)
+    whole, sampled = idle_causes(window_of(queue)), idle_causes(window_of(queue), max_work=0)
     assert (whole.moments, sampled.moments) == (0, 500)
     assert sampled.node_hours == pytest.approx(6.0)
     assert sampled.of(FITS) == pytest.approx(whole.of(FITS), rel=0.03)
