@@ -20,7 +20,7 @@ class Scaling(Enum):
     """The global batch stays: the batch of each worker shrinks as the number of workers grows."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Batches:
     """Batch sizes of the workers, which add up to the global batch at every world size.
 

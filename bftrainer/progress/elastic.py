@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from bftrainer.progress.agreement import Agreement
 from bftrainer.progress.horovod_numbers import horovod_bytes, horovod_numbers
+from bftrainer.progress.pairs import paired
 from bftrainer.progress.plain_values import packed_values, unpacked_values
 from bftrainer.progress.reporter import Reporter, named
 from bftrainer.progress.sampler import Sampler
@@ -92,7 +93,8 @@ class CheckpointFile:
         if self.path.exists():
             content = torch.load(self.path, map_location="cpu", weights_only=True)
             parts = (self.state.model, self.state.optimizer, *self.kept)
-            for part, saved in zip(parts, content["parts"], strict=True):
+            problem = f"{self.path}: the checkpoint has another number of objects in keep=[...]"
+            for part, saved in paired(parts, content["parts"], problem):
                 part.load_state_dict(saved)
             for name, number in content["numbers"].items():
                 setattr(self.state, name, number)
@@ -133,8 +135,9 @@ class _Followers:
         return [copy.deepcopy(one.state_dict()) for one in self.kept]
 
     def load(self, states: list[dict[str, Any]]) -> None:
-        for one, state in zip(self.kept, states, strict=True):
-            one.load_state_dict(copy.deepcopy(state))
+        problem = "the workers have different numbers of objects in keep=[...]"
+        for keeper, state in paired(self.kept, states, problem):
+            keeper.load_state_dict(copy.deepcopy(state))
 
     def save(self) -> None:
         self.original[0]()

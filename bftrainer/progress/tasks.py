@@ -32,7 +32,7 @@ driver.
 """
 
 
-@dataclass(slots=True)
+@dataclass
 class PoolTask:
     """One task. ``id``: the number of its line, from 1, or its file's name. ``value``: the line, or
     the file's path.
@@ -93,7 +93,7 @@ def tasks(
     Each task runs at least once, and has one result. One that ends its worker three times is put
     aside. Raises :class:`~bftrainer.errors.UserError` for a list that cannot be used.
     """
-    if not isinstance(source, str | Path):
+    if not isinstance(source, (str, Path)):
         path = Path(results or "tasks.results.jsonl").with_suffix(".tasks.jsonl").absolute()
         _write_once(source, path)
         results = results or "tasks.results.jsonl"

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.loaders import parts
+from bftrainer.progress.pairs import paired
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
 from bftrainer.progress.steps import StepLoop
@@ -122,7 +123,8 @@ class Training(StepLoop):
             else min(self.sampler.samples / (self._epochs * self.sampler.size), 1.0)
         )
         rate = self.rate.at(self.batches.total(self.size), self.step_number) * self._schedule(done)
-        for group, share in zip(self.optimizer.param_groups, self._shares, strict=True):
+        problem = "parameter groups were added after Training(...)"
+        for group, share in paired(self.optimizer.param_groups, self._shares, problem):
             group["lr"] = rate * share
         self.rate.latest = rate
 

@@ -39,6 +39,15 @@ _DTYPES = (
     "bool",
 )
 
+_CONTENTS: dict[str, type] = {
+    "tensor": str,
+    "dict": list,
+    "list": list,
+    "tuple": list,
+    "bytes": str,
+}
+"""The kinds of values in a description, and how JSON holds the content of each."""
+
 
 def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
     """The description and the tensors. Raises :class:`UserError`, which names the place of what
@@ -57,11 +66,11 @@ def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
                 )
             tensors.append(value.detach())
             return {"tensor": name, "shape": list(value.shape)}
-        if value is None or isinstance(value, bool | int | float | str):
+        if value is None or isinstance(value, (bool, int, float, str)):
             return value
         if isinstance(value, dict):
             return {"dict": [[of(k, place), of(v, f"{place}.{k}")] for k, v in value.items()]}
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             kind = "list" if isinstance(value, list) else "tuple"
             return {kind: [of(one, f"{place}[{number}]") for number, one in enumerate(value)]}
         if isinstance(value, bytes):
@@ -75,37 +84,49 @@ def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
     return of(state, where), tensors
 
 
-def restored(found: Any, tensors: Iterator[Any]) -> Any:
+def _kind_of(description: Any) -> str | None:
+    """Which of ``_CONTENTS`` an object describes; None if it describes nothing."""
+    if not isinstance(description, dict):
+        return None
+    for kind, content_type in _CONTENTS.items():
+        if isinstance(description.get(kind), content_type):
+            return kind
+    return None
+
+
+def restored(description: Any, tensors: Iterator[Any]) -> Any:
     """The state of a description. Raises :class:`SealError`."""
-    match found:
-        case None | bool() | int() | float() | str():
-            return found
-        case {"tensor": str()}:
-            return next(tensors)
-        case {"dict": list(items)}:
-            return {restored(key, tensors): restored(value, tensors) for key, value in items}
-        case {"list": list(items)}:
-            return [restored(one, tensors) for one in items]
-        case {"tuple": list(items)}:
-            return tuple(restored(one, tensors) for one in items)
-        case {"bytes": str(text)}:
-            return bytes.fromhex(text)
-    raise SealError(f"not a description of a state: {found!r:.60}")
+    if description is None or isinstance(description, (bool, int, float, str)):
+        return description
+    kind = _kind_of(description)
+    if kind is None:
+        raise SealError(f"not a description of a state: {description!r:.60}")
+    content = description[kind]
+    if kind == "tensor":
+        return next(tensors)
+    if kind == "bytes":
+        return bytes.fromhex(content)
+    if kind == "dict":
+        return {restored(key, tensors): restored(value, tensors) for key, value in content}
+    items = [restored(item, tensors) for item in content]
+    return tuple(items) if kind == "tuple" else items
 
 
-def empty_tensors(found: Any) -> Iterator[Any]:
+def empty_tensors(description: Any) -> Iterator[Any]:
     """The tensors of a description in their order, to be filled."""
     torch = importlib.import_module("torch")
-    match found:
-        case {"tensor": str(name), "shape": list(shape)} if name in _DTYPES:
+    kind = _kind_of(description)
+    if kind == "tensor":
+        name, shape = description["tensor"], description.get("shape")
+        if name in _DTYPES and isinstance(shape, list):
             yield torch.empty([int(size) for size in shape], dtype=getattr(torch, name))
-        case {"dict": list(items)}:
-            for pair in items:
-                for one in pair:
-                    yield from empty_tensors(one)
-        case {"list": list(items)} | {"tuple": list(items)}:
-            for one in items:
-                yield from empty_tensors(one)
+    elif kind == "dict":
+        for pair in description["dict"]:
+            for part in pair:
+                yield from empty_tensors(part)
+    elif kind in ("list", "tuple"):
+        for item in description[kind]:
+            yield from empty_tensors(item)
 
 
 def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:

@@ -22,7 +22,7 @@ longer.
 """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class BadLine:
     """A line that is no JSON object. ``text`` is its beginning."""
 

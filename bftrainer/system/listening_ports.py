@@ -49,7 +49,7 @@ _CHUNK = 1 << 16
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Limits:
     """``clients``: most connections at a time that were admitted.
 
@@ -156,7 +156,7 @@ class Connection:
         self._port.tasks.discard(task)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Stranger:
     """Somebody who has connected, from ``host``; ``connection`` is made at the first byte."""
 

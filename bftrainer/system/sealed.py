@@ -17,13 +17,14 @@ import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable
+from typing import Union
 
 from bftrainer.errors import BFTrainerError
 
 KEY_BYTES = NONCE_BYTES = TAG_BYTES = 32
 HEAD = struct.Struct("!I")
 _AGAIN_S = 0.05
-Bytes = bytes | bytearray | memoryview
+Bytes = Union[bytes, bytearray, memoryview]
 
 
 class SealError(BFTrainerError):

@@ -21,7 +21,7 @@ class ControlRequest(Enum):
     """Checkpoint, then exit with ``STOPPED_STATUS``."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ControlMessage:
     """``number``: in ``control``, how many requests the pilot has made; in ``leave``, the
     incarnation that is to exit.

@@ -12,7 +12,7 @@ from bftrainer.wires.typed_json import read_json
 MOST_AGE_S = 120.0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class GpuUse:
     """At a time in seconds since 1970: bytes used by all processes on the GPU, and the percentage
     of time that it computed.

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
+from typing import Optional
 
 from bftrainer.scaling import Scaling
 
@@ -22,7 +23,7 @@ class StartedPer(str, Enum):
     TRAINER = "trainer"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TrainerMessage:
     """``trainer.json``: what was submitted, as far as the driver and the training script need
     it.
@@ -35,15 +36,15 @@ class TrainerMessage:
     max_nodes: int
     environment: Mapping[str, str] = field(default_factory=dict)
     setup: tuple[str, ...] = ()
-    image: str | None = None
+    image: Optional[str] = None
     """``.sif``: Apptainer's; ``.sqsh``: pyxis'."""
     started_per: StartedPer = StartedPer.WORKER
-    scaling: Scaling | None = None
-    global_batch: int | None = None
-    samples_total: float | None = None
+    scaling: Optional[Scaling] = None
+    global_batch: Optional[int] = None
+    samples_total: Optional[float] = None
     stop_s: float = 30.0
     """From a stop request to SIGKILL."""
-    stop_signal: str | None = None
+    stop_signal: Optional[str] = None
     """``SIGUSR1`` or ``USR1``: asks the program for a checkpoint and exit (launcher
     ``restart``).
     """
@@ -53,7 +54,7 @@ class TrainerMessage:
     """For the trackers."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DriverSettings:
     """``driver.json``: how to start and watch workers at this site. The pilot gives all that its
     configuration sets.

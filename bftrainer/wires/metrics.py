@@ -17,7 +17,7 @@ MOST_METRICS = 32
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@%+-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Metric:
     """``least`` and ``most`` with the samples of the line that had them first."""
 

@@ -13,7 +13,7 @@ TRAINERS = "trainers"
 """The folder of a state directory that holds one trainer directory per trainer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TrainerDirectory:
     """``trainers/ID/`` of a state directory."""
 

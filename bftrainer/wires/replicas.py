@@ -23,7 +23,7 @@ MOST_BYTES = 64 << 10
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Meeting:
     """Where the replicas of this incarnation meet. The file has mode 0600; ``key``: in hexadecimal
     digits.
@@ -34,7 +34,7 @@ class Meeting:
     key: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Hello:
     """``port``: where the replica passes its weights on, at the address that it connects from; 0: a
     connection for keys.
@@ -44,7 +44,7 @@ class Hello:
     port: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NextStep:
     """``step``: steps that the replica has committed; ``failures``: steps in succession that it
     could not commit.
@@ -54,7 +54,7 @@ class NextStep:
     failures: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn:
     """The group of the next step. ``number`` is new whenever connections have to be made again.
 
@@ -70,7 +70,7 @@ class Turn:
     copies: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Keys:
     """``set`` a key to ``value`` (Latin-1), ``get`` it once it is there, or ask whether it ``has``
     come: ``act`` is which.

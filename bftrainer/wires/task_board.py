@@ -27,7 +27,7 @@ PUT_ASIDE = "failed"
 _MOST_TRACEBACK = 8000
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TaskCounts:
     """``tasks.json``: how far a pool is. ``failed``: put aside. ``repeated``: starts of tasks
     beyond the first of each.

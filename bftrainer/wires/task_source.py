@@ -9,7 +9,7 @@ import re
 from array import array
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Union
 
 from bftrainer.errors import InputFileError
 from bftrainer.system.regular import NotRegularError, open_regular
@@ -20,7 +20,7 @@ MOST_LEVELS = 200
 """Of lists and objects within each other, in a task and in a result: JSON's parser counts them as
 calls of Python's stack.
 """
-TaskId = int | str
+TaskId = Union[int, str]
 """The number of a line, from 1, or the name of a file."""
 
 
@@ -71,7 +71,7 @@ class TaskSource:
 
     def index_of(self, task: object) -> int | None:
         """None: no such task."""
-        is_id = isinstance(task, int | str) and not isinstance(task, bool)
+        is_id = isinstance(task, (int, str)) and not isinstance(task, bool)
         return self._index.get(task) if is_id else None
 
     def value(self, index: int) -> Any:

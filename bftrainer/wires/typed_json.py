@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from enum import Enum
 from pathlib import Path
-from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from bftrainer.errors import InputFileError
@@ -20,6 +19,7 @@ from bftrainer.wires.bounds import RefusedValueError, number, shown, whole
 
 T = TypeVar("T")
 _Check = Callable[[Any, str], Any]
+_NONE_TYPE = type(None)
 _PLAIN: dict[object, tuple[tuple[type, ...], str]] = {
     str: ((str,), "a string"),
     bool: ((bool,), "true or false"),
@@ -118,11 +118,8 @@ def _fields_of(kind: type[Any]) -> tuple[tuple[str, _Check, bool], ...]:
 
 
 def _check_of(hint: Any) -> _Check:
-    (hint,) = (
-        [part for part in get_args(hint) if part is not NoneType]
-        if NoneType in get_args(hint)
-        else (hint,)
-    )
+    if _NONE_TYPE in get_args(hint):
+        (hint,) = [part for part in get_args(hint) if part is not _NONE_TYPE]
     if hint in _PLAIN:
         return lambda value, where: _of_type(value, *_PLAIN[hint], where)
     if hint is Path:
