@@ -5,6 +5,7 @@ with its default.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
 from datetime import datetime
 from ipaddress import ip_address
@@ -22,6 +23,7 @@ from bftrainer.errors import InvalidValueError, UnknownNameError
 _QUIET = re.compile(
     r"(?:(mon|tue|wed|thu|fri|sat|sun)-(mon|tue|wed|thu|fri|sat|sun) )?(\d\d):(\d\d)-(\d\d):(\d\d)"
 )
+_COMMENT_COLUMNS = 98
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -435,13 +437,13 @@ def commented_default(
     }
     lines = ["# The pilot's configuration. A line that is commented out shows the default."]
     for table, model in {**own, **site}.items():
-        lines += ["", f"[{table}]  # {_first_line(model.__doc__)}"]
+        lines += ["", f"[{table}]  # {_first_paragraph(model.__doc__)}"]
         for key in dict.fromkeys(
             (*model.__annotations__, *model.model_fields)
         ):  # a site's own keys come first
             inner = model.model_fields[key]
             if inner.description:
-                lines.append(f"# {inner.description}")
+                lines += [f"# {line}" for line in _wrapped(inner.description)]
             name = f"{table}_{key}"
             value = chosen.get(name, None if inner.is_required() else inner.default)
             shown = "..." if value is None else _as_toml(value)
@@ -449,8 +451,14 @@ def commented_default(
     return "\n".join(lines) + "\n"
 
 
-def _first_line(text: str | None) -> str:
-    return (text or "").strip().splitlines()[0]
+def _first_paragraph(text: str | None) -> str:
+    """The first paragraph of a docstring in one line: it may be wrapped in the source."""
+    return " ".join((text or "").strip().partition("\n\n")[0].split())
+
+
+def _wrapped(description: str) -> list[str]:
+    """The lines of a comment that describes a key: each of them needs its own ``#``."""
+    return textwrap.wrap(" ".join(description.split()), _COMMENT_COLUMNS)
 
 
 def _as_toml(value: object) -> str:
