@@ -227,8 +227,8 @@ class WorkersConfig(ConfigTable):
     the security page.
     """
     private_interface: bool = False
-    """No other user can reach the interface's network. Without it, gloo's connections are checked;
-    NCCL's cannot be.
+    """No other user can reach the interface's network. Without it, gloo's connections are checked,
+    and NCCL over several nodes is refused, unless the interface is the loopback.
     """
     require_rehearsal: bool = False
     """Reject submissions whose script has not passed bftrainer rehearse with this state
