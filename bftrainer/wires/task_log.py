@@ -52,7 +52,8 @@ class TaskLog:
         whole_bytes, number, torn = 0, 0, b""
         with os.fdopen(os.dup(self._handle), "rb") as file:
             file.seek(0)
-            while line := file.readline(_LINE_BYTES):
+            size = os.fstat(self._handle).st_size  # another program may append without end
+            while whole_bytes < size and (line := file.readline(_LINE_BYTES)):
                 number += 1
                 found = self._line_of(line)
                 if found is None and self._is_beginning(line) and not file.read(1):
