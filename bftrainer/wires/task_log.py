@@ -16,7 +16,6 @@ from typing import Any
 
 from bftrainer.errors import InputFileError
 from bftrainer.system.regular import NotRegularError, open_regular_to_append
-from bftrainer.system.umask import users_mode
 from bftrainer.wires.task_source import MOST_BYTES, MOST_LEVELS, TaskId, TaskSource, is_too_deep
 
 _LINE_BYTES = 2 * MOST_BYTES
@@ -32,10 +31,11 @@ class TaskLog:
     and written.
     """
 
-    def __init__(self, path: Path, key: str, source: TaskSource) -> None:
+    def __init__(self, path: Path, key: str, source: TaskSource, mode: int) -> None:
+        """``mode``: of a new file."""
         self.path, self._key, self._source = path, key, source
         try:
-            self._handle = open_regular_to_append(path, users_mode(0o666))
+            self._handle = open_regular_to_append(path, mode)
         except NotRegularError as error:
             raise InputFileError(
                 str(path), f"is not a regular file; expected a file for the {key}s"

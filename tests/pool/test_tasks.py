@@ -307,6 +307,17 @@ def board_of(folder: Path, results: str = "out.jsonl") -> TaskBoard:
     return TaskBoard(TaskSource(folder / "in.txt"), folder / results, folder / "failures.jsonl")
 
 
+def test_failures_are_private_and_results_have_the_umask_of_their_user(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    before = os.umask(0o002)
+    try:
+        board_of(tmp_path).close()
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.glob("*.jsonl")}
+    assert modes == {"out.jsonl": "0o664", "failures.jsonl": "0o600"}
+
+
 @pytest.mark.parametrize(
     "content",
     [
