@@ -5,6 +5,7 @@ with its default.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
 from datetime import datetime
 from ipaddress import ip_address
@@ -22,6 +23,7 @@ from bftrainer.errors import InvalidValueError, UnknownNameError
 _QUIET = re.compile(
     r"(?:(mon|tue|wed|thu|fri|sat|sun)-(mon|tue|wed|thu|fri|sat|sun) )?(\d\d):(\d\d)-(\d\d):(\d\d)"
 )
+_COMMENT_COLUMNS = 98
 _DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 
 
@@ -225,8 +227,8 @@ class WorkersConfig(ConfigTable):
     the security page.
     """
     private_interface: bool = False
-    """No other user can reach the interface's network. Without it, gloo's connections are checked;
-    NCCL's cannot be.
+    """No other user can reach the interface's network. Without it, gloo's connections are checked,
+    and NCCL over several nodes is refused, unless the interface is the loopback.
     """
     require_rehearsal: bool = False
     """Reject submissions whose script has not passed bftrainer rehearse with this state
@@ -446,7 +448,7 @@ def commented_default(
         for key in dict.fromkeys((*model.__annotations__, *model.model_fields)):
             inner = model.model_fields[key]
             if inner.description:
-                lines.append(f"# {_first_paragraph(inner.description)}")
+                lines += [f"# {line}" for line in _wrapped(inner.description)]
             name = f"{table}_{key}"
             value = chosen.get(name, None if inner.is_required() else inner.default)
             shown = "..." if value is None else _as_toml(value)
@@ -455,8 +457,13 @@ def commented_default(
 
 
 def _first_paragraph(text: str | None) -> str:
-    """The first paragraph of a docstring, as one line."""
+    """The first paragraph of a docstring in one line: it may be wrapped in the source."""
     return " ".join((text or "").strip().partition("\n\n")[0].split())
+
+
+def _wrapped(description: str) -> list[str]:
+    """The lines of a comment that describes a key: each of them needs its own ``#``."""
+    return textwrap.wrap(" ".join(description.split()), _COMMENT_COLUMNS)
 
 
 def _as_toml(value: object) -> str:

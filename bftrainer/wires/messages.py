@@ -75,7 +75,9 @@ class DriverSettings:
     """Most that one worker's log takes on disk."""
     allow_stock_horovodrun: bool
     private_interface: bool = False
-    """No other user can reach the interface: gloo's connections are not checked."""
+    """No other user can reach the interface: gloo's connections are not checked, and NCCL may
+    connect several nodes.
+    """
     notice_s: float = 0.0
     """Seconds that workers on a preempted node may take to save; 0: they are killed at once."""
     prefix: tuple[str, ...] = ()

@@ -17,6 +17,7 @@ from typing import Any
 
 from bftrainer.errors import InputFileError
 from bftrainer.system.locks import NotLockableError, OwnerLock
+from bftrainer.system.umask import users_mode
 from bftrainer.wires.task_log import TaskLog
 from bftrainer.wires.task_source import TaskId, TaskSource
 
@@ -25,6 +26,8 @@ MOST_FAILURES = 3
 PUT_ASIDE = "failed"
 """The metric of a pool's progress that counts such tasks."""
 _MOST_TRACEBACK = 8000
+_PRIVATE = 0o600
+"""Mode of the log of failures: it is beside the pilot's files, and quotes the user's script."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +69,12 @@ class TaskBoard:
         self._use = _locked(results)
         with ExitStack() as undo:
             undo.callback(self._use.release)
-            self._results = TaskLog(results, "result", source)
+            self._results = TaskLog(results, "result", source, users_mode(0o666))
             undo.callback(self._results.close)
             for index, _ in self._results.lines():
                 self._settled[index] = 1
             self.done_count = sum(self._settled)
-            self._failures = TaskLog(failures, "error", source)
+            self._failures = TaskLog(failures, "error", source, _PRIVATE)
             undo.callback(self._failures.close)
             for index, line in self._failures.lines():
                 self._charges[index] = self._charges.get(index, 0) + 1

@@ -16,7 +16,6 @@ from typing import Any
 
 from bftrainer.errors import InputFileError
 from bftrainer.system.regular import NotRegularError, open_regular_to_append
-from bftrainer.system.umask import users_mode
 from bftrainer.wires.task_source import MOST_BYTES, MOST_LEVELS, TaskId, TaskSource, is_too_deep
 
 _LINE_BYTES = 2 * MOST_BYTES
@@ -32,10 +31,11 @@ class TaskLog:
     and written.
     """
 
-    def __init__(self, path: Path, key: str, source: TaskSource) -> None:
+    def __init__(self, path: Path, key: str, source: TaskSource, mode: int) -> None:
+        """``mode``: of a new file."""
         self.path, self._key, self._source = path, key, source
         try:
-            self._handle = open_regular_to_append(path, users_mode(0o666))
+            self._handle = open_regular_to_append(path, mode)
         except NotRegularError as error:
             raise InputFileError(
                 str(path), f"is not a regular file; expected a file for the {key}s"
@@ -52,7 +52,8 @@ class TaskLog:
         whole_bytes, number, torn = 0, 0, b""
         with os.fdopen(os.dup(self._handle), "rb") as file:
             file.seek(0)
-            while line := file.readline(_LINE_BYTES):
+            size = os.fstat(self._handle).st_size  # another program may append without end
+            while whole_bytes < size and (line := file.readline(_LINE_BYTES)):
                 number += 1
                 found = self._line_of(line)
                 if found is None and self._is_beginning(line) and not file.read(1):

@@ -125,9 +125,12 @@ def _opened(path: Path) -> BinaryIO:
 
 
 def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """(offset, number, line), in bounded memory."""
+    """(offset, number, line), in bounded memory; without lines that begin in what somebody appends
+    meanwhile.
+    """
     offset, number = 0, 0
-    while line := file.readline(MOST_BYTES + 1):
+    size = os.fstat(file.fileno()).st_size
+    while offset < size and (line := file.readline(MOST_BYTES + 1)):
         number += 1
         if len(line) > MOST_BYTES:
             problem = (

@@ -145,7 +145,12 @@ def test_a_configuration_with_an_error(home: Path, check: str, config: str, word
     ("address", "is_private", "status", "words"),
     [
         ("127.0.0.1", False, CheckStatus.OK, "users of this host are kept out of gloo's groups"),
-        ("10.0.0.5", False, CheckStatus.WARNING, "but can take a worker's place in NCCL's"),
+        (
+            "10.0.0.5",
+            False,
+            CheckStatus.WARNING,
+            "kept out of gloo's groups, and NCCL over several nodes is refused",
+        ),
         (
             "10.0.0.5",
             True,

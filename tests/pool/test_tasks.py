@@ -307,6 +307,17 @@ def board_of(folder: Path, results: str = "out.jsonl") -> TaskBoard:
     return TaskBoard(TaskSource(folder / "in.txt"), folder / results, folder / "failures.jsonl")
 
 
+def test_failures_are_private_and_results_have_the_umask_of_their_user(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\n")
+    before = os.umask(0o002)
+    try:
+        board_of(tmp_path).close()
+    finally:
+        os.umask(before)
+    modes = {path.name: oct(path.stat().st_mode & 0o777) for path in tmp_path.glob("*.jsonl")}
+    assert modes == {"out.jsonl": "0o664", "failures.jsonl": "0o600"}
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -488,6 +499,53 @@ def test_the_example_of_optuna_tells_each_trial_once_while_a_node_goes(tmp_path:
     assert len({value["trial"] for value in found.values() if isinstance(value, dict)}) == 100
 
 
+def test_a_driver_does_not_wait_while_the_list_is_read(tmp_path: Path) -> None:
+    """It hears of ends of workers in its one loop."""
+    reading, goes_on = threading.Event(), threading.Event()
+
+    class SlowDirectory(TrainerDirectory):
+        """Its ``tasks.json`` is read at last, as after a long list."""
+
+        @property
+        def tasks(self) -> Path:
+            reading.set()
+            assert goes_on.wait(60)
+            return self.path / "tasks.json"
+
+    (tmp_path / "list.txt").write_text("a\n")
+    directory = SlowDirectory(tmp_path)
+    server = TaskServer(directory, pytest.fail, lambda _: None)
+    server.workers |= {"reader", "other"}
+    source, results = str(tmp_path / "list.txt"), str(tmp_path / "out.jsonl")
+    request = {"source": source, "results": results, "verb": "take", "worker": "reader"}
+    reads = threading.Thread(target=server._answer, args=(request,))
+    reads.start()
+    assert reading.wait(60)
+    ends = threading.Thread(target=server.ended, args=("other",))
+    ends.start()
+    ends.join(20)
+    is_held_up = ends.is_alive()
+    goes_on.set()
+    reads.join()
+    ends.join()
+    assert not is_held_up
+
+
+class GrowingSource(TaskSource):
+    """A list to which somebody appends as fast as it is read."""
+
+    def _parsed(self, line: bytes, number: int) -> object:
+        assert number < 100, "the list is read for as long as somebody appends to it"
+        with self.path.open("ab") as file:
+            file.write(b"another\n")
+        return super()._parsed(line, number)
+
+
+def test_a_list_is_as_long_as_it_was_at_the_start(tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_text("a\nb\n")
+    assert len(GrowingSource(tmp_path / "in.txt")) == 2
+
+
 def test_a_worker_that_ends_while_the_list_is_read_gets_no_task(tmp_path: Path) -> None:
     """Its task would be with it for ever."""
     (tmp_path / "list.txt").write_text("a\n")
@@ -498,7 +556,7 @@ def test_a_worker_that_ends_while_the_list_is_read_gets_no_task(tmp_path: Path) 
         "results": str(tmp_path / "out.jsonl"),
         "verb": "take",
     }
-    with server._lock:  # somebody's request reads the list
+    with server._opening:  # somebody's request reads the list
         asks = threading.Thread(target=server._answer, args=({**ask, "worker": "first"},))
         ends = threading.Thread(target=server.ended, args=("first",))
         asks.start()

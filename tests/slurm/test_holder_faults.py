@@ -55,6 +55,17 @@ def hold(
     return holder, {fragment.node: fragment for fragment in holder.poll()}
 
 
+def test_the_log_of_a_holder_is_private_whatever_the_umask(cluster: RealSlurm) -> None:
+    before = os.umask(0)
+    try:
+        hold(cluster, 1)
+    finally:
+        os.umask(before)
+    logs = [*(cluster.state / "holders-test").glob("*.log")]
+    assert len(logs) == 1
+    assert oct(logs[0].stat().st_mode & 0o777) == "0o600"
+
+
 def until_gone(holder: SlurmHolder, name: str) -> Fragment:
     found: list[Fragment] = []
 

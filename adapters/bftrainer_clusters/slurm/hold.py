@@ -52,6 +52,10 @@ from bftrainer_clusters.slurm.text import parse_has_cgroups, parse_has_epilog
 
 STEPS_END_S = 3.0
 _SUBMISSIONS_AT_ONCE = 4
+_OF_SUBMISSION = {"SLURM_UMASK": "0077"}
+"""For sbatch, and the log of a holder, which slurmstepd makes. Workers' steps have the umask of
+their srun.
+"""
 
 TRAITS = SchedulerTraits(
     "Slurm",
@@ -267,7 +271,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
         within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
         argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log, beside)
         try:
-            submission = self._ask(argv, jobs.parse_submitted, CallKind.SUBMIT)
+            text = self.calls.run(argv, CallKind.SUBMIT, self.settings.timeout_s, _OF_SUBMISSION)
+            submission = command.parsed(argv, text, jobs.parse_submitted)
             self._check_cluster(submission)
             job = submission.job
             if beside:

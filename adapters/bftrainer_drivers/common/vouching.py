@@ -7,6 +7,9 @@ them has made is a stranger's, and is shut down. The kernel vouches for the rest
 of a host has the same address and port. The store is sealed (``store_relay.py``).
 
 If the stranger sat in a worker's place, the group fails at its first message, and starts again.
+
+Nothing like it can be done for NCCL, whose sockets are not torch's: where other users can reach
+the interface, a group of NCCL over several nodes ends its workers, with a line that says why.
 Only the standard library is used, of Python 3.8 and later, and torch.
 """
 
@@ -19,13 +22,19 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 VOUCH = "BFTRAINER_VOUCH"
 """Set in the worker's environment unless no other user can reach the interface
 (``workers.private_interface``).
 """
+SHARED_INTERFACE = "BFTRAINER_SHARED_INTERFACE"
+"""Set in the worker's environment where users of other hosts can reach the interface: its name."""
+_UNCHECKED = ("ProcessGroupNCCL", "ProcessGroupUCC", "ProcessGroupXCCL")
+"""torch's groups that connect by libraries of their own."""
+_NODE = "BFTRAINER_NODE"
+_NODE_KEY = "bftrainer/node/"
 _KEY = "bftrainer/connections/"
 _LISTENING = "0A"
 _noted: set[str] = set()
@@ -110,20 +119,56 @@ def place(end: str) -> str:
     return f"{socket.inet_ntoa(int(address, 16).to_bytes(4, sys.byteorder))}:{int(port, 16)}"
 
 
+def refuse_several_nodes(
+    store: Any, rank: int, size: int, library: str, node: str, interface: str
+) -> None:
+    """End this worker if its group has workers on several nodes. All workers of the group ask."""
+    store.set(f"{_NODE_KEY}{rank}", node)
+    keys = [f"{_NODE_KEY}{other}" for other in range(size)]
+    store.wait(keys)
+    nodes = sorted({bytes(store.get(key)).decode() for key in keys})
+    if len(nodes) > 1:
+        raise SystemExit(
+            f"bftrainer: {library} over several nodes ({', '.join(nodes[:2])}, ...) is refused: "
+            f"its sockets know no key, and other users may reach {interface}. If none can, set "
+            "workers.private_interface = true; else use gloo, or one node (docs/security.md)"
+        )
+
+
 def install() -> None:
-    """Let every group of gloo in this process vouch for its connections, if the environment says so
-    and torch is there.
-    """
-    if os.environ.pop(VOUCH, "") != "1" or importlib.util.find_spec("torch") is None:
+    """Guard every group of torch in this process, if the environment says so and torch is there."""
+    vouches = os.environ.pop(VOUCH, "") == "1"
+    interface = os.environ.pop(SHARED_INTERFACE, "")
+    if not (vouches or interface) or importlib.util.find_spec("torch") is None:
         return
     import torch.distributed as dist
 
-    kind = getattr(dist, "ProcessGroupGloo", None)
-    if kind is None or hasattr(kind, "_bftrainer_vouches"):
+    if vouches:
+        _guard(getattr(dist, "ProcessGroupGloo", None), _vouching)
+    if interface:
+        for name in _UNCHECKED:
+            refusing = functools.partial(
+                _refusing, name.replace("ProcessGroup", ""), _own_node(), interface
+            )
+            _guard(getattr(dist, name, None), refusing)
+
+
+def _own_node() -> str:
+    return os.environ.get(_NODE) or socket.gethostname()
+
+
+def _guard(kind: Any, guarded: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
+    """Let groups of this class connect as ``guarded`` makes of it, once per process."""
+    if kind is None or hasattr(kind, "_bftrainer_guards"):
         return
     connect = kind.__init__
+    kind.__init__ = functools.wraps(connect)(guarded(connect))
+    kind._bftrainer_guards = True
 
-    @functools.wraps(connect)
+
+def _vouching(connect: Callable[..., None]) -> Callable[..., None]:
+    """Connect, then vouch."""
+
     def connect_and_vouch(
         self: Any, store: Any, rank: int, size: int, *more: Any, **named: Any
     ) -> None:
@@ -132,8 +177,22 @@ def install() -> None:
         if size > 1:
             vouch(store, rank, size, before)
 
-    kind.__init__ = connect_and_vouch
-    kind._bftrainer_vouches = True
+    return connect_and_vouch
+
+
+def _refusing(
+    library: str, node: str, interface: str, connect: Callable[..., None]
+) -> Callable[..., None]:
+    """Connect only within a node."""
+
+    def refuse_or_connect(
+        self: Any, store: Any, rank: int, size: int, *more: Any, **named: Any
+    ) -> None:
+        if size > 1:
+            refuse_several_nodes(store, rank, size, library, node, interface)
+        connect(self, store, rank, size, *more, **named)
+
+    return refuse_or_connect
 
 
 if __name__ == "__main__":

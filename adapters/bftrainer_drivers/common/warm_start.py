@@ -178,7 +178,7 @@ def begin(relay: types.ModuleType | None, words: list[str]) -> None:
     """Connect this worker to the driver's store, if it has one, and run the script."""
     if relay is not None:
         relay.open_relay()
-    if "BFTRAINER_VOUCH" in os.environ:
+    if {"BFTRAINER_VOUCH", "BFTRAINER_SHARED_INTERFACE"} & os.environ.keys():
         module_beside("vouching").install()
     run(words)
 

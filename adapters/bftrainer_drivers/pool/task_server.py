@@ -49,6 +49,9 @@ class TaskServer:
         self._on_finished = on_finished
         self._token = secrets.token_hex(32)
         self._lock = threading.Lock()
+        """Held for moments: the driver's one loop waits for it."""
+        self._opening = threading.Lock()
+        """Held while the list and its results are read, which may take minutes."""
         self.workers: set[str] = set()
         self.board: TaskBoard | None = None
 
@@ -127,7 +130,7 @@ class TaskServer:
         raise ValueError("expected the verb take, done or back")
 
     def _opened(self, source: Path, results: Path) -> TaskBoard:
-        with self._lock:
+        with self._opening:
             if self.board is None:
                 board = TaskBoard(TaskSource(source), results, self._directory.failures)
                 self._check_same(board.counts())

@@ -23,10 +23,10 @@ from bftrainer_drivers.common import vouching
 from bftrainer_drivers.common.command_line import threads
 from bftrainer_drivers.common.core import EndNow, GroupFormed, Heard, Terms, Warmed, WorkerEnded
 from bftrainer_drivers.common.crew import end
+from bftrainer_drivers.common.group_guards import guard_variables
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.outcome import DriverOutcome
 from bftrainer_drivers.common.run_loop import Backend, Run
-from bftrainer_drivers.common.vouching import VOUCH
 from bftrainer_drivers.common.workers import WorkerProcess
 from bftrainer_drivers.torchft.lighthouse import Lighthouse
 from bftrainer_drivers.torchft.quorum import Formed, Quorum
@@ -162,7 +162,7 @@ class ReplicaBackend(Backend):
         trainer, settings = self.run.trainer, self.run.settings
         given = {
             REPLICA: replica,
-            VOUCH: "" if settings.private_interface else "1",
+            **guard_variables(settings),
             IN_WORKER: str(Path(vouching.__file__).resolve()),
             "GLOO_SOCKET_IFNAME": settings.interface,
             "NCCL_SOCKET_IFNAME": settings.interface,

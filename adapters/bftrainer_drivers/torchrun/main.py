@@ -23,16 +23,17 @@ from bftrainer.errors import InvalidValueError
 from bftrainer.wires.hosts_file import HostSlots, parts_of
 from bftrainer_drivers.common.behind_relay import STORE
 from bftrainer_drivers.common.command_line import threads
+from bftrainer_drivers.common.group_guards import guard_variables, refuse_unguarded
 from bftrainer_drivers.common.restarts import Rank, RestartBackend, numbered
 from bftrainer_drivers.common.run_loop import Run, drive
-from bftrainer_drivers.common.vouching import VOUCH
 from bftrainer_drivers.torchrun.rendezvous_store import StoreHost
 
 
 class TorchBackend(RestartBackend):
     """torchrun's environment for each worker, and a store for each incarnation.
 
-    Raises :class:`InvalidValueError` if the command is torchrun itself.
+    Raises :class:`InvalidValueError` if the command is torchrun itself, or if strangers could not
+    be kept out of its groups.
     """
 
     def __init__(self, run: Run) -> None:
@@ -46,6 +47,7 @@ class TorchBackend(RestartBackend):
         super().__init__(run, collective=True)
         self._store: StoreHost | None = None
         self._has_own_store = "MASTER_ADDR" in run.trainer.environment
+        refuse_unguarded(command, run.settings)
 
     def first_variables(self, host: HostSlots) -> dict[str, str]:
         """An empty place of the store: a relay starts now, and hears of the store with the worker's
@@ -63,7 +65,7 @@ class TorchBackend(RestartBackend):
             self._store = StoreHost(settings.interface, settings.allow_from)
         common = {
             STORE: str(self._store.open()),
-            VOUCH: "" if settings.private_interface else "1",
+            **guard_variables(settings),
             "TORCHELASTIC_USE_AGENT_STORE": "True",
             "TORCHELASTIC_RUN_ID": f"{trainer.id}-{incarnation}",
             "TORCHELASTIC_RESTART_COUNT": "0",

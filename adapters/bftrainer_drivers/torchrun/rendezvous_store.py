@@ -35,6 +35,9 @@ MOST_BYTES = 64 << 20
 """Of keys, values and unfinished messages. A group of 1,000 workers needs about 1 MB."""
 _MOST_DESCRIPTORS = 65_536
 _BACKLOG = 1024
+"""With 16,384, and 2,048 strangers, a worker waits behind a longer crowd: beside two processes of
+the same host that hold thousands of connections, one took 7 s instead of 0.05 s.
+"""
 _KEY_BYTES, _VALUE_BYTES, _MOST_KEYS = 8 << 10, 8 << 20, 128 << 10  # of a message, as in torch
 _EACH_BYTES = 200
 """What Python needs for a key beside its bytes."""

@@ -198,14 +198,12 @@ def examine_strangers(workers: WorkersConfig, address: str) -> Check:
         detail = f"{name} is this host's only: users of this host are kept out of gloo's groups"
         return Check.ok("strangers", detail)
     detail = (
-        f"a user who reaches {name} ({address}) is kept out of gloo's groups, but can take a "
-        "worker's place in NCCL's: "
-        "its sockets know no key"
+        f"other users may reach {name} ({address}): they are kept out of gloo's groups, and NCCL "
+        "over several nodes is refused, since its sockets know no key"
     )
     remedy = (
-        "train with NCCL where workers.interface is of a network that only your nodes reach, "
-        "and set "
-        "workers.private_interface = true there"
+        "for NCCL, let workers.interface be of a network that only your nodes reach, and set "
+        "workers.private_interface = true"
     )
     return Check.warning("strangers", detail, remedy)
 
