@@ -20,7 +20,7 @@ from bftrainer_replay.logs.count_only import (
     used_part,
     warn_of_unplaced,
 )
-from bftrainer_replay.logs.dialect import Dialect
+from bftrainer_replay.logs.dialect import SWF, Dialect
 from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place
 from bftrainer_replay.logs.idle import (
     NO_PERIODS,
@@ -37,6 +37,7 @@ from bftrainer_replay.logs.logged_nodes import facts_of
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, IdleBound, Queue, SiteFacts
 from bftrainer_replay.logs.node_events import read_events, read_reservations
 from bftrainer_replay.logs.node_info import with_node_info
+from bftrainer_replay.logs.partial import signs_of_a_part
 from bftrainer_replay.logs.plausible import with_ends, without_outliers
 from bftrainer_replay.logs.resource_use import use_of
 from bftrainer_replay.logs.silent import remark_on_silence, sum_h
@@ -114,6 +115,15 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         warn_of_unplaced(source, 1.0 - node_hours_placed(table, span) / max(busy_h, 1.0))
     silent = None if note else remark_on_silence(source, idle, table.names, service_h, span)
     events = idle_events(idle, table.names, span, source.options.debounce_s)
+    missing_jobs = tuple(
+        signs_of_a_part(
+            len(table.asked),
+            _accounts_of(source, table),
+            source.dialect.account,
+            source.states,
+            source.missing_ids,
+        )
+    )
     source.remarks += source.warnings
     if source.options.debounce_s:
         source.remarks.append(
@@ -126,7 +136,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         if note
         else replace(_site(source, table, span, lost), silent=silent)
     )
-    site = replace(site, only_user=source.only_user) if source.only_user else site
+    site = replace(site, only_user=source.only_user, missing_jobs=missing_jobs)
     log = EventLog(
         events,
         name,
@@ -144,6 +154,15 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     if in_gpus is None or in_gpus.gpus is None:
         return log
     return replace(in_gpus, gpus=replace(in_gpus.gpus, by_node=log))
+
+
+def _accounts_of(source: Source, table: JobTable) -> Set[str]:
+    """The accounts of all jobs; none for the groups of SWF, which are 1 for every job where a site
+    has none.
+    """
+    if source.dialect is SWF:
+        return set()
+    return {table.all_needs[place].account for place in np.unique(table.needs).tolist()}
 
 
 def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | None:

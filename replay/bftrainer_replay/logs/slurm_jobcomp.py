@@ -114,7 +114,7 @@ def _value(line: str, key: str, default: str | None = None) -> str:
 def _job(source: Source, line: str) -> str | None:
     if not line.startswith("JobId="):
         raise BadLineError("does not begin with JobId=")
-    check_state(_value(line, "JobState"))
+    source.has_state(check_state(_value(line, "JobState")))
     start_text = _value(line, "StartTime")
     submit_text = _value(line, "SubmitTime", start_text)  # before 18.08 there was no SubmitTime
     eligible_text = _value(line, "EligibleTime", submit_text)

@@ -147,6 +147,7 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
     if not isinstance(times, dict):
         raise BadLineError('a job has no "time", expected the output of sacct --json')
     state, reason = _state(job)
+    source.has_state(state)
     submit_s, eligible_s, start_s, end_s = (
         _time(times, key) for key in ("submission", "eligible", "start", "end")
     )
