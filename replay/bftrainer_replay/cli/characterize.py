@@ -12,6 +12,7 @@ import click
 from bftrainer.console.cli.choices import DIR
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.tables import hanging, name_column, number_column, show_table
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.cli.choices import written
@@ -229,7 +230,10 @@ def _numbers(found: Characteristics, unit: str) -> list[tuple[str, str, str]]:
         ("gaps (no data), not in the span", found.unknown_h and f"{found.unknown_h:,.1f} h"),
         ("resource integral (Eqn 17)", f"{found.node_hours:,.0f} {unit}-h"),
         (f"eq-{unit}s (Eqn 18)", f"{found.eq_nodes:,.1f}"),
-        (f"idle share of {found.machine_nodes:,} {unit}s in service", f"{found.idle_share:.2%}"),
+        (
+            f"idle share of {counted(found.machine_nodes, unit)} in service",
+            f"{found.idle_share:.2%}",
+        ),
         (f"  of it work of a one-node pool, start {START_S:g} s", f"{found.pool_share:.1%}"),
         (f"idle {unit}s: fewest", f"{found.idle_nodes_min:,}"),
         (f"idle {unit}s: median over time", f"{found.idle_nodes_median:,}"),

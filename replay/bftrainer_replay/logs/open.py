@@ -159,7 +159,8 @@ def _format_of(path: Path) -> str:
     if _SQL_DUMP.search(head):
         raise InputFileError(
             str(path),
-            "is a dump of a database in SQL; read the job table of slurmdbd with the mysql command of "
+            "is a dump of a database in SQL; read the job table of slurmdbd with "
+            "the mysql command of "
             "docs/site-logs.md, or run the sacct command there",
         )
     if "\0" in head:

@@ -12,6 +12,7 @@ import math
 import re
 
 from bftrainer.config.host_lists import expand
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.job_needs import JobFact
@@ -130,7 +131,9 @@ def _job(source: Source, line: str) -> str | None:
             raise BadLineError("the job ran, but has an empty node list")
         nodes = expand(text)
         if len(nodes) != count:
-            raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {count}")
+            raise BadLineError(
+                f"the node list names {counted(len(nodes), 'node')}, the job has {count}"
+            )
     if not count:
         return "without nodes"
     tres = _value(line, "Tres", "")  # what the job asked for

@@ -245,7 +245,9 @@ class _Columns:
         nodes = self._ids(fields[self._list], ran) if self._has_list else None
         asked = len(nodes or ()) if self._counts_names else shared.asked
         if nodes is not None and ran and len(nodes) != asked:
-            raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {asked}")
+            raise BadLineError(
+                f"the node list names {counted(len(nodes), 'node')}, the job has {asked}"
+            )
         if not asked:
             return "without nodes"
         if tasks > 1 and ran:
@@ -313,7 +315,7 @@ class _Columns:
             qos, jobs = self._limited.most_common(1)[0]
             most = f", most of them in QOS {qos[:40]} ({jobs:,})" if qos else ""
             self._source.remarks.append(
-                f"{self._limited.total():,} jobs waited because of a limit of their "
+                f"{counted(self._limited.total(), 'job')} waited because of a limit of their "
                 "association, QOS or partition (column "
                 f"Reason){most}"
             )

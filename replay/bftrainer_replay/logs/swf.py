@@ -15,6 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.fields import is_node_name
 from bftrainer_replay.logs.job_needs import JobFact, JobNeeds, JobUse
@@ -116,7 +117,7 @@ class _Rows:
             if nodes and processors
             else "guessed"
         )
-        source.remarks.append(f"{self._per_node} processors per node ({how})")
+        source.remarks.append(f"{counted(self._per_node, 'processor')} per node ({how})")
         self._known: dict[tuple[str, float, str], tuple[int, int]] = {}
         self.ids = array("d")
 
