@@ -18,6 +18,7 @@ from support.needs import need_package
 from support.training_schedules import Kind, train
 
 from bftrainer.console.client.adapt import adapted
+from bftrainer.errors import UserError
 
 SHAPES = Path(__file__).parent / "shapes"
 SCRIPTS = Path(__file__).parents[2] / "docs/examples/scripts"
@@ -139,6 +140,36 @@ ONE_LINE = {
     "branch": "loss.backward()\n        if epoch: optimizer.step(); seen += 1",
     "both": "if epoch: loss.backward(); optimizer.step()",
 }
+
+
+RANGES = {
+    "range(0, 6, 2)": [0, 2, 4],
+    "range(6, 0, -2)": [6, 4, 2],
+    "range(1, 4)": [1, 2, 3],
+    "range(1, 5 if model else 2)": [1, 2, 3, 4],
+}
+
+
+@pytest.mark.parametrize("numbers", RANGES)
+def test_epochs_have_the_numbers_of_the_script(numbers: str, tmp_path: Path) -> None:
+    text = EPOCHS.format("loss.backward(); optimizer.step()").replace("range(3)", numbers)
+    after = adapted(script(tmp_path, "ranges", text)).after
+    head = next(line for line in after.splitlines() if line.startswith("for epoch in "))
+
+    class Training:
+        """Counts epochs as the library's class does."""
+
+        epochs = staticmethod(range)
+
+    expression = head.removeprefix("for epoch in ").removesuffix(":")
+    assert list(eval(expression, {"training": Training, "model": True})) == RANGES[numbers]
+
+
+def test_a_range_with_a_step_from_a_variable_is_refused_with_its_line(tmp_path: Path) -> None:
+    text = EPOCHS.format("loss.backward(); optimizer.step()")
+    text = text.replace("range(3)", "range(first, 6, 2)")
+    with pytest.raises(UserError, match=r"line 3: .* has to begin at a number"):
+        adapted(script(tmp_path, "ranges", text))
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])

@@ -105,7 +105,7 @@ def test_set_order_decides_nothing(
 @pytest.mark.parametrize(
     ("placed", "complaint"),
     [
-        ([names(1), names(2, 3)], "placed 1 nodes, but 2 were decided"),
+        ([names(1), names(2, 3)], "placed 1 node, but 2 were decided"),
         ([names(2, 3), names(4, 5)], "moves a trainer from n1 to n2"),
         ([names(1, 2), names(2, 3)], "allocated to two trainers"),
         ([names(1, 9), names(3, 4)], "n9 is not in the pool"),

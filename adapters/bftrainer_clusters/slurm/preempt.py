@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check
 from bftrainer_clusters.slurm.associations import Accounting
 from bftrainer_clusters.slurm.config import SlurmSettings
@@ -106,7 +107,7 @@ def _open(partition: Partition) -> Check:
             f"{name} has RootOnly=YES",
             "RootOnly=NO, so that an ordinary user can run the pilot",
         )
-    return Check.ok("partition", f"{name}: {len(partition.nodes)} nodes, UP")
+    return Check.ok("partition", f"{name}: {counted(len(partition.nodes), 'node')}, UP")
 
 
 def _preempted_by_partition(

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check
 from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.setup import Partition, Qos, exempt_s, seconds
@@ -116,7 +117,7 @@ def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
         else:
             nodes = capped[source.name]
             held = (
-                f"at most {nodes:g} nodes are held"
+                f"at most {counted(nodes, 'node is', 'nodes are')} held"
                 if nodes < math.inf
                 else "these limit the nodes that are held"
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from bftrainer.counted import counted
 from bftrainer.decide.allocation.check_decision import check_counts
 from bftrainer.decide.allocation.gains import objective_value
 from bftrainer.decide.domain.problem import Answer, Problem
@@ -39,6 +40,6 @@ def require_feasible(problem: Problem) -> None:
     smallest = sum(min(demand.sizes) for demand in problem.demands if demand.sizes is not None)
     if smallest > problem.pool_size:
         raise NoFeasibleCountsError(
-            f"the smallest legal sizes add up to {smallest} nodes, but the pool has "
+            f"the smallest legal sizes add up to {counted(smallest, 'node')}, but the pool has "
             f"{problem.pool_size}"
         )

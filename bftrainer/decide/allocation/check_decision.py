@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Protocol
 
+from bftrainer.counted import counted
 from bftrainer.decide.domain.state import Decision, Nodes, State
 from bftrainer.errors import RejectedAnswerError
 
@@ -27,11 +28,14 @@ def check_counts(trainers: Sequence[Sized], pool_size: int, counts: Sequence[int
     Raises :class:`RejectedAnswerError`.
     """
     if len(counts) != len(trainers):
-        raise RejectedAnswerError(f"{len(counts)} counts for {len(trainers)} trainers")
+        raise RejectedAnswerError(
+            f"{counted(len(counts), 'count')} for {counted(len(trainers), 'trainer')}"
+        )
     for trainer, n in zip(trainers, counts, strict=True):
         if not trainer.is_legal(n):
             raise RejectedAnswerError(
-                f"trainer {trainer.id} got {n} nodes, which is not one of its legal sizes"
+                f"trainer {trainer.id} got {counted(n, 'node')}, which is not one of "
+                "its legal sizes"
             )
     if sum(counts) > pool_size:
         raise RejectedAnswerError(
@@ -61,7 +65,8 @@ def _check_named(state: State, decision: Decision) -> None:
             continue
         if len(nodes) != count:
             raise RejectedAnswerError(
-                f"trainer {active.trainer.id} got {count} nodes, but {len(nodes)} were named"
+                f"trainer {active.trainer.id} got {counted(count, 'node')}, but "
+                f"{len(nodes):,} were named"
             )
         if not nodes <= state.pool:
             raise RejectedAnswerError(

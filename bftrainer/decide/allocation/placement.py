@@ -23,6 +23,7 @@ from itertools import groupby, islice
 from operator import is_
 from types import MappingProxyType
 
+from bftrainer.counted import counted
 from bftrainer.errors import RejectedAnswerError
 from bftrainer.fragment_names import is_slot, part_of
 
@@ -82,7 +83,9 @@ def check_placement(
     """
     for old, count, new in zip(held, counts, placed, strict=True):
         if len(new) != count:
-            raise RejectedAnswerError(f"placed {len(new)} nodes, but {count} were decided")
+            raise RejectedAnswerError(
+                f"placed {counted(len(new), 'node')}, but {count} were decided"
+            )
         if new is not old and not (new <= old or new >= old):
             raise RejectedAnswerError(
                 f"a rescale moves a trainer from {sorted(old - new)[0]} to {sorted(new - old)[0]}"

@@ -11,6 +11,7 @@ import math
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from bftrainer.counted import counted
 from bftrainer.decide.domain.model import Curve, check_covers, check_not_negative, check_sizes
 from bftrainer.errors import InvalidValueError, Reason
 
@@ -75,7 +76,7 @@ class TrainerDemand:
         )
         if not 0 <= self.current <= self.max_nodes:
             raise InvalidValueError(
-                f"holds {self.current} nodes, expected 0 to max_nodes {self.max_nodes}"
+                f"holds {counted(self.current, 'node')}, expected 0 to max_nodes {self.max_nodes}"
             )
 
     def __hash__(self) -> int:
@@ -123,11 +124,14 @@ class Problem:
         held = sum(c.current for c in self.demands)
         if held > self.pool_size:
             raise InvalidValueError(
-                f"the trainers hold {held} nodes, more than the pool's {self.pool_size}"
+                f"the trainers hold {counted(held, 'node')}, more than the pool's {self.pool_size}"
             )
 
         if self.weights and len(self.weights) != len(self.demands):
-            raise InvalidValueError(f"{len(self.weights)} weights for {len(self.demands)} trainers")
+            raise InvalidValueError(
+                f"{counted(len(self.weights), 'weight')} for "
+                f"{counted(len(self.demands), 'trainer')}"
+            )
         if self.weights and not (min(self.weights) > 0 and max(self.weights) < math.inf):
             raise InvalidValueError("a trainer's weight must be finite and above 0")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from bftrainer.counted import counted
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.logs.model import IdleBound, LogWindow
 from bftrainer_replay.logs.silent import LEAST_H
@@ -55,25 +56,32 @@ def _bounds(window: LogWindow) -> Iterator[IdleBound]:
     yield from window.site.bounds
     silent = window.site.silent
     if silent is not None:
-        nodes = f"{silent.nodes:,} node{'s' if silent.nodes > 1 else ''}"
-        state = "renamed" if silent.renamed else "down"
+        nodes = counted(silent.nodes, "node")
         yield IdleBound(
             silent.idle_share_without,
-            f"if the {nodes} that ran no job for {LEAST_H:g} hours or more were {state}",
+            f"if the {nodes} that ran no job for {LEAST_H:g} hours or more were {silent.likely}",
         )
 
 
 def _lacks_jobs(window: LogWindow, figures: Characteristics) -> str:
     """Say that the log seems to lack jobs; empty if nothing points to it."""
-    causes = figures.idle_while
-    if causes is None or window.queue is None or window.queue.only_smallest or window.site.bounds:
-        return ""
-    if figures.idle_share < _LEAST_IDLE or causes.fillable_share < SEEMS_TO_LACK_JOBS:
+    signs = (*window.site.missing_jobs, *_unfilled(window, figures))
+    if not signs:
         return ""
     return (
-        f"This log seems to lack jobs: in {causes.fillable_share:.0%} of the idle node-time, a "
-        "waiting job fits, which a "
-        "scheduler would have started. Nodes with jobs that are missing count as idle: export "
-        "the jobs of all users, "
-        "accounts, partitions and states."
+        f"This log seems to lack jobs: {'; '.join(signs)}. Nodes with jobs that are missing count "
+        "as idle: export the jobs of all users, accounts, partitions and states."
+    )
+
+
+def _unfilled(window: LogWindow, figures: Characteristics) -> Iterator[str]:
+    """The sign that no scheduler left: idle nodes for which a job waits."""
+    causes = figures.idle_while
+    if causes is None or window.queue is None or window.queue.only_smallest or window.site.bounds:
+        return
+    if figures.idle_share < _LEAST_IDLE or causes.fillable_share < SEEMS_TO_LACK_JOBS:
+        return
+    yield (
+        f"in {causes.fillable_share:.0%} of the idle node-time, a waiting job fits, which a "
+        "scheduler would have started"
     )

@@ -12,6 +12,7 @@ import click
 from bftrainer.console.cli.choices import DIR
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.tables import hanging, name_column, number_column, show_table
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.cli.choices import written
@@ -231,7 +232,7 @@ def _numbers(figures: Characteristics, unit: str) -> list[tuple[str, str, str]]:
         ("resource integral (Eqn 17)", f"{figures.node_hours:,.0f} {unit}-h"),
         (f"eq-{unit}s (Eqn 18)", f"{figures.eq_nodes:,.1f}"),
         (
-            f"idle share of {figures.machine_nodes:,} {unit}s in service",
+            f"idle share of {counted(figures.machine_nodes, unit)} in service",
             f"{figures.idle_share:.2%}",
         ),
         (f"  of it work of a one-node pool, start {START_S:g} s", f"{figures.pool_share:.1%}"),

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.logs.count_only import (
     bound_if_shared,
@@ -20,7 +21,7 @@ from bftrainer_replay.logs.count_only import (
     used_part,
     warn_of_unplaced,
 )
-from bftrainer_replay.logs.dialect import Dialect
+from bftrainer_replay.logs.dialect import SWF, Dialect
 from bftrainer_replay.logs.first_fit import NOTE, most_at_once, place
 from bftrainer_replay.logs.idle import (
     NO_PERIODS,
@@ -37,6 +38,7 @@ from bftrainer_replay.logs.logged_nodes import facts_of
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, IdleBound, Queue, SiteFacts
 from bftrainer_replay.logs.node_events import read_events, read_reservations
 from bftrainer_replay.logs.node_info import with_node_info
+from bftrainer_replay.logs.partial import signs_of_a_part
 from bftrainer_replay.logs.plausible import with_ends, without_outliers
 from bftrainer_replay.logs.resource_use import use_of
 from bftrainer_replay.logs.silent import remark_on_silence, sum_h
@@ -114,6 +116,15 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         warn_of_unplaced(source, 1.0 - node_hours_placed(table, span) / max(busy_h, 1.0))
     silent = None if note else remark_on_silence(source, idle, table.names, service_h, span)
     events = idle_events(idle, table.names, span, source.options.debounce_s)
+    missing_jobs = tuple(
+        signs_of_a_part(
+            len(table.asked),
+            _accounts_of(source, table),
+            source.dialect.account,
+            source.states,
+            source.missing_ids,
+        )
+    )
     source.remarks += source.warnings
     if source.options.debounce_s:
         source.remarks.append(
@@ -126,7 +137,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         if note
         else replace(_site(source, table, span, lost), silent=silent)
     )
-    site = replace(site, only_user=source.only_user) if source.only_user else site
+    site = replace(site, only_user=source.only_user, missing_jobs=missing_jobs)
     log = EventLog(
         events,
         name,
@@ -144,6 +155,15 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     if in_gpus is None or in_gpus.gpus is None:
         return log
     return replace(in_gpus, gpus=replace(in_gpus.gpus, by_node=log))
+
+
+def _accounts_of(source: Source, table: JobTable) -> Set[str]:
+    """The accounts of all jobs; none for the groups of SWF, which are 1 for every job where a site
+    has none.
+    """
+    if source.dialect is SWF:
+        return set()
+    return {table.all_needs[place].account for place in np.unique(table.needs).tolist()}
 
 
 def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | None:
@@ -209,7 +229,8 @@ def _on_skipped(
     tally = source.tally
     least = max(idle_share - _node_hours_of_largest(table, span, tally.skipped) / service_h, 0.0)
     return (
-        f"{tally.skipped:,} jobs were skipped ({tally.bad_share:.1%}); what they held counts "
+        f"{counted(tally.skipped, 'job was', 'jobs were')} skipped "
+        f"({tally.bad_share:.1%}); what they held counts "
         f"as idle: {idle_share:.1%} of the "
         f"node-time, or down to {least:.1%} if they were as large as the {tally.skipped:,} "
         "largest of the others"
@@ -294,12 +315,13 @@ def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTab
         0, 6 * size + sum(int(np.minimum(asked, size).sum()) for *_, asked in table.runs())
     )
     placed, short = place(table, size)
-    source.remarks.append(f"{NOTE}; a cluster of {size:,} nodes ({why})")
+    source.remarks.append(f"{NOTE}; a cluster of {counted(size, 'node')} ({why})")
     if short:
         source.remarks.append(
-            f"{short:,} jobs asked for more nodes than were free and got the free ones; the "
+            f"{counted(short, 'job')} asked for more nodes than were free and got "
+            "the free ones; the "
             "cluster may have more than "
-            f"{size:,} nodes"
+            f"{counted(size, 'node')}"
         )
     return placed, size
 
@@ -308,16 +330,17 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
     seen = len(table.names)
     if size is None:
         source.remarks.append(
-            f"a cluster of {seen:,} nodes (guessed: those named in the log; specify the size "
+            f"a cluster of {counted(seen, 'node')} (guessed: those named in the "
+            "log; specify the size "
             "with --machine-nodes)"
         )
         return seen
     why = "--machine-nodes" if source.options.machine_nodes else source.machine_why
     if size < seen:
         if source.options.machine_nodes:
-            raise UserError(f"--machine-nodes {size}: {source.path} names {seen:,} nodes")
+            raise UserError(f"--machine-nodes {size}: {source.path} names {counted(seen, 'node')}")
         source.remarks.append(
-            f"a cluster of {seen:,} nodes (named in the log; {size:,} according to {why})"
+            f"a cluster of {counted(seen, 'node')} (named in the log; {size:,} according to {why})"
         )
         return seen
     unseen = (
@@ -325,7 +348,7 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
         if size > seen
         else ""
     )
-    source.remarks.append(f"a cluster of {size:,} nodes ({why}){unseen}")
+    source.remarks.append(f"a cluster of {counted(size, 'node')} ({why}){unseen}")
     return seen
 
 
@@ -336,7 +359,7 @@ def _remark_on_times(source: Source, table: JobTable) -> None:
     jobs, ran = len(table.asked), sum(int(each.sum()) for each, _ in started)
     still = sum(int((each & endless).sum()) for each, endless in started)
     source.remarks.append(
-        f"{jobs:,} jobs: {ran:,} started, {still:,} of them still running; {jobs - ran:,} "
+        f"{counted(jobs, 'job')}: {ran:,} started, {still:,} of them still running; {jobs - ran:,} "
         "never started"
     )
     clock = source.clock
@@ -348,12 +371,14 @@ def _remark_on_times(source: Source, table: JobTable) -> None:
     if clock.shifted:
         zone = source.options.timezone
         source.remarks.append(
-            f"{clock.shifted:,} jobs ran exactly an hour (or half of one) longer or shorter "
+            f"{counted(clock.shifted, 'job')} ran exactly an hour (or half of "
+            "one) longer or shorter "
             "than their elapsed time says: the "
             f"times are not in {zone or 'UTC'}, or clocks were set; "
             + (f"check --timezone {zone}" if zone else "specify the site's zone with --timezone")
         )
     if clock.repeated:
         source.remarks.append(
-            f"{clock.repeated:,} times are in the hour that is repeated when clocks go back"
+            f"{counted(clock.repeated, 'time is', 'times are')} in the hour that "
+            "is repeated when clocks go back"
         )

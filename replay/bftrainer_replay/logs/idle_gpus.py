@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.logs.dialect import SACCT
 from bftrainer_replay.logs.idle import Ints, NodePeriods, idle_events, taken_periods, together
@@ -46,7 +47,8 @@ def log_in_gpus(
     )
     left_out = every.length_h.sum() - usable.length_h.sum()
     source.remarks.append(
-        f"{gpus.sum():,} GPUs on {len(per_node):,} nodes; {every.length_h.sum():,.0f} "
+        f"{counted(gpus.sum(), 'GPU')} on {counted(len(per_node), 'node')}; "
+        f"{every.length_h.sum():,.0f} "
         "GPU-hours are idle, "
         + (
             f"{left_out:,.0f} of them without {options.part_cpus:g} cores or an equal share "

@@ -16,6 +16,7 @@ from typing import Any, ParamSpec
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.columns import TIMES, Column, Times, counts_of, parts_of, started_or
@@ -124,7 +125,7 @@ class Tally:
         """The totals, then the first of the skipped lines."""
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.ignored.items()))
         total = (
-            f"{name or self.where()} is {format_name}: {self.read:,} records read, "
+            f"{name or self.where()} is {format_name}: {counted(self.read, 'record')} read, "
             f"{self.used:,} used, "
             f"{sum(self.ignored.values()):,} ignored{f' ({reasons[2:]})' if reasons else ''}, "
             f"{self.skipped:,} skipped as bad"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 
+from bftrainer.counted import counted
 from bftrainer_replay.logs.fields import count_of, slots_by_host
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.source import Source
@@ -42,7 +43,8 @@ def read(source: Source) -> None:
         source.rows.add(submit_s, eligible_s, math.nan, end_s, -(-processors // slots), ())
     if waiting:
         source.remarks.append(
-            f"{len(waiting):,} jobs never started and name no nodes: assuming that each asks "
+            f"{counted(len(waiting), 'job')} never started and named no nodes: "
+            "assuming that each asks "
             f"for its slots at {slots} per "
             "node (the most frequent number of slots per host of a job)"
         )

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
+from bftrainer.counted import counted
 from bftrainer_replay.logs.fields import slots_by_host
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.source import Source
@@ -77,7 +78,8 @@ def read(source: Source) -> None:
             )
     if guessed:
         source.remarks.append(
-            f"{guessed:,} jobs never started: assuming that each asks for its tasks at {slots} "
+            f"{counted(guessed, 'job')} never started: assuming that each asks "
+            f"for its tasks at {slots} "
             "per host"
         )
 

@@ -108,6 +108,11 @@ class SilentNodes:
     idle_share_without: float
     renamed: int = 0
 
+    @property
+    def likely(self) -> str:
+        """What became of them, in a word."""
+        return "renamed" if self.renamed else "down"
+
 
 @dataclass(frozen=True, slots=True)
 class IdleBound:
@@ -125,7 +130,7 @@ class SiteFacts:
     From ``down_s[k]`` to ``down_until_s[k]`` node ``down[k]`` (a number in ``nodes.names``) would
     have been idle, but was out of service or reserved. ``silent`` is of the whole log, of whatever
     part of it a window is. ``only_user``: the user of all jobs of the log. ``bounds``: idle shares
-    under other readings of the whole log.
+    under other readings of the whole log. ``missing_jobs``: what shows that the log lacks jobs.
     """
 
     nodes: LoggedNodes | None = None
@@ -136,6 +141,7 @@ class SiteFacts:
     silent: SilentNodes | None = None
     only_user: str = ""
     bounds: tuple[IdleBound, ...] = ()
+    missing_jobs: tuple[str, ...] = ()
 
     def down_h(self, start_s: float, end_s: float) -> NDArray[np.float64]:
         """Hours of each period inside a window."""

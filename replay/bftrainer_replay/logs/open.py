@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -62,6 +63,7 @@ TABLE = LogFormat(
 """A table whose columns the user names."""
 EVENTS = "events"
 _SINGLE = (EVENTS, "swf")
+_SQL_DUMP = re.compile(r"^(?:-- (?:MySQL|MariaDB) dump|INSERT INTO `|CREATE TABLE `)", re.MULTILINE)
 """Formats whose files begin with what holds for the rest."""
 
 
@@ -153,6 +155,13 @@ def _format_of(path: Path) -> str:
         raise InputFileError(
             str(path),
             "is JSON without a list of jobs; for Slurm, run the sacct command of docs/site-logs.md",
+        )
+    if _SQL_DUMP.search(head):
+        raise InputFileError(
+            str(path),
+            "is a dump of a database in SQL; read the job table of slurmdbd with "
+            "the mysql command of "
+            "docs/site-logs.md, or run the sacct command there",
         )
     if "\0" in head:
         raise InputFileError(

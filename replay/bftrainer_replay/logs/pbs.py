@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from bftrainer.config.host_lists import MOST_NODES
+from bftrainer.counted import counted
 from bftrainer_replay.logs.fields import count_of, is_node_name, name_of
 from bftrainer_replay.logs.job_needs import JobFact, JobNeeds, JobUse
 from bftrainer_replay.logs.jobs import BadLineError
@@ -69,8 +70,8 @@ def read(source: Source) -> None:
         )
     if reader.others:
         source.remarks.append(
-            f"{reader.others:,} jobs held another number of nodes (exec_host) than they asked "
-            "for (Resource_List.nodect): "
+            f"{counted(reader.others, 'job')} held another number of nodes (exec_host) "
+            "than they asked for (Resource_List.nodect): "
             "those that they held count"
         )
 

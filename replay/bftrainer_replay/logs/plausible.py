@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.counted import counted
 from bftrainer_replay.logs.columns import Times, started_or
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.job_needs import JobFact
@@ -36,7 +37,7 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
     if not keep.all():
         out = at[~keep]
         source.remarks.append(
-            f"{len(out):,} jobs left out, dated {format_time(float(out.min()))} to "
+            f"{counted(len(out), 'job')} left out, dated {format_time(float(out.min()))} to "
             f"{format_time(float(out.max()))}: all others "
             f"are from {format_time(first_s)} to {format_time(last_s)} (--outliers keep uses "
             "them, and the span that they make)"
@@ -46,7 +47,7 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
     far = table.where(lambda part: np.isfinite(ends[part]) & (ends[part] > latest_s))
     if len(far):
         source.remarks.append(
-            f"{len(far):,} jobs end later than any job could "
+            f"{counted(len(far), 'job ends', 'jobs end')} later than any job could "
             f"({format_time(float(ends[far].max()))} at the latest): "
             "their ends count as not recorded (--outliers keep uses them)"
         )
@@ -101,7 +102,8 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
             "; `sacctmgr show runawayjobs` lists and repairs them" if source.dialect.slurm else ""
         )
         source.remarks.append(
-            f"{int(runaway.sum()):,} jobs have no end, and their time limit was over before "
+            f"{counted(int(runaway.sum()), 'job has', 'jobs have')} no end, and "
+            "their time limit was over before "
             "the log's end: they "
             + (
                 f"hold {held:,.0f} node-hours beyond it (--runaways keep)"
@@ -119,7 +121,8 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
     endless = np.isnan(limit_s) & (finish - start_s > max(longest_s, 86400.0))
     if endless.any() and longest_s:
         source.remarks.append(
-            f"{int(endless.sum()):,} jobs have no end and no time limit and have run longer "
+            f"{counted(int(endless.sum()), 'job has', 'jobs have')} no end and no "
+            "time limit and have run longer "
             "than any job that ended; their "
             "nodes count as busy to the log's end (with "
             f"{source.dialect.name(JobFact.TIME_LIMIT)}, they would end at their "

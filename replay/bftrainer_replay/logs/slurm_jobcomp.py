@@ -12,6 +12,7 @@ import math
 import re
 
 from bftrainer.config.host_lists import expand
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.fields import count_of
 from bftrainer_replay.logs.job_needs import JobFact
@@ -114,7 +115,7 @@ def _value(line: str, key: str, default: str | None = None) -> str:
 def _job(source: Source, line: str) -> str | None:
     if not line.startswith("JobId="):
         raise BadLineError("does not begin with JobId=")
-    check_state(_value(line, "JobState"))
+    source.has_state(check_state(_value(line, "JobState")))
     start_text = _value(line, "StartTime")
     submit_text = _value(line, "SubmitTime", start_text)  # before 18.08 there was no SubmitTime
     eligible_text = _value(line, "EligibleTime", submit_text)
@@ -130,7 +131,9 @@ def _job(source: Source, line: str) -> str | None:
             raise BadLineError("the job ran, but has an empty node list")
         nodes = expand(text)
         if len(nodes) != count:
-            raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {count}")
+            raise BadLineError(
+                f"the node list names {counted(len(nodes), 'node')}, the job has {count}"
+            )
     if not count:
         return "without nodes"
     tres = _value(line, "Tres", "")  # what the job asked for

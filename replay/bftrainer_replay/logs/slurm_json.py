@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from bftrainer.config.host_lists import expand
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.jobs import BadLineError
@@ -147,6 +148,7 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
     if not isinstance(times, dict):
         raise BadLineError('a job has no "time", expected the output of sacct --json')
     state, reason = _state(job)
+    source.has_state(state)
     submit_s, eligible_s, start_s, end_s = (
         _time(times, key) for key in ("submission", "eligible", "start", "end")
     )
@@ -166,7 +168,9 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
     if ran and not nodes:
         raise BadLineError("the job ran, but has an empty node list")
     if ran and asked > 0 and len(nodes) != asked:
-        raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {asked:.0f}")
+        raise BadLineError(
+            f"the node list names {counted(len(nodes), 'node')}, the job has {asked:.0f}"
+        )
     count = len(nodes) or int(asked if asked > 0 else _requested_nodes(job))
     if not count:
         return "without nodes"

@@ -14,11 +14,13 @@ from array import array
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer_replay.logs.partial import missing_share
 from bftrainer_replay.logs.slurm_state import RERUN, RESIZING
 from bftrainer_replay.logs.source import Source
 
 _MOST_RESIZED = 100_000
 _MOST_JOBS = 50_000_000
+_MOST_PARENTS = 1_000_000
 _GRACE_S = 60.0
 """Submissions at about the same time may get their ids in another order."""
 _MOST_SHARE = 0.1
@@ -32,6 +34,7 @@ class JobRuns:
         self._number, self._name, self._submit_s = array("d"), array("q"), array("d")
         self._ended_for_rerun: set[int] = set()
         self._resized_s: dict[str, float] = {}
+        self._parents: set[int] = set()
         self._has_requeued = False
         self._first_end_s = math.inf
 
@@ -61,6 +64,9 @@ class JobRuns:
         if state in RERUN:
             self._ended_for_rerun.add(name)
             self._has_requeued |= state == "REQUEUED"
+        parent = job_id.partition("_")[0].partition("+")[0]
+        if parent != job_id and len(self._parents) < _MOST_PARENTS:
+            self._parents.add(hash(parent))
         if job_id in self._resized_s:  # its submit time is that of the change
             return self._after_change(job_id, start_s)
         number = job_id.partition("_")[0].partition("+")[0] if number is None else number
@@ -72,8 +78,21 @@ class JobRuns:
             self._submit_s.append(submit_s)
         return start_s
 
+    def repeated_ids(self) -> int:
+        """The number of records whose job id Slurm does not give twice: another record of the job
+        that no requeue or change of nodes explains, or a job beside the parts of its own id.
+
+        A job's name can hold such records, and no others but of ids that are in no other record.
+        """
+        names = np.frombuffer(self._name, dtype=np.int64)
+        ids, records = np.unique(names, return_counts=True)
+        rerun = np.isin(ids, _as_array(self._ended_for_rerun))
+        has_parts = np.isin(ids, _as_array(self._parents))
+        return int((records - 1)[~rerun].sum() + records[has_parts].sum())
+
     def remark(self, source: Source) -> None:
         """A warning if runs are missing; a remark if the log does not tell."""
+        source.missing_ids = missing_share(np.frombuffer(self._number, dtype=np.float64))
         names = np.frombuffer(self._name, dtype=np.int64)
         if not len(names) or self._has_several_runs(names):
             return
@@ -103,7 +122,7 @@ class JobRuns:
             return True
         if not self._ended_for_rerun:
             return False
-        ended = np.fromiter(self._ended_for_rerun, dtype=np.int64)
+        ended = _as_array(self._ended_for_rerun)
         _, runs = np.unique(names[np.isin(names, ended)], return_counts=True)
         return bool((runs > 1).any())
 
@@ -122,3 +141,7 @@ class JobRuns:
         earlier = np.searchsorted(submit_s, submit_s - _GRACE_S)
         after = (earlier > 0) & (submit_s > self._first_end_s)
         return int((highest[earlier[after] - 1] > number[after]).sum())
+
+
+def _as_array(names: set[int]) -> NDArray[np.int64]:
+    return np.fromiter(names, dtype=np.int64, count=len(names))

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from bftrainer.config.host_lists import expand
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.logs import slurm_columns
 from bftrainer_replay.logs.clock import NO_TIME
@@ -244,7 +245,9 @@ class _Columns:
         nodes = self._ids(fields[self._list], ran) if self._has_list else None
         asked = len(nodes or ()) if self._counts_names else shared.asked
         if nodes is not None and ran and len(nodes) != asked:
-            raise BadLineError(f"the node list names {len(nodes)} nodes, the job has {asked}")
+            raise BadLineError(
+                f"the node list names {counted(len(nodes), 'node')}, the job has {asked}"
+            )
         if not asked:
             return "without nodes"
         if tasks > 1 and ran:
@@ -283,6 +286,7 @@ class _Columns:
         else:
             asked = count_of(count, "nodes")
         state = check_state(state) if self._has_state else ""
+        self._source.has_state(state)
         needs = needs_of(partition, constraint, reason, tres, asked, *payer)
         found = _Shared(
             asked,
@@ -301,12 +305,7 @@ class _Columns:
     def finish(self) -> None:
         """Remarks on what was counted."""
         if self._free_names:
-            columns = " and ".join(self._free_names)
-            self._source.remarks.append(
-                f"column {columns} has text of users, which can look like other jobs where it "
-                "holds line breaks; "
-                "without it, no user can write into the log"
-            )
+            self._remark_on_texts(" and ".join(self._free_names))
         if self._started:
             self._source.remarks.append(
                 f"{self._backfilled / self._started:.0%} of the jobs that ran were started by "
@@ -316,10 +315,25 @@ class _Columns:
             qos, jobs = self._limited.most_common(1)[0]
             most = f", most of them in QOS {qos[:40]} ({jobs:,})" if qos else ""
             self._source.remarks.append(
-                f"{self._limited.total():,} jobs waited because of a limit of their "
+                f"{counted(self._limited.total(), 'job')} waited because of a limit of their "
                 "association, QOS or partition (column "
                 f"Reason){most}"
             )
+
+    def _remark_on_texts(self, columns: str) -> None:
+        """A warning if records look as if a user had written them into a text, else a remark."""
+        repeated = self._runs.repeated_ids()
+        if repeated:
+            records = counted(repeated, "record repeats", "records repeat")
+            self._source.warnings.append(
+                f"{records} the id of another job without a requeue: text of users (column "
+                f"{columns}) with line breaks can look like jobs; run sacct without it"
+            )
+            return
+        self._source.remarks.append(
+            f"column {columns} has text of users, which can look like other jobs where it "
+            "holds line breaks; without it, no user can write into the log"
+        )
 
     def _ran_s(self, text: str) -> float | None:
         if self._elapsed_is_raw:

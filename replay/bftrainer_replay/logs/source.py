@@ -18,6 +18,7 @@ from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.jobs import JobRows, Tally
 from bftrainer_replay.logs.lines import Lines
+from bftrainer_replay.logs.partial import LEAST_JOBS
 
 FORMAT_NAMES = (
     "events",
@@ -38,8 +39,8 @@ DEBOUNCE_S = 10.0
 of 10 s (section 2.1).
 """
 
-_MANY_USERS = 2
-_FEW_JOBS = 20
+_MANY = 2
+"""Different values from which on a log is not of one user or of one state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +83,9 @@ class Source:
     it does. ``cores_per_node``: as the log states it (0: it does not); ``counts_processors``: sizes
     are in processors, and how many a node has is a guess. ``remarks``: notes for the user, such as
     guesses. ``facts``: the columns that the log has for each job besides times, size and nodes.
-    ``dialect``: the format's names for them. ``clusters`` and ``users``: of the jobs, where the log
-    has them. ``warnings``: remarks that go with every result.
+    ``dialect``: the format's names for them. ``clusters``, ``users`` and
+    ``states``: of the jobs, where the log has them. ``missing_ids``: the share of job ids that it
+    lacks. ``warnings``: remarks that go with every result.
     """
 
     path: Path
@@ -101,6 +103,8 @@ class Source:
     facts: set[JobFact] = field(init=False, default_factory=set)
     clusters: Counter[str] = field(init=False, default_factory=Counter)
     users: set[str] = field(init=False, default_factory=set)
+    states: set[str] = field(init=False, default_factory=set)
+    missing_ids: float = 0.0
     warnings: list[str] = field(init=False, default_factory=list)
     only_user: str = field(init=False, default="")
 
@@ -122,9 +126,18 @@ class Source:
             return True
         if cluster:
             self.clusters[cluster[:64]] += 1
-        if len(self.users) < _MANY_USERS:
-            self.users.add(user)
+        self.belongs_to(user)
         return False
+
+    def belongs_to(self, user: str) -> None:
+        """Note the user of a job; empty: not known."""
+        if len(self.users) < _MANY:
+            self.users.add(user)
+
+    def has_state(self, state: str) -> None:
+        """Note the state of a job."""
+        if len(self.states) < _MANY:
+            self.states.add(state)
 
     def check_whose(self) -> None:
         """Raises :class:`UserError` if there are jobs of several clusters; a remark if all are of
@@ -142,7 +155,7 @@ class Source:
                 "choose one with --cluster"
             )
         user = min(self.users, default="")
-        if user and len(self.users) == 1 and len(self.rows) >= _FEW_JOBS:
+        if user and len(self.users) == 1 and len(self.rows) >= LEAST_JOBS:
             self.only_user = user[:32]
             self.warnings.append(
                 f"all jobs belong to user {user[:32]}: nodes with jobs of others count as "

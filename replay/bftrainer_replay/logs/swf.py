@@ -10,12 +10,17 @@ from __future__ import annotations
 
 import math
 import re
+from array import array
 from collections.abc import Sequence
 
+import numpy as np
+
+from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 from bftrainer_replay.logs.fields import is_node_name
 from bftrainer_replay.logs.job_needs import JobFact, JobNeeds, JobUse
 from bftrainer_replay.logs.jobs import BadLineError
+from bftrainer_replay.logs.partial import missing_share
 from bftrainer_replay.logs.source import Source
 
 NAME = "Standard Workload Format"
@@ -28,6 +33,7 @@ _NUMBER = re.compile(
 )
 _NOT_KNOWN = ("unknown", "n/a", "none", "not known", "?")
 _MOST_NUMBER = 10**12
+_MOST_IDS = 10_000_000
 _LONGEST_RUN_S = 10 * 365 * 86400
 
 
@@ -58,6 +64,8 @@ def read(source: Source) -> None:
             continue
         reader = reader or _Rows(source, header)
         tally.take(number, line, reader.row, line)
+    if reader is not None:
+        source.missing_ids = missing_share(np.frombuffer(reader.ids, dtype=np.float64))
 
 
 def _header_line(source: Source, header: dict[str, int], number: int, line: str) -> None:
@@ -109,8 +117,9 @@ class _Rows:
             if nodes and processors
             else "guessed"
         )
-        source.remarks.append(f"{self._per_node} processors per node ({how})")
+        source.remarks.append(f"{counted(self._per_node, 'processor')} per node ({how})")
         self._known: dict[tuple[str, float, str], tuple[int, int]] = {}
+        self.ids = array("d")
 
     def row(self, line: str) -> str | None:
         """Add the row's job; returns why it is ignored, or None."""
@@ -132,6 +141,9 @@ class _Rows:
         if processors <= 0:
             return "without processors"
         asked = len(nodes) if nodes else -(-int(processors) // self._per_node)
+        if len(self.ids) < _MOST_IDS:
+            self.ids.append(_number(fields[0]))
+        self._source.belongs_to("" if fields[11] == "-1" else fields[11])
         submit_s = (
             self._source.clock.seconds(repr(self._zero_s + submit)) if submit >= 0 else math.nan
         )

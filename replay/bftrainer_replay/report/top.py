@@ -170,15 +170,29 @@ def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics)
     mean = f"{about(found.eq_nodes)} nodes on average"
     other = [f"{bound.idle_share:.1%} {bound.condition}" for bound in window.site.bounds]
     fine = [mean, waiting, *other, without_empty(window, found), without_silent(window)]
+    shares, share = _idle_shares(figures), f"{figures.idle_share:.1%}"
+    month = (
+        f": {about(month_h)} a month"
+        if shares == share
+        else f"; {share} are {about(month_h)} a month"
+    )
     return Box(
         "idle",
         "Idle",
-        f"{figures.idle_share:.1%}",
-        f"of all node-hours{' in service' * bool(figures.left_out)}: {about(month_h)} a month",
+        shares,
+        f"of all node-hours{' in service' * bool(figures.left_out)}{month}",
         "; ".join(text for text in fine if text),
         "measured",
         ", job log",
     )
+
+
+def _idle_shares(figures: ReportFigures) -> str:
+    """The idle share, or its range over the readings of the log."""
+    least, most = figures.idle_range or (figures.idle_share, figures.idle_share)
+    if f"{least:.1%}" == f"{most:.1%}":
+        return f"{figures.idle_share:.1%}"
+    return f"{least:.1%} – {most:.1%}"  # noqa: RUF001  # a dash
 
 
 def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
@@ -246,10 +260,10 @@ def without_silent(window: LogWindow) -> str:
     silent = window.site.silent
     if silent is None:
         return ""
-    nodes = f"{counted(silent.nodes, 'node')}"
+    nodes = counted(silent.nodes, "node")
     return (
         f"{silent.idle_share_without:.1%} if the {nodes} that ran no job for {LEAST_H:g} "
-        "hours or more were down"
+        f"hours or more were {silent.likely}"
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
 
@@ -42,7 +43,9 @@ def days_of(nodes: int, days: int, renamed_after: float = 1e9) -> str:
             name = f"{'n' if begin < renamed_after * DAY else 'cn'}{node:02d}"
             rows.append((begin, f"{at(begin)}|{at(begin)}|{at(end)}|1|{name}|COMPLETED\n"))
             begin = end + chance.randint(660, 2 * HOUR)
-    return HEADER + "".join(f"{number}|{row}" for number, (_, row) in enumerate(sorted(rows)))
+    texts = [row for _, row in sorted(rows)]
+    texts[::50] = [text.replace("COMPLETED", "FAILED") for text in texts[::50]]
+    return HEADER + "".join(f"{number}|{text}" for number, text in enumerate(texts))
 
 
 def doubts(opened: OpenedLog) -> IdleDoubts:
@@ -197,6 +200,54 @@ def test_a_log_that_lacks_jobs_seems_to(tmp_path: Path) -> None:
         half.append(row if turn % 2 else "")
     assert "seems to lack jobs" in " ".join(doubts(read(tmp_path, "".join(half))).sentences())
     assert not doubts(read(tmp_path, "".join(whole))).lacks_jobs
+
+
+SELECTED = "JobID|Account|Submit|Start|End|NNodes|NodeList|State\n"
+
+
+def selected(take: Callable[[int], bool], rows: int = 1000) -> str:
+    """Of jobs of four accounts, every tenth of which fails, those that are taken."""
+    lines = []
+    for number in range(rows):
+        begin, chance = HOUR * number, random.Random(number)
+        if take(number):
+            state = "FAILED" if chance.random() < 0.1 else "COMPLETED"
+            times = f"{at(begin)}|{at(begin)}|{at(begin + 2 * HOUR)}"
+            lines.append(f"{number}|a{number % 4}|{times}|1|n{number % 3}|{state}\n")
+    return SELECTED + "".join(lines)
+
+
+def test_a_selection_of_jobs_seems_to_lack_jobs(tmp_path: Path) -> None:
+    whole = selected(lambda number: True)
+    assert not doubts(read(tmp_path, whole)).lacks_jobs
+    account = doubts(read(tmp_path, selected(lambda number: number % 4 == 1))).lacks_jobs
+    assert "seems to lack jobs: all jobs belong to account a1; 75% of the job ids" in account
+    others = doubts(read(tmp_path, selected(lambda number: number % 4 < 2))).lacks_jobs
+    assert "seems to lack jobs: 50% of the job ids" in others
+    completed = "".join(line for line in whole.splitlines(True) if "FAILED" not in line)
+    assert "jobs have the state COMPLETED" in doubts(read(tmp_path, completed)).lacks_jobs
+    few = doubts(read(tmp_path, selected(lambda number: True, rows=15)))
+    assert not few.lacks_jobs, "a small cluster may have no failures"
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("column", "value", "sign"),
+    [
+        (5, "calla", "all jobs belong to account calla"),
+        (5, "taifl", "all jobs belong to account taifl"),
+        (16, "COMPLETED", "jobs have the state COMPLETED"),
+        (16, "FAILED", "jobs have the state FAILED"),
+    ],
+)
+def test_a_real_log_cut_to_one_account_or_state(
+    tmp_path: Path, column: int, value: str, sign: str
+) -> None:
+    with gzip.open(data_file("xdmod-sacct-nodelist/pozidriv.log.gz"), "rt") as lines:
+        whole = lines.read()
+    part = "".join(line for line in whole.splitlines(True) if line.split("|")[column] == value)
+    assert sign in doubts(read(tmp_path, part)).lacks_jobs
+    assert not doubts(read(tmp_path, whole)).lacks_jobs
 
 
 def test_a_page_without_idle_nodes_has_whole_sentences(tmp_path: Path) -> None:

@@ -119,6 +119,19 @@ def test_an_unknown_format_lists_the_known_ones(tmp_path: Path) -> None:
         read(tmp_path, SACCT, format="slurm")
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-- MySQL dump 10.13  Distrib 8.0.36\n--\n",
+        "/*M!999999\\- enable the sandbox mode */\n-- MariaDB dump 10.19\n",
+        "INSERT INTO `c1_job_table` VALUES (1,1704100000,0,'acc','n[1-2]');\n",
+    ],
+)
+def test_a_dump_of_slurmdbd_says_what_to_run(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InputFileError, match=r"dump of a database in SQL; read the job table of"):
+        read(tmp_path, text)
+
+
 # --- Limits of what a log may decompress to, and of the memory that its lines may ask for
 
 MB = 1 << 20

@@ -54,6 +54,26 @@ def test_a_name_forges_no_job(tmp_path: Path, place: int) -> None:
             read(tmp_path, table(place, f"my\n{FORGED}\njob"), skip_bad=skip_bad, most_bad=1.0)
 
 
+@pytest.mark.parametrize("forged_id", ["2", "2_7", "3"])
+def test_a_name_that_ends_its_record_and_begins_another_is_counted(
+    tmp_path: Path, forged_id: str
+) -> None:
+    """Each line is a whole record; but an id that Slurm gave to no other job is in one record."""
+    rest = f"{DAY}01:00:00|{DAY}04:10:10|{DAY}09:00:00|2|n[1-2]|COMPLETED"
+    found = read(tmp_path, table(1, f"x|{rest}\n{forged_id}|y"))
+    assert totals(found)[1] == 4
+    assert "the id of another job without a requeue: text of users (column jobname)" in (
+        found.log.note
+    )
+
+
+def test_runs_of_a_requeued_job_are_no_forged_records(tmp_path: Path) -> None:
+    run = f"2|x|{DAY}00:30:00|{DAY}04:10:10|{DAY}04:20:00|2|n[1-2]|REQUEUED\n2|plain|{DAY}01"
+    text = table(1, "plain").replace(f"2|plain|{DAY}01", run)
+    assert totals(read(tmp_path, text))[1] == 4
+    assert "without a requeue" not in read(tmp_path, text).log.note
+
+
 def test_a_table_with_text_of_users_says_so(tmp_path: Path) -> None:
     assert any(
         "without it, no user can write into the log" in text

@@ -203,7 +203,7 @@ def test_a_runaway_job_ends_at_its_limit(tmp_path: Path) -> None:
     """n4's last job has no end: without its limit of a day, n4 is busy for eleven days more."""
     log = fortnight(quiet_from_h=72) + job(99, 72, None, "n4", limit_min=1440)
     kept, ended = read(tmp_path, log, runaways="keep"), read(tmp_path, log)
-    told = remark(ended, "1 jobs have no end, and their time limit was over before the log's end")
+    told = remark(ended, "1 job has no end, and their time limit was over before the log's end")
     assert "which leaves 258 node-hours" in told
     assert "--runaways keep" in told
     # With a running job, the log is trusted to the last time in it, which is 18 h later.
@@ -221,7 +221,7 @@ def test_one_record_of_2036_is_left_out(tmp_path: Path) -> None:
     kept, dropped = read(tmp_path, log, outliers="keep"), read(tmp_path, log)
     assert idle_share(kept) > 0.98
     assert idle_share(dropped) == pytest.approx(idle_share(read(tmp_path, fortnight())))
-    told = remark(dropped, "1 jobs left out, dated 2036-02-01T00:00:00")
+    told = remark(dropped, "1 job left out, dated 2036-02-01T00:00:00")
     assert "--outliers keep" in told
 
 

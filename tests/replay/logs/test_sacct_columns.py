@@ -110,7 +110,7 @@ def test_a_wrong_time_zone_contradicts_the_elapsed_time(tmp_path: Path) -> None:
         "2|2026-10-25T06:00:00|2026-10-25T06:00:00|2026-10-25T07:00:00|3600|1|n1\n"
     )
     what = (
-        "1 jobs ran exactly an hour (or half of one) longer or shorter than their elapsed time says"
+        "1 job ran exactly an hour (or half of one) longer or shorter than their elapsed time says"
     )
     unset = [remark for remark in read(tmp_path, log).remarks if remark.startswith(what)]
     assert len(unset) == 1

@@ -320,5 +320,5 @@ def test_what_skipped_jobs_held_is_bounded_by_the_largest_jobs(tmp_path: Path) -
     last = "201|a|ann|2026-02-02T00:00:00|2026-02-02T00:00:00|2026-02-02T00:00:10|50|n[1-50]|COMPLETED\n"
     bad = "202|a|ann|yesterday|-|-|1|n1|COMPLETED\n"
     found = read(tmp_path, COLUMNS + small + large + bad + last, skip_bad=True)
-    (told,) = [text for text in found.remarks if text.startswith("1 jobs were skipped")]
+    (told,) = [text for text in found.remarks if text.startswith("1 job was skipped")]
     assert "50.0% of the node-time, or down to 0.1% if" in told

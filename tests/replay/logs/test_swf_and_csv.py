@@ -36,7 +36,7 @@ def test_processors_become_nodes_by_first_fit(tmp_path: Path) -> None:
     assert found.log.machine_nodes == 4
     assert found.log.note
     assert found.log.events[0].at_s == T + 100
-    assert any("1 jobs asked for more nodes than were free" in remark for remark in found.remarks)
+    assert any("1 job asked for more nodes than were free" in remark for remark in found.remarks)
 
 
 def test_node_ids_in_a_nineteenth_field(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from bftrainer.console.client.adapt.source import Function, ScriptSource, name_o
 
 _OPTIMIZER, _SCHEDULER = re.compile("opt", re.IGNORECASE), re.compile("sched", re.IGNORECASE)
 _ANY, _EPOCHS = "recipes.md#any-other-script", "recipes.md#a-script-of-plain-pytorch"
+_BINDS_TIGHTLY = ast.Name | ast.Attribute | ast.Constant | ast.Call | ast.Subscript
+"""Expressions from which a number can be taken without parentheses."""
 _Calls = tuple[tuple[ast.FunctionDef, ast.Call], ...]
 """Functions and the calls of them, the innermost first."""
 
@@ -201,7 +203,10 @@ class _Loop:
             return
         assert isinstance(loop, ast.For)
         assert isinstance(loop.iter, ast.Call)
-        (*begins, end) = loop.iter.args[:2]
+        if len(loop.iter.args) > 2:
+            self._count_with_step(loop, loop.iter.args, method)
+            return
+        (*begins, end) = loop.iter.args
         first = self.source.of(begins[0]) if begins else "0"
         text = self.source.of(end)
         for state in self.source.calls("TorchState"):
@@ -213,10 +218,19 @@ class _Loop:
             count = (
                 text.removesuffix(f" + {first}")
                 if text.endswith(f" + {first}")
-                else f"{text} - {first}"
+                else f"{text if isinstance(end, _BINDS_TIGHTLY) else f'({text})'} - {first}"
             )
             new = f"({first} + done for done in {method}({count}))"
         self.source.replace(loop.iter, new)
+
+    def _count_with_step(self, loop: ast.For, arguments: list[ast.expr], method: str) -> None:
+        """The numbers of ``range(begin, end, step)``, counted by ``method``."""
+        if not all(_is_number(argument) for argument in (arguments[0], arguments[2])):
+            raise self.source.missing(
+                loop, "a range with a step has to begin at a number, as in range(0, N, 2)", _ANY
+            )
+        numbers = f"range({', '.join(self.source.of(argument) for argument in arguments)})"
+        self.source.replace(loop.iter, f"({numbers}[done] for done in {method}(len({numbers})))")
 
     def model(self) -> str:
         """Find the model, which the loop calls and which has parameters, under its name before the
@@ -361,6 +375,13 @@ def _last_step(source: ScriptSource, loop: ast.While, counter: ast.AugAssign) ->
         ):
             return source.of(last)
     return ""
+
+
+def _is_number(node: ast.AST) -> bool:
+    """Whether it is a whole number as it stands, with or without a sign."""
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
+        node = node.operand
+    return isinstance(node, ast.Constant) and isinstance(node.value, int)
 
 
 def _is_range(loop: ast.AST) -> bool:

@@ -1,0 +1,58 @@
+"""Signs in the records themselves that a log has only a part of the cluster's jobs.
+
+Slurm and the servers of PBS number jobs one after another, and some jobs of any cluster fail: a log
+of one account, of one state, or with gaps in most places between its numbers is a selection. What
+its missing jobs held counts as idle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Set
+
+import numpy as np
+from numpy.typing import NDArray
+
+LEAST_JOBS = 20
+"""Below it, a cluster of one account is likely."""
+LEAST_JOBS_OF_ONE_STATE = 200
+"""From here on, a cluster on which no job fails and none is canceled is not."""
+_IDS_AT_ONCE = 50
+_LEAST_GROUPS = 4
+_DENSE = 0.6
+"""Share of the ids that a log has at the median place. Of the whole logs of docs/site-logs.md that
+keep the scheduler's ids, those of three days that were selected by end have 0.76, the others 1.0.
+"""
+
+
+def signs_of_a_part(
+    jobs: int, accounts: Set[str], account_word: str, states: Set[str], missing_ids: float
+) -> Iterator[str]:
+    """What shows that jobs are missing; nothing for a log that looks whole.
+
+    ``accounts`` and ``states`` are those of all jobs (empty: the log does not tell);
+    ``missing_ids`` is from :func:`missing_share`.
+    """
+    account = min(accounts, default="")
+    if account and len(accounts) == 1 and jobs >= LEAST_JOBS:
+        yield f"all jobs belong to {account_word} {account[:32]}"
+    state = min(states, default="")
+    if state and len(states) == 1 and jobs >= LEAST_JOBS_OF_ONE_STATE:
+        yield f"all {jobs:,} jobs have the state {state}"
+    if missing_ids > 1 - _DENSE:
+        yield f"{missing_ids:.0%} of the job ids between those of the log are missing"
+
+
+def missing_share(ids: NDArray[np.float64]) -> float:
+    """The share of ids that a log lacks at the median place between its first and last id; 0 for
+    too few ids to tell.
+
+    The median leaves out the ends of a log, where jobs of long ago and jobs that have not ended
+    are few, and numbers that begin again.
+    """
+    ids = np.sort(ids[np.isfinite(ids)])
+    groups = (len(ids) - 1) // _IDS_AT_ONCE
+    if groups < _LEAST_GROUPS:
+        return 0.0
+    edges = ids[: groups * _IDS_AT_ONCE + 1 : _IDS_AT_ONCE]
+    density = _IDS_AT_ONCE / np.maximum(np.diff(edges), _IDS_AT_ONCE)
+    return 1.0 - float(np.median(density))
