@@ -17,7 +17,7 @@ help:
 	@echo "make demo    generate a log, write the report demo/report.html, train an example under a pilot"
 	@echo "make test    install the test dependencies (announced, no questions asked), then run all checks and all tests, as CI does"
 	@echo "make check   ruff, mypy, import-linter, and the tests that are not slow: no Slurm, no Horovod, no browser; a few minutes"
-	@echo "make bench   run every benchmark in tests/bench"
+	@echo "make bench   run every benchmark in tests/bench (that of forecasts alone takes hours)"
 	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
 	@echo "make stalls  measure the cost of a rescale with real Horovod, torchrun and torchft trainers (after make test)"
 	@echo "make zero-impact   measure the start delay of main-queue jobs on a real 8-node Slurm (two hours; RUNS=3 for less)"
