@@ -1,6 +1,6 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
 .PHONY: help demo test check lint format types imports quick pytest bench stalls zero-impact clean environment environment-dev
-.PHONY: docs generated coverage fuzz faults slurm-versions latency race
+.PHONY: docs generated coverage fuzz faults slurm-versions latency race lowest constraints wheels sbom
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
 
@@ -17,7 +17,7 @@ help:
 	@echo "make demo    generate a log, write the report demo/report.html, train an example under a pilot"
 	@echo "make test    install the test dependencies (announced, no questions asked), then run all checks and all tests, as CI does"
 	@echo "make check   ruff, mypy, import-linter, and the tests that are not slow: no Slurm, no Horovod, no browser; a few minutes"
-	@echo "make bench   run every benchmark in tests/bench"
+	@echo "make bench   run every benchmark in tests/bench (that of forecasts alone takes hours)"
 	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
 	@echo "make stalls  measure the cost of a rescale with real Horovod, torchrun and torchft trainers (after make test)"
 	@echo "make zero-impact   measure the start delay of main-queue jobs on a real 8-node Slurm (two hours; RUNS=3 for less)"
@@ -29,6 +29,10 @@ help:
 	@echo "make coverage  run pytest with branch coverage, report in build/coverage (TESTS=tests/core for a part)"
 	@echo "make fuzz      mutate samples of every reader of files and scheduler output for a minute (SECONDS=3600 for an hour)"
 	@echo "make faults    ten thousand random faults on a pilot over a cluster in memory (FAULTS=200 for less, SEED=2 for others)"
+	@echo "make lowest    the fast tests with the lowest version of every dependency, in .venv-lowest"
+	@echo "make constraints  write the versions in .venv to .ci/constraints.txt, after a run of make test"
+	@echo "make wheels    build the wheels of the last commit twice, compare them byte by byte, and put them into dist"
+	@echo "make sbom      install those wheels into an environment of their own and list its components (CycloneDX) in dist"
 	@echo "make clean   remove everything that make created, including .venv, but not .cache (the Horovod wheel, Slurm's versions)"
 	@echo "make PYTHON=/path/to/python3.12 ...   use that interpreter (3.11 or newer) for .venv"
 
@@ -139,6 +143,34 @@ coverage: environment-dev
 	$(RUN) -m coverage combine --quiet && $(RUN) -m coverage html --quiet --directory build/coverage && \
 	$(RUN) -m coverage report && exit $$status
 
+# Tools of tests are new: those of the lowest versions do not know the options in pyproject.toml.
+LOWEST = .venv-lowest/bin/python
+lowest: environment-dev
+	@mkdir -p build && $(RUN) .ci/lowest_versions.py >build/lowest-versions.txt
+	$(RUN) -m venv .venv-lowest
+	$(LOWEST) -m pip install --quiet --disable-pip-version-check --constraint build/lowest-versions.txt \
+		--editable ".[gurobi,metrics,top]" ClusterShell hatchling hypothesis packaging pytest pytest-rerunfailures pytest-xdist pyyaml
+	$(LOWEST) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
+
+constraints: environment-dev
+	@mkdir -p build && $(RUN) .ci/constraints.py >build/constraints.txt && cp build/constraints.txt .ci/constraints.txt
+	@echo "wrote .ci/constraints.txt"
+
+wheels: environment-dev
+	$(RUN) packaging/wheels.py --out dist
+
+# Two environments: the list is of the wheels and what they need, without the tool that writes it.
+sbom: environment-dev
+	@ls dist/*.whl >/dev/null 2>&1 || { echo "sbom: no wheel in dist; run make wheels first" >&2; exit 2; }
+	@rm -rf build/sbom build/sbom-tool
+	$(RUN) -m venv --without-pip build/sbom
+	$(RUN) -m venv build/sbom-tool
+	$(RUN) -m pip --disable-pip-version-check --quiet --python build/sbom/bin/python install dist/*.whl
+	build/sbom-tool/bin/python -m pip --disable-pip-version-check --quiet install "cyclonedx-bom>=7"
+	build/sbom-tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --of JSON \
+		-o dist/bftrainer.cdx.json build/sbom/bin/python
+	@echo "wrote dist/bftrainer.cdx.json"
+
 environment:
 	@sh .ci/environment.sh runtime
 
@@ -146,5 +178,5 @@ environment-dev:
 	@sh .ci/environment.sh dev
 
 clean:
-	rm -rf .venv demo dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
+	rm -rf .venv .venv-lowest demo dist build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .coverage
 	find adapters bftrainer replay tests -type d -name __pycache__ -exec rm -rf {} +

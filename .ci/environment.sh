@@ -4,6 +4,8 @@
 #   sh .ci/environment.sh runtime    bftrainer (editable) and its dependencies
 #   sh .ci/environment.sh dev        the same, with the dependencies of tests and linters
 #
+# CONSTRAINTS=.ci/constraints.txt installs the versions that the file has (make constraints), as the public workflows do. It is not
+# the default, since the package index of a machine may lack some of them.
 # PYTHON=... selects the interpreter. The default is python3, or the first of python3.14 .. python3.11 that is new enough.
 # If the environment is complete and up to date, the check takes one short python call. A stamp is written last, so an
 # interrupted run leaves none and the next run starts from scratch. The output of venv and pip goes to .venv/setup.log.
@@ -31,6 +33,11 @@ unset VIRTUAL_ENV __PYVENV_LAUNCHER__ VIRTUALENV_SYSTEM_SITE_PACKAGES || :
 unset PIP_TARGET PIP_PREFIX PIP_ROOT PIP_PYTHON PIP_REQUIRE_VIRTUALENV PIP_NO_DEPS PIP_DRY_RUN PIP_REQUIREMENT || :
 unset PIP_EDITABLE PIP_NO_BUILD_ISOLATION PIP_IGNORE_INSTALLED PIP_FORCE_REINSTALL PIP_LOG PIP_QUIET PIP_VERBOSE || :
 export PIP_USER=0 PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_RETRIES="${PIP_RETRIES:-3}"
+
+constraints=${CONSTRAINTS:-}
+if [ -n "$constraints" ]; then
+    [ -r "$constraints" ] || fail "cannot read $constraints, which CONSTRAINTS names; write it with: make constraints"
+fi
 
 # --- the interpreter ------------------------------------------------------------------------------------------------
 
@@ -68,14 +75,17 @@ leave_active_environment() {
 
 # --- the state of the environment -------------------------------------------------------------------------------------
 
-# One line that identifies the interpreter, the directory (an environment cannot be moved), and the parts of pyproject.toml
-# that pip reads.
+# One line that identifies the interpreter, the directory (an environment cannot be moved), the parts of pyproject.toml that pip
+# reads, and the constraints.
 current_key() {
-    "$python" - <<'PYTHON' || fail "cannot read pyproject.toml in $PWD"
+    "$python" - "$constraints" <<'PYTHON' || fail "cannot read pyproject.toml in $PWD"
 import hashlib, os, re, sys
 with open("pyproject.toml", encoding="utf-8") as file:
     sections = re.split(r"^(?=\[)", file.read(), flags=re.MULTILINE)
 installs = [s for s in sections if not re.match(r"\[+tool\.(?!hatch)", s)]
+if sys.argv[1]:
+    with open(sys.argv[1], encoding="utf-8") as file:
+        installs.append(file.read())
 made_for = [sys.version, sys.base_prefix, os.getcwd()]
 print(hashlib.sha256("\n".join(made_for).encode()).hexdigest(), hashlib.sha256("".join(installs).encode()).hexdigest())
 PYTHON
@@ -123,7 +133,7 @@ make_venv() {
 }
 
 install() {
-    if ! "$venv/bin/python" -m pip install --progress-bar off -e "$what" >>"$log" 2>&1; then
+    if ! "$venv/bin/python" -m pip install --progress-bar off ${constraints:+-c "$constraints"} -e "$what" >>"$log" 2>&1; then
         explain "pip could not install bftrainer$extra"
     fi
     # dev includes runtime

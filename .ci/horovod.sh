@@ -61,6 +61,11 @@ jobs() {
     if [ "$cores" -lt "$room" ]; then echo "$cores"; else echo "$room"; fi
 }
 
+# CONSTRAINTS: as for environment.sh, which has checked the file. pip splits the variable at blanks, so the path stays relative.
+if [ -n "${CONSTRAINTS:-}" ]; then
+    export PIP_CONSTRAINT="$CONSTRAINTS"
+fi
+
 pip() { nice -n 10 "$python" -m pip --disable-pip-version-check "$@" >>"$log" 2>&1; }
 
 # Build in a temporary directory and rename it at the end, so that an interrupted or concurrent build does no harm.

@@ -11,16 +11,11 @@ module and needs no index.
 from __future__ import annotations
 
 import os
-import sys
+import tomllib  # hatchling needs it as well
 from pathlib import Path
 from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib  # hatchling needs it as well
 
 RELEASE = "BFTRAINER_RELEASE"
 TRAIN = "bftrainer-train"

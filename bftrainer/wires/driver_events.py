@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from enum import Enum
+from enum import StrEnum
 from typing import Any, ClassVar, get_args
 
 from bftrainer.errors import InputFileError
@@ -25,7 +25,7 @@ from bftrainer.wires.bounds import (
 from bftrainer.wires.typed_json import from_fields, to_fields
 
 
-class DriverEvent(str, Enum):
+class DriverEvent(StrEnum):
     """The values of ``event``."""
 
     STARTED = "started"

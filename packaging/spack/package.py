@@ -22,21 +22,25 @@ class Bftrainer(PythonPackage):
     version("0.1.0")
 
     variant("metrics", default=False, description="GET /metrics of the pilot")
+    variant("mpi", default=False, description="mpi4py for training scripts")
+    variant("policy", default=False, description="The conformance suite for policies")
     variant("top", default=False, description="The screen of bftrainer top")
 
     depends_on("python@3.11:", type=("build", "run"))
-    depends_on("py-hatchling@1.25:", type="build")
+    depends_on("py-hatchling@1.27:", type="build")
 
     with default_args(type=("build", "run")):
         depends_on("py-click@8.3.3:")
         depends_on("py-h11@0.16:")
-        depends_on("py-highspy@1.7:1.8,1.10:1.13,1.15:")
+        depends_on("py-highspy@1.7.1:1.8,1.10:1.13,1.15:")
         depends_on("py-jinja2@3.1.6:")
         depends_on("py-matplotlib@3.7:")
         depends_on("py-numpy@1.24:")
         depends_on("py-pydantic@2.7:")
-        depends_on("py-rich@13:")
-        depends_on("py-structlog@24:")
+        depends_on("py-rich@13.3.3:")
+        depends_on("py-structlog@24.1:")
 
         depends_on("py-prometheus-client@0.20:", when="+metrics")
+        depends_on("py-mpi4py@4.1:", when="+mpi")
+        depends_on("py-pytest@8.1:", when="+policy")
         depends_on("py-textual@6:", when="+top")

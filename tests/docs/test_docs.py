@@ -110,8 +110,16 @@ def test_every_command_is_in_the_documentation() -> None:
 
 BENCHES = [
     *sorted(Path("tests/bench").glob("[!_]*.py")),
-    *(Path("tests/slurm") / f"{name}.py" for name in ("latency", "race", "zero_impact")),
+    *(
+        Path("tests/slurm") / f"{name}.py"
+        for name in ("latency", "many_nodes", "race", "zero_impact")
+    ),
 ]
+
+
+def test_no_page_names_a_command_of_the_past() -> None:
+    """A figure without a script in the tree cannot be measured again."""
+    assert [page.name for page in PAGES if "git show" in page.read_text()] == []
 
 
 def test_every_bench_can_be_imported_and_tells_its_use() -> None:

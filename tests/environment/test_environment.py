@@ -130,6 +130,23 @@ def test_from_nothing_to_current_in_a_folder_with_blanks(project: Path) -> None:
     assert has_sample(project)
 
 
+def test_constraints_are_installed_where_a_variable_names_them(project: Path) -> None:
+    """Neither a file that is there nor CI turns them on: an index may lack a version."""
+    (project / "versions.txt").write_text("absent-package==1\n")
+    assert run(project, "dev", CI="true").returncode == 0
+    assert "up to date" in run(project, "dev").stdout
+    # Other constraints make another environment.
+    again = run(project, "dev", CONSTRAINTS="versions.txt")
+    assert (again.returncode, "up to date" in again.stdout) == (0, False), again
+    assert "up to date" in run(project, "dev", CONSTRAINTS="versions.txt").stdout
+    (project / "versions.txt").write_text("sample==2\n")
+    refused = run(project, "dev", CONSTRAINTS="versions.txt")
+    assert refused.returncode == 1, refused
+    absent = run(project, "dev", CONSTRAINTS="absent.txt")
+    assert (absent.returncode, len(absent.stderr.splitlines())) == (1, 1), absent
+    assert "cannot read absent.txt" in absent.stderr
+
+
 def packages(project: Path, action: str, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run system-packages.sh with a list of one package that is there and one that is not."""
     listed = "# comment\nhere-pkg | true | nothing\ngone-pkg | false || test -e gone | a test\n"

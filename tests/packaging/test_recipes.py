@@ -169,8 +169,10 @@ def test_spack_recipe_has_our_version_and_dependencies(spack: Directives) -> Non
 
 
 def test_spack_variants_are_extras(spack: Directives) -> None:
-    # Gurobi's and Horovod's packages have licences and builds of their own.
+    # Packages of Gurobi, Horovod and Slurm have licenses or builds of their own.
     extras = PROJECT["optional-dependencies"]
-    assert spack.variants == extras.keys() - {"dev", "docs", "gurobi", "horovod", "torchft"}
+    without_recipe = {"gurobi", "horovod", "pyslurm", "torchft"}
+    for_developers = {"all", "dev", "docs", "release"}
+    assert spack.variants == extras.keys() - without_recipe - for_developers
     for variant in spack.variants:
         assert spack_needs(spack, f"+{variant}") == needs(extras[variant])

@@ -10,6 +10,7 @@ import ast
 import os
 import shutil
 import sys
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from email import message_from_string
@@ -20,11 +21,6 @@ from support.needs import need_package
 from support.ran import ran
 
 import bftrainer
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 PROJECT = ROOT / "packaging" / "train" / "pyproject.toml"

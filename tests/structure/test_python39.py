@@ -15,6 +15,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,11 +26,6 @@ from bftrainer.wires.control import ControlMessage
 from bftrainer.wires.gpu_use import GpuUse
 from bftrainer.wires.messages import DriverSettings, TrainerMessage
 from bftrainer.wires.replicas import Hello, Keys, Meeting, NextStep, Turn
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 ROOT = Path(__file__).parents[2]
 PROJECT = ROOT / "packaging" / "train" / "pyproject.toml"

@@ -40,6 +40,11 @@ BAD_ANSWERS = {
 }
 """Scripts in place of squeue whose answers cannot be trusted."""
 CGROUPS = Path("/sys/fs/cgroup")
+OWN_PROCESSES = [
+    *("unshare", "--fork", "--pid", "--mount-proc", "--kill-child"),
+    *("bash", "-c", '"$@" & wait $!', "node"),
+]
+"""Runs slurmd below an init that reaps. unshare passes no signal on but its own end."""
 OWN_HOST = ["unshare", "--uts", "sh", "-c", 'hostname backup && exec "$@"', "sh"]
 BACKUP = "slurmctld backup"
 
@@ -122,6 +127,10 @@ class Settings:
     """Jobs of several users run beside each other, and count their memory."""
     backup: bool = False
     """A second slurmctld, which takes over from the first (root)."""
+    own_processes: bool = False
+    """Each node's /proc shows its own processes only (root): many_nodes.py. Otherwise the end of a
+    job reads those of all nodes.
+    """
     cluster: str = "lab"
     """ClusterName."""
     prefix: str = "node"
@@ -279,13 +288,18 @@ class Lab:
 
     def stop_daemon(self, name: str) -> None:
         """End one daemon and wait for it."""
+        self._end(name)
         process = self.daemons.pop(name)
-        process.terminate()
         try:
             process.wait(30)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(30)
+
+    def _end(self, name: str) -> None:
+        """Signal one daemon to end."""
+        alone = self.settings.own_processes and name.startswith("slurmd ")
+        self.daemons[name].send_signal(signal.SIGKILL if alone else signal.SIGTERM)
 
     @contextmanager
     def silent(self) -> Iterator[None]:
@@ -309,7 +323,7 @@ class Lab:
         last = [name for name in ("slurmdbd", "mariadbd") if name in self.daemons]
         others = sorted(self.daemons.keys() - set(last), reverse=True)
         for name in others:
-            self.daemons[name].terminate()
+            self._end(name)
         for name in [*others, *last]:
             self.stop_daemon(name)
         for process in self.processes():
@@ -439,6 +453,8 @@ class Lab:
         program = self.real(name.split()[0])
         log = (self.root / "log" / f"{name.replace(' ', '.')}.err").open("ab")
         below = OWN_HOST if name == BACKUP else []
+        if self.settings.own_processes and name.startswith("slurmd "):
+            below = OWN_PROCESSES
         with log:
             self.daemons[name] = subprocess.Popen(
                 [*below, program, *arguments],
