@@ -53,7 +53,7 @@ GPU = Partition(
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    for flag in ("-a", "-X", "-P"):
+    for flag in ("-a", "-D", "-X", "-P"):
         parser.add_argument(flag, action="store_true", required=True)
     parser.add_argument("-S", type=datetime.fromisoformat, required=True)
     parser.add_argument("-E", type=datetime.fromisoformat, required=True)

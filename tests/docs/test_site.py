@@ -38,7 +38,15 @@ def test_site_has_every_page(site: Path) -> None:
     assert pages <= built
     assert built - pages == {
         Path(f"{name}.html")
-        for name in ("404", "changelog", "contributing", "index", "security-policy")
+        for name in (
+            "404",
+            "changelog",
+            "code-of-conduct",
+            "contributing",
+            "index",
+            "releasing",
+            "security-policy",
+        )
     }
 
 

@@ -213,6 +213,7 @@ def test_a_stranger_gets_nothing_from_the_port(make: Make) -> None:
         connection.request("POST", "/tasks", body, {"Authorization": f"Bearer {token}"})
         answer = connection.getresponse()
         assert (answer.status, answer.read()) == (status, b"")
+        connection.close()
     assert results(trainer.path / "list.results.jsonl") == {}
 
 

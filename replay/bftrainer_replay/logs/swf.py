@@ -140,7 +140,7 @@ class _Rows:
         processors = got if got > 0 else wanted
         if processors <= 0:
             return "without processors"
-        asked = len(nodes) if nodes else -(-int(processors) // self._per_node)
+        asked = len(nodes) if nodes else -(-math.ceil(processors) // self._per_node)
         if len(self.ids) < _MOST_IDS:
             self.ids.append(_number(fields[0]))
         self._source.belongs_to("" if fields[11] == "-1" else fields[11])

@@ -251,7 +251,7 @@ def test_what_a_qos_limits() -> None:
     assert "QOS scavenger has PreemptExemptTime 60 s" in found["exempt time"].detail
     assert found["max wall"].state is CheckStatus.WARNING
     assert "QOS scavenger has MaxWall 1800 s" in found["max wall"].detail
-    assert "at most 1 nodes are held" in found["limits"].detail
+    assert "at most 1 node is held" in found["limits"].detail
     assert "GraceTime 45 s" in found["kill wait"].detail
     off = LIMITED.replace("00:01:00", "00:00:00").replace("|2|3|", "|0|3|")
     found = judged(

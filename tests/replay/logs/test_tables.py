@@ -102,3 +102,10 @@ def test_a_table_of_slurmdbd(tmp_path: Path) -> None:
     assert "4 jobs: 3 started, 0 of them still running; 1 never started" in found.remarks
     with pytest.raises(InputFileError, match="job state '77' is unknown"):
         read(tmp_path, SLURMDBD.replace("1024", "77"), columns=columns)
+
+
+def test_half_a_processor_is_a_node(tmp_path: Path) -> None:
+    """Found by the fuzzer: a job with a count below one was on no node."""
+    header = b"; MaxNodes: 4\n; MaxProcs: 8\n; UnixStartTime: 1600000000\n"
+    job = b"1 0 0 10 0.5 -1 -1 0.5 60 -1 1 1 1 1 1 1 -1 -1\n"
+    assert totals(read(tmp_path, header + job + job.replace(b"1 0 0", b"2 9 0")))[0] == 2
