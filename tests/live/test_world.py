@@ -411,21 +411,12 @@ def test_nobody_has_a_node_of_another_trainer_released(home: House) -> None:
     assert len(released) == 1, "its own"
 
 
-def test_rows_of_an_earlier_version_do_not_bring_the_pilot_down(home: House) -> None:
-    """Samples that were never finite, and a submission that is not accepted any more."""
+def test_a_submission_that_is_not_accepted_any_more_fails_alone(home: House) -> None:
     home.cluster.give("n1", "n2", "n3")
     home.submit(spec("a", max_nodes=1), spec("old", max_nodes=1), spec("b", max_nodes=1))
     home.pilot(10)
     with closing(home.store(writes=True)) as store, store.writing("note") as db:
-        db.execute(
-            "UPDATE trainers SET samples_done = 9e999, samples_at_failure = -9e999 WHERE name = 'a'"
-        )
         db.execute("UPDATE trainers SET spec = json_set(spec, '$.max_nodes', 0) WHERE name = 'old'")
-        (text,) = db.execute("SELECT state FROM last_state").fetchone()
-        db.execute(
-            "UPDATE last_state SET state = ?",
-            (text.replace('"samples_done":0.0', '"samples_done":Infinity'),),
-        )
     state = home.pilot(20)
     assert {a.trainer.id: (len(a.nodes), a.samples_done) for a in state.active} == {
         "a": (1, 0.0),
