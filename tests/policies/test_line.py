@@ -248,7 +248,7 @@ def test_longer_costs_are_a_shorter_time_ahead(seed: int) -> None:
 
 def test_weights_are_part_of_the_problem() -> None:
     demand = TrainerDemand("t", LINEAR, 1, 64, 5.0, 5.0, 2)
-    with pytest.raises(InvalidValueError, match="2 weights for 1 trainers"):
+    with pytest.raises(InvalidValueError, match="2 weights for 1 trainer"):
         Problem(4, 120.0, (demand,), (1.0, 1.0))
     with pytest.raises(InvalidValueError, match="above 0"):
         Problem(4, 120.0, (demand,), (0.0,))

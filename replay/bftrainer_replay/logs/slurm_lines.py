@@ -80,6 +80,8 @@ class RecordLines:
         """
         if self._unfinished is not None:
             return self._continued(self._unfinished, path, line)
+        if len(line) > _MOST_CHARACTERS:  # no part of a text: the reader of records refuses it
+            return number, line
         if self._follows_record and self._continues_last_column(line):
             self.joined += 1
             return None
