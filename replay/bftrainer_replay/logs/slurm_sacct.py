@@ -33,6 +33,8 @@ from bftrainer_replay.logs.slurm_state import check_state, eligible_from, is_run
 from bftrainer_replay.logs.source import Source
 
 NAME = "sacct --parsable2"
+_MAX_BARS = 1_000
+"""Bars within one text of a record; a line with more is damaged."""
 _NO_NODES = frozenset({"", "None assigned", "(null)", "None", "Unknown"})
 _DECIMAL = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,2})?")
 _LONGEST_S = 10 * 365 * 86400.0
@@ -352,7 +354,8 @@ class _Columns:
         ):
             return fields[:-1]
         surplus = len(fields) - self._count - self._trailing
-        if surplus < 0 or self._free is None or self._layout.delimiter != "|":
+        is_text = 0 <= surplus <= _MAX_BARS
+        if not is_text or self._free is None or self._layout.delimiter != "|":
             bars = (
                 ""
                 if self._layout.delimiter == "|"
