@@ -118,7 +118,7 @@ def _profiles(path: Path) -> None:
     from bftrainer_papers.traces.profiles import read_profiles
     from bftrainer_papers.traces.scaling import CurveShape, scaling_of
 
-    for profile in read_profiles(path).found:
+    for profile in read_profiles(path).profiles:
         for shape in CurveShape:
             found = scaling_of(profile, 2, shape, extrapolate_to=32)
             assert found is None or (found.curve.nodes[0] == 1 and min(found.curve.per_s) >= 0)
