@@ -274,7 +274,7 @@ def test_a_coordinator_ends_the_latest_holder_above_a_part_and_can_end_no_other_
             nodes = parse_nodes(calls.run(NODES_ARGV, CallKind.LOOK, 10.0))
             guard.look(job_list.parse_jobs(text, "m"), nodes, at_s)
         (qos_lab.root / "bin" / "scancel").unlink()
-        assert told[-1] == f"ended 1 holders of {ann.name}, whose part is 2: {jobs[3]}"
+        assert told[-1] == f"ended 1 holder of {ann.name}, whose part is 2: {jobs[3]}"
         wait_until(
             lambda: sorted(qos_lab.run("squeue", "-h", "-tR", "-o%A").split()) == sorted(jobs[:3]),
             "its end",

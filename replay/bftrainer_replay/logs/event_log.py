@@ -10,6 +10,9 @@ the next row, which is a full state again.
 A log whose unit is a GPU begins with the comment ``# unit=gpu node:k node:k ...``: all nodes with
 their number of GPUs; without a list, they have the most that are idle at once. Its entries are
 ``node:k``, k GPUs of a node.
+
+The comment ``# note=TEXT`` before the header says what may be wrong in the log from which this one
+was converted.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from pathlib import Path
 from bftrainer.decide.domain.events import PoolChanged
 from bftrainer.errors import InputFileError
 from bftrainer.system.files import write_atomically
+from bftrainer.system.printable import printable
 from bftrainer_replay.csv_tables import csv_bytes
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.annotations import LogAnnotations, gap_note
@@ -36,6 +40,9 @@ COLUMNS = ["time", "joined", "left"]
 RECORDED = [*COLUMNS, "nodes", "waiting"]
 UNKNOWN = "?"
 UNIT_GPU = ["#", "unit=gpu"]
+NOTE_COMMENT = "# note="
+LONGEST_NOTE = 4096
+"""Characters of a note; the rest is cut."""
 MOST_GPUS = 1024
 """GPUs of one node."""
 NAME_BYTES = 64
@@ -62,6 +69,10 @@ def read_event_log(
     idle, line = None, 1
     if header and header[0].split()[:2] == UNIT_GPU:
         idle, line, header = _IdleGpus(_gpus(path, header)), 2, next(rows, [])
+    note = ""
+    if header and header[0].startswith(NOTE_COMMENT):
+        note = printable(",".join(header)[len(NOTE_COMMENT) :])[:LONGEST_NOTE]
+        line, header = line + 1, next(rows, [])
     if header not in (COLUMNS, RECORDED):
         raise InputFileError(
             f"{path}:{line}",
@@ -78,7 +89,7 @@ def read_event_log(
     log = EventLog(
         events,
         str(path),
-        gap_note(gaps),
+        _joined_notes(note, gap_note(gaps)),
         notes.queue(end_s),
         notes.machine_nodes,
         gaps=gaps,
@@ -89,6 +100,13 @@ def read_event_log(
     return replace(
         log, queue=None, machine_nodes=sum(idle.per_node.values()), gpus=GpuFacts(idle.per_node)
     )
+
+
+def _joined_notes(written: str, gaps: str) -> str:
+    """The note of the comment and that on gaps, which a log that was converted twice names once."""
+    if not gaps or gaps in written:
+        return written
+    return f"{written}; {gaps}" if written else gaps
 
 
 def _gpus(path: Path, header: list[str]) -> dict[str, int]:
@@ -144,6 +162,8 @@ def write_event_log(path: Path, log: EventLog) -> None:
     bytes.
     """
     data = csv_bytes(COLUMNS, _cells(log))
+    if log.note:
+        data = _note_comment(log.note) + data
     if log.gpus is not None:
         data = gpu_comment(log.gpus.per_node) + data
     write_atomically(path, gzip.compress(data, mtime=0) if path.name.endswith(".gz") else data)
@@ -166,6 +186,12 @@ def words(gpus: Iterable[str]) -> list[str]:
 def gpu_comment(per_node: Mapping[str, int]) -> bytes:
     """The first line of a log in GPUs."""
     return " ".join([*UNIT_GPU, *_words(per_node)]).encode() + b"\n"
+
+
+def _note_comment(note: str) -> bytes:
+    """The line before the header; quotes would begin a quoted cell of CSV."""
+    text = " ".join(note.replace('"', "'").split())[:LONGEST_NOTE]
+    return f"{NOTE_COMMENT}{text}\n".encode()
 
 
 def _words(gpus: Mapping[str, int]) -> list[str]:

@@ -24,7 +24,7 @@ from bftrainer_replay.logs import (
     swf,
 )
 from bftrainer_replay.logs.assemble import event_log_of
-from bftrainer_replay.logs.event_log import COLUMNS, UNIT_GPU, read_event_log
+from bftrainer_replay.logs.event_log import COLUMNS, NOTE_COMMENT, UNIT_GPU, read_event_log
 from bftrainer_replay.logs.first_fit import NOTE, PREFIX
 from bftrainer_replay.logs.jobs import LISTED
 from bftrainer_replay.logs.model import EventLog
@@ -128,10 +128,9 @@ def _events(path: Path, log: EventLog) -> OpenedLog:
     rows = len(log.events)
     totals = f"{path} is an event log: {counted(rows, 'row')} read, {rows:,} used, 0 skipped"
     if any(name.startswith(PREFIX) for event in log.events[:10] for name in event.change.joined):
-        source, note = (
-            f"{log.source} ({NOTE.partition(':')[0]})",
-            "; ".join(filter(None, (NOTE, log.note))),
-        )
+        source = f"{log.source} ({NOTE.partition(':')[0]})"
+        # A log that was converted by `replay convert` has the note in its first lines.
+        note = log.note if NOTE in log.note else "; ".join(filter(None, (NOTE, log.note)))
         return OpenedLog(replace(log, source=source, note=note), (totals,), (note,), True)
     return OpenedLog(log, (totals,), (log.note,) if log.note else (), True)
 
@@ -167,7 +166,7 @@ def _format_of(path: Path) -> str:
         raise InputFileError(
             str(path), f"unrecognized log format: not UTF-8 text ({', '.join(FORMAT_NAMES)})"
         )
-    if head.startswith((",".join(COLUMNS), " ".join(UNIT_GPU))):
+    if head.startswith((",".join(COLUMNS), " ".join(UNIT_GPU), NOTE_COMMENT)):
         return EVENTS
     for each in FORMATS:
         if each.recognizes(head):

@@ -97,7 +97,7 @@ def test_the_commands_of_the_docs_give_its_numbers(command: str, cells: str) -> 
         assert re.search(
             r"[\d,]+ records read, [\d,]+ used, [\d,]+ ignored.*, [\d,]+ skipped as bad", ended.err
         )
-    assert bool(found["note"]) == (key in ("data_theta", "KTH", "LLNL"))
+    assert bool(found["note"]) == (key in ("data_theta", "KTH", "LLNL", "pozidriv"))
     known = next((value for name, value in KNOWN.items() if log.startswith(name)), None)
     if known is not None and (
         options[:3] == ["--debounce-s", "0", "--outage"] or "--start" in options
