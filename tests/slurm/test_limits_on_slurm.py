@@ -100,6 +100,8 @@ def ann(qos_lab: Lab) -> Iterator[LabUser]:
     sacctmgr(qos_lab, "add account science")
     sacctmgr(qos_lab, "modify account pilots set parent=science")
     sacctmgr(qos_lab, "add qos partq")
+    # A QOS that does not preempt holders would be a reason to hold no node.
+    sacctmgr(qos_lab, "modify qos partq set Preempt=scavenger")
     with lab_user(qos_lab, ["pilots"]) as user:
         sacctmgr(qos_lab, f"modify user {NAME} set qos+=scavenger")
         yield user
