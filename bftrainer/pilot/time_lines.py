@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 
 from bftrainer.decide.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds
 from bftrainer.decide.domain.state import Plan, State
-from bftrainer.fragment_names import holder_of, id_of, job_of
+from bftrainer.fragment_names import id_of, job_of
 from bftrainer.pilot.persistence.registry import StageReached
 from bftrainer.pilot.persistence.time_lines import TimeLine
+from bftrainer.slots import slot_of
 from bftrainer.times import HostS
 from bftrainer.wires.worker_times import TrainingTimes, WorkerTimes
 
@@ -64,13 +65,13 @@ class TimeLineBook:
     def decided(self, state: State, plan: Plan, at_s: HostS) -> None:
         """A decision is in the journal."""
         for active, nodes in zip(state.active, plan.nodes, strict=True):
-            for name in sorted({self._known(name) for name in nodes} - self._given):
+            for name in sorted({self._fragment_of(name) for name in nodes} - self._given):
                 self._given.add(name)
                 self.reached(name, NodeStage.GIVEN, at_s, active.trainer.id)
 
-    def _known(self, name: str) -> str:
-        """A slot's holder."""
-        return name if name in self._instants else holder_of(name)
+    def _fragment_of(self, name: str) -> str:
+        """The fragment that a slot is of."""
+        return name if name in self._instants else slot_of(name).fragment
 
     def trained(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
         """A driver has reported."""

@@ -150,7 +150,7 @@ def test_nodes_are_let_go_before_they_are_taken() -> None:
 @pytest.mark.parametrize(
     ("counts", "complaint"),
     [
-        ((1,), "1 counts for 2 trainers"),
+        ((1,), "1 count for 2 trainers"),
         ((3, 2), "5 nodes were allocated, but the pool has 4"),
         ((9, 0), "t1 got 9 nodes, which is not one of its legal sizes"),
         ((-1, 0), "t1 got -1 nodes"),

@@ -82,10 +82,8 @@ class NodeClassifier:
             traits = (n.partitions, n.devices, n.cpus)
             known = self._nodes.get(n.name)
             if known is None or known.traits != traits:
-                by_gpu = self._config.now.nodes.unit == "gpu"
-                self._nodes[n.name] = _ClassedNode(
-                    traits, class_of(n, self._configured, by_gpu), n.gpu_count
-                )
+                node_class = class_of(n, self._configured, self._config.now.nodes.unit)
+                self._nodes[n.name] = _ClassedNode(traits, node_class, n.gpu_count)
         self._has_observed = True
 
     def configured(self, node_class: str | None) -> NodeClassConfig | None:

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from bftrainer.cluster.model import Fragment, FragmentPhase
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.state import Nodes
-from bftrainer.fragment_names import slot_name
 from bftrainer.pilot.facts import FragmentEvent
 from bftrainer.pilot.memo import Memoized, Table
 from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.nodes.node_requests import NodeBackoff
 from bftrainer.pilot.recorder import Recorder
+from bftrainer.slots import Slot
 from bftrainer.times import HostS, PilotS
 
 
@@ -69,7 +69,7 @@ class FragmentBook:
         self._recorder = recorder
         self._classes = classes
         self._backoff = backoff
-        self._by_gpu = config.now.nodes.unit == "gpu"
+        self._grain = config.now.nodes.unit
         self._held: Table[HeldFragment] = Table()
         self._pool = Memoized(_pool)
         self._slots = Memoized(slots_of)
@@ -84,7 +84,9 @@ class FragmentBook:
 
     def slots(self) -> Nodes:
         """The same as trainers get them: under ``nodes.unit = "gpu"``, each GPU of a fragment."""
-        return self._slots(self.pool(), self._held.snapshot()) if self._by_gpu else self.pool()
+        if not self._grain.divides_nodes:
+            return self.pool()
+        return self._slots(self.pool(), self._held.snapshot())
 
     def given_back(self) -> tuple[HeldFragment, ...]:
         """Fragments that have left the pool and are not released yet."""
@@ -130,11 +132,9 @@ class FragmentBook:
                 fragment.name, [(stage, HostS(at_s)) for stage, at_s in fragment.reached]
             )
         was, held = held.fragment.phase, replace(held, fragment=fragment)
-        if self._by_gpu:
-            held = replace(
-                held,
-                slots=tuple(slot_name(fragment.node, fragment.id, gpu) for gpu in fragment.gpus),
-            )
+        if self._grain.divides_nodes:
+            slots = (Slot(fragment.node, fragment.id, gpu) for gpu in fragment.gpus)
+            held = replace(held, slots=tuple(slot.name for slot in slots))
         match fragment.phase:
             case FragmentPhase.READY if held.ready_s is None:
                 held = replace(held, ready_s=now_s)
@@ -152,9 +152,9 @@ class FragmentBook:
 
     def without_gpus(self) -> list[str]:
         """Those that are ready and of no use to trainers, who get single GPUs."""
-        return [
-            h.name for h in self._held.snapshot() if self._by_gpu and h.is_ready and not h.slots
-        ]
+        if not self._grain.divides_nodes:
+            return []
+        return [h.name for h in self._held.snapshot() if h.is_ready and not h.slots]
 
     def give_back(self, names: Iterable[str], reason: str, now_s: PilotS) -> None:
         """Take fragments out of the pool."""

@@ -125,7 +125,8 @@ class NodeFacts:
     @property
     def most(self) -> float:
         """``nodes.max_nodes``, as a number of what trainers get."""
-        return self.config.nodes.max_nodes if self.config.nodes.unit == "node" else math.inf
+        nodes = self.config.nodes
+        return math.inf if nodes.unit.divides_nodes else nodes.max_nodes
 
     @property
     def total_demand(self) -> int:

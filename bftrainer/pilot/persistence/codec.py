@@ -31,6 +31,7 @@ from pydantic import ConfigDict, InstanceOf, TypeAdapter
 from bftrainer.decide.domain import events, measurements, model, problem, rescaling, state
 from bftrainer.decide.policies import cohort, gather, guard
 from bftrainer.errors import InvalidValueError, Reason
+from bftrainer.slots import Grain
 from bftrainer.system.printable import printable
 
 CLASSES: tuple[type, ...] = (
@@ -50,6 +51,7 @@ CLASSES: tuple[type, ...] = (
     state.Active,
     state.Losses,
     state.ClassMemories,
+    Grain,
     model.Trainer,
     model.Curve,
     rescaling.Rescaling,

@@ -15,7 +15,7 @@ from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.events import LengthSeen, Measured
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import UserError
-from bftrainer.fragment_names import gpu_of, holder_of, id_of, node_of
+from bftrainer.fragment_names import id_of, node_of
 from bftrainer.pilot.memo import Memoized
 from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
@@ -41,6 +41,7 @@ from bftrainer.pilot.trainers.steps import (
     runs_as_desired,
 )
 from bftrainer.pilot.trainers.stopping import EarlyStops
+from bftrainer.slots import Slot, slot_of
 from bftrainer.times import PilotS
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.reports import DriverView
@@ -407,9 +408,9 @@ class TrainerManager:
             self._recorder.usage((used,))
 
     def _hosts(self, it: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
-        if self._config.now.nodes.unit == "gpu":
-            gpus = sorted(nodes, key=lambda slot: (holder_of(slot), gpu_of(slot)))
-            return [HostSlots(node_of(slot), 1, id_of(slot), True) for slot in gpus]
+        if self._config.now.nodes.unit.divides_nodes:
+            gpus = sorted(map(slot_of, nodes), key=_by_fragment)
+            return [HostSlots(gpu.node, 1, gpu.id, True) for gpu in gpus]
         configured = self._classes.configured(self._class_of(nodes))
         slots = (
             it.record.spec.slots
@@ -430,3 +431,8 @@ class TrainerManager:
         status = it.record.status
         runs = not status.is_final and status is not TrainerStatus.PAUSED and not self._draining
         it.state.target = TargetState.RUN if runs else TargetState.STOP
+
+
+def _by_fragment(slot: Slot) -> tuple[str, int]:
+    """The order of the hosts in a hosts file."""
+    return slot.fragment, -1 if slot.gpu is None else slot.gpu
