@@ -177,8 +177,10 @@ def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None)
     ends = dict(state.window_ends) if state.window_ends else NEVER
     held = [a.nodes for a in state.active]
     named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
-    chosen = [named.get(a.trainer.id, a.nodes) for a in state.active] if named else held
-    starting = [_NONE if a.rescaling is None else _starting(a) for a in state.active]
+    chosen = held
+    if named:
+        chosen = [named.get(a.trainer.id, a.nodes) for a in state.active]
+    starting = [_starting(a) for a in state.active]
     nodes = node_classes.place_by_class(
         parts, chosen, decision.counts, ends, starting, order, state.grain
     )
@@ -202,14 +204,15 @@ def adopt(state: State, plan: Plan) -> State:
     """The state with the node sets of the plan. It wakes at the time of the policy, or earlier for
     a measurement.
     """
-    active = tuple(
-        a if a.nodes is nodes else _with_nodes(a, nodes, state.at_s)
-        for a, nodes in zip(state.active, plan.nodes, strict=True)
-    )
+    adopted = []
+    for active, nodes in zip(state.active, plan.nodes, strict=True):
+        if active.nodes is not nodes:
+            active = _with_nodes(active, nodes, state.at_s)
+        adopted.append(active)
     decision = plan.decision
     after = replace(
         state,
-        active=active,
+        active=tuple(adopted),
         memory=plan.memory,
         wake_at_s=decision.wake_at_s,
         kept=decision.kept,
@@ -227,7 +230,9 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
     """
     same = set(map(id, before.active))  # hundreds may wait: most are the same object
     changed = [a for a in after.active if id(a) not in same]
-    held = {a.trainer.id: a.nodes for a in before.active} if changed else {}
+    if not changed:
+        return ()
+    held = {a.trainer.id: a.nodes for a in before.active}
     steps = [
         Rescale(a.trainer.id, old, a.nodes, forced)
         for a in changed
@@ -238,11 +243,9 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
 
 def _starting(a: Active) -> Nodes:
     """Its nodes that do not train yet: the first to be released."""
-    return (
-        _NONE
-        if a.rescaling is None or a.rescaling.switch_s is None
-        else a.nodes - a.rescaling.training
-    )
+    if a.rescaling is None or a.rescaling.switch_s is None:
+        return _NONE
+    return a.nodes - a.rescaling.training
 
 
 def _without(active: Active, left: Nodes, at_s: float) -> Active:

@@ -70,10 +70,10 @@ def parts(state: State) -> tuple[Part, ...]:
             free.append(j)
         else:
             members[own].append(j)
-    room = {
-        name: len(pools[name]) - sum(len(state.active[j].nodes) for j in js)
-        for name, js in members.items()
-    }
+    room = {}
+    for name, indices in members.items():
+        held = sum(len(state.active[j].nodes) for j in indices)
+        room[name] = len(pools[name]) - held
     for j in free:
         trainer = state.active[j].trainer
         name = min(

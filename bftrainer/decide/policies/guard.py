@@ -53,11 +53,10 @@ class Guarded(Wrapped):
         fits = [0 < size <= len(state.pool) for size in smallest]
         before = dict(memory.since)
         # A trainer that held nodes until now was running: it starves from now on at the earliest.
-        since = {
-            name: before.get(name, now) if not state.active[j].nodes else now
-            for name, j in index.items()
-            if fits[j]
-        }
+        since: dict[str, float] = {}
+        for name, j in index.items():
+            if fits[j]:
+                since[name] = now if state.active[j].nodes else before.get(name, now)
         turns = {
             name: until
             for name, until in memory.turns
