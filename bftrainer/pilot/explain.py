@@ -71,7 +71,7 @@ class Explanation:
     admitted yet.
 
     ``stake`` is None if the policy solves no problem, and for a trainer in the queue. ``shares``
-    are those of all trainers. ``told`` is the trainer as the policy saw it.
+    are those of all trainers. ``policy_view`` is the trainer as the policy saw it.
     """
 
     trainer: str
@@ -83,7 +83,7 @@ class Explanation:
     place: int | None = None
     stake: Stake | None = None
     why: str = ""
-    told: Trainer | None = None
+    policy_view: Trainer | None = None
 
     @property
     def free(self) -> int:
@@ -114,21 +114,21 @@ def explain(
     Raises :class:`~bftrainer.errors.UserError` if there was no decision, or if the trainer had no
     part in it.
     """
-    found: tuple[JournalEntry, State] | None = None
+    latest: tuple[JournalEntry, State] | None = None
     for entry, state in observed(store, at_s, may_import):
         if entry.event.at_s > at_s:
             break
-        found = entry, state
-    if found is None:
+        latest = entry, state
+    if latest is None:
         raise UserError("no decision had been made by then; see `bftrainer events`")
     try:
         explained = _explained(
-            trainer, *found
+            trainer, *latest
         )  # its policy has been built: the row's names are allowed
     except SENSELESS as error:
         if isinstance(error, BFTrainerError):
             raise
-        raise damaged(found[0], error) from error
+        raise damaged(latest[0], error) from error
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
     shares = (
@@ -136,14 +136,14 @@ def explain(
         for note in reversed(Registry(store).notes(_NOTES))
         if note.kind == "share" and note.at_s <= at_s
     )
-    latest = next(
+    latest_share = next(
         (note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, WEIGHTED_PART))),
         ALONE,
     )
     return (
         explained
-        if latest == ALONE
-        else replace(explained, why=f"{explained.why}; {latest} (nodes.share)")
+        if latest_share == ALONE
+        else replace(explained, why=f"{explained.why}; {latest_share} (nodes.share)")
     )
 
 
@@ -166,13 +166,13 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
     shares = tuple(
         NodeShare(a.trainer.id, len(a.nodes), n) for a, n in zip(state.active, counts, strict=True)
     )
-    mine = next((s for s in shares if s.id == trainer), None)
+    share = next((s for s in shares if s.id == trainer), None)
     places = {t.id: place for place, t in enumerate(state.queue, 1)}
     pool = len(state.pool)
-    found = Explanation(
-        trainer, entry, pool, len(state.queue), mine or NodeShare(trainer, 0, 0), shares
+    explanation = Explanation(
+        trainer, entry, pool, len(state.queue), share or NodeShare(trainer, 0, 0), shares
     )
-    if mine is None:
+    if share is None:
         if trainer not in places:
             raise UserError(
                 f"trainer {trainer!r} had no part in decision {entry.number}: it was not yet "
@@ -185,19 +185,19 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
             "at most "
             f"{state.max_parallel} are admitted at once (max_parallel)"
         )
-        return replace(found, place=places[trainer], why=why)
+        return replace(explanation, place=places[trainer], why=why)
     if kept := entry.plan.decision.kept:
         why = (
             f"the policy failed, so all trainers keep their sizes until the next decision ({kept})"
         )
-        return replace(found, why=why)
-    if mine.before == mine.after and (until_s := _gathers_until_s(entry.plan.memory)) is not None:
+        return replace(explanation, why=why)
+    if share.before == share.after and (until_s := _gathers_until_s(entry.plan.memory)) is not None:
         why = (
             "nodes have just joined; running trainers are moved once, after "
             f"{until_s - state.at_s:.1f} s (gather_s)"
         )
-        return replace(found, why=why)
-    j = shares.index(mine)
+        return replace(explanation, why=why)
+    j = shares.index(share)
     if state.active[j].trainer.fill:
         trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
         why = (
@@ -206,28 +206,30 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
             f"and pools that fill share the "
             f"other {pool - trained}, up to max_nodes (fill)"
         )
-        return replace(found, why=why, told=state.active[j].trainer)
+        return replace(explanation, why=why, policy_view=state.active[j].trainer)
     stake = _stake(entry, state, trainer)
     why = _by_class_or_end(entry, state, j) or (
-        _in_line(state, j) if stake is None and not mine.after else ""
+        _in_line(state, j) if stake is None and not share.after else ""
     )
-    told = state.active[j].trainer
-    why = why or _why(mine, stake, shares, _of_class(state, mine), told.max_nodes, entry)
-    return replace(found, stake=stake, why=why, told=told)
+    seen = state.active[j].trainer
+    why = why or _why(share, stake, shares, _of_class(state, share), seen.max_nodes, entry)
+    return replace(explanation, stake=stake, why=why, policy_view=seen)
 
 
 def _gathers_until_s(memory: object) -> float | None:
-    memories = [m for _, m in memory.by_class] if isinstance(memory, ClassMemories) else [memory]
+    memories = [memory]
+    if isinstance(memory, ClassMemories):
+        memories = [class_memory for _, class_memory in memory.by_class]
     return min((m.until_s for m in memories if isinstance(m, GatheringArrivals)), default=None)
 
 
-def _of_class(state: State, mine: NodeShare) -> int:
+def _of_class(state: State, share: NodeShare) -> int:
     """Number of nodes in the pool that belong to the trainer's class."""
     return next(
         len(p.pool)
         for p in parts(state)
         for j in p.members
-        if state.active[j].trainer.id == mine.id
+        if state.active[j].trainer.id == share.id
     )
 
 
@@ -293,11 +295,11 @@ def _alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float
 
 
 def _why(
-    mine: NodeShare,
+    share: NodeShare,
     stake: Stake | None,
     shares: Sequence[NodeShare],
     pool: int,
-    most: int,
+    max_nodes: int,
     entry: JournalEntry,
 ) -> str:
     """One sentence: what keeps it from having more nodes."""
@@ -310,7 +312,7 @@ def _why(
             "(docs/policies.md)"
         )
     if stake.larger is None:
-        has_all = pool <= mine.after < most
+        has_all = pool <= share.after < max_nodes
         return (
             "it has all nodes of the pool"
             if has_all
@@ -351,11 +353,6 @@ def _why(
 
 def quantity(value: float, *, signed: bool = False) -> str:
     """A number in the objective's unit, with four digits."""
-    text = f"{value:+,.4g}" if signed else f"{value:,.4g}"
-    return (
-        f"{value:+,.0f}"
-        if signed and abs(value) >= 1e4
-        else f"{value:,.0f}"
-        if abs(value) >= 1e4
-        else text
-    )
+    sign = "+" if signed else ""
+    digits = ".0f" if abs(value) >= 1e4 else ".4g"
+    return f"{value:{sign},{digits}}"

@@ -146,8 +146,8 @@ class Metrics:
                         "poll failed": self._polls,
                         "refused": self._refused,
                     }
-                    if (one := counter.get(kind)) is not None:
-                        one.inc()
+                    if (entry := counter.get(kind)) is not None:
+                        entry.inc()
 
     def text(self) -> bytes:
         """The page, in OpenMetrics format."""

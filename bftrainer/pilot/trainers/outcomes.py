@@ -115,7 +115,7 @@ def _after_end(
         case Ending.DONE:
             total = view.samples_total if record.samples_total is None else record.samples_total
             reason = closing_remark(view, total, is_pool=record.spec.is_pool)
-            aside = next((it.last for it in view.metrics if it.name == PUT_ASIDE), 0)
+            aside = next((metric.last for metric in view.metrics if metric.name == PUT_ASIDE), 0)
             if record.spec.launcher == "pool" and aside:
                 reason = f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"
             return Outcome(
@@ -124,8 +124,8 @@ def _after_end(
             )
         case _ if record.status.is_final:
             _, late, how = view.reason.partition(LATE)
-            told = f"{record.reason}; {late}{how}" if late else None
-            return Outcome(replace(change, finished=True, reason=told), is_over=True)
+            final_reason = f"{record.reason}; {late}{how}" if late else None
+            return Outcome(replace(change, finished=True, reason=final_reason), is_over=True)
         case _ if fault:
             return after_failure(record, samples, fault, (), change)
         case Ending.FAILED | Ending.KILLED as how if target is TargetState.RUN and (
@@ -166,8 +166,11 @@ def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
     which = out_of_memory((reason, *tail))
     if not which or not nodes:
         return ""
-    named = _NODE.search(reason)
-    node = named[1] if named else node_of(min(nodes)) if len(nodes) == 1 else "a node"
+    node = "a node"
+    if named := _NODE.search(reason):
+        node = named[1]
+    elif len(nodes) == 1:
+        node = node_of(min(nodes))
     return f"{which} out of memory on {node} at {counted(len(nodes), 'node')}"
 
 
