@@ -65,9 +65,9 @@ class Claim:
         return 1 + sum(len(numbers.ranges) for numbers in self.numbers)
 
     def __contains__(self, node: str) -> bool:
-        found = self.shape.fullmatch(node)
-        return found is not None and all(
-            map(NumberRanges.__contains__, self.numbers, found.groups())
+        match = self.shape.fullmatch(node)
+        return match is not None and all(
+            map(NumberRanges.__contains__, self.numbers, match.groups())
         )
 
 
