@@ -122,9 +122,8 @@ def explain(
     if latest is None:
         raise UserError("no decision had been made by then; see `bftrainer events`")
     try:
-        explained = _explained(
-            trainer, *latest
-        )  # its policy has been built: the row's names are allowed
+        # The policy has been built, so the names in the row are allowed.
+        explained = _explained(trainer, *latest)
     except SENSELESS as error:
         if isinstance(error, BFTrainerError):
             raise
@@ -140,11 +139,9 @@ def explain(
         (note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, WEIGHTED_PART))),
         ALONE,
     )
-    return (
-        explained
-        if latest_share == ALONE
-        else replace(explained, why=f"{explained.why}; {latest_share} (nodes.share)")
-    )
+    if latest_share == ALONE:
+        return explained
+    return replace(explained, why=f"{explained.why}; {latest_share} (nodes.share)")
 
 
 def _obstacle(store: Store, at_s: float) -> str:
@@ -162,58 +159,81 @@ def _obstacle(store: Store, at_s: float) -> str:
 
 
 def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
+    """Explain what one decision meant for a trainer. Raises ``UserError`` if it had no part in
+    it.
+    """
     counts = entry.plan.decision.counts
     shares = tuple(
         NodeShare(a.trainer.id, len(a.nodes), n) for a, n in zip(state.active, counts, strict=True)
     )
     share = next((s for s in shares if s.id == trainer), None)
-    places = {t.id: place for place, t in enumerate(state.queue, 1)}
-    pool = len(state.pool)
     explanation = Explanation(
-        trainer, entry, pool, len(state.queue), share or NodeShare(trainer, 0, 0), shares
+        trainer,
+        entry,
+        len(state.pool),
+        len(state.queue),
+        share or NodeShare(trainer, 0, 0),
+        shares,
     )
     if share is None:
-        if trainer not in places:
-            raise UserError(
-                f"trainer {trainer!r} had no part in decision {entry.number}: it was not yet "
-                "admitted, was paused, or had "
-                f"finished; see `bftrainer show {trainer}`"
-            )
-        why = (
-            f"it is number {places[trainer]} in the queue: "
-            f"{counted(len(shares), 'trainer was', 'trainers were')} admitted before it, and "
-            "at most "
-            f"{state.max_parallel} are admitted at once (max_parallel)"
-        )
-        return replace(explanation, place=places[trainer], why=why)
-    if kept := entry.plan.decision.kept:
-        why = (
-            f"the policy failed, so all trainers keep their sizes until the next decision ({kept})"
-        )
-        return replace(explanation, why=why)
-    if share.before == share.after and (until_s := _gathers_until_s(entry.plan.memory)) is not None:
-        why = (
-            "nodes have just joined; running trainers are moved once, after "
-            f"{until_s - state.at_s:.1f} s (gather_s)"
-        )
+        return _queued(explanation, state)
+    if why := _why_kept(entry, state, share):
         return replace(explanation, why=why)
     j = shares.index(share)
-    if state.active[j].trainer.fill:
-        trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
-        why = (
-            f"it takes what no training gains from: of {counted(pool, 'node')}, trainings have "
-            f"{trained}, "
-            f"and pools that fill share the "
-            f"other {pool - trained}, up to max_nodes (fill)"
-        )
-        return replace(explanation, why=why, policy_view=state.active[j].trainer)
+    policy_view = state.active[j].trainer
+    if policy_view.fill:
+        return replace(explanation, why=_why_filling(entry, state), policy_view=policy_view)
     stake = _stake(entry, state, trainer)
-    why = _by_class_or_end(entry, state, j) or (
-        _in_line(state, j) if stake is None and not share.after else ""
+    why = _by_class_or_end(entry, state, j)
+    if not why and stake is None and not share.after:
+        why = _behind(state, j)
+    if not why:
+        why = _why(share, stake, shares, _of_class(state, share), policy_view.max_nodes, entry)
+    return replace(explanation, stake=stake, why=why, policy_view=policy_view)
+
+
+def _queued(explanation: Explanation, state: State) -> Explanation:
+    """The explanation for a trainer that is not admitted. Raises ``UserError`` if it is not in the
+    queue either.
+    """
+    trainer, number = explanation.trainer, explanation.entry.number
+    places = {queued.id: place for place, queued in enumerate(state.queue, 1)}
+    if trainer not in places:
+        raise UserError(
+            f"trainer {trainer!r} had no part in decision {number}: it was not yet admitted, was "
+            f"paused, or had finished; see `bftrainer show {trainer}`"
+        )
+    admitted = counted(len(explanation.shares), "trainer was", "trainers were")
+    why = (
+        f"it is number {places[trainer]} in the queue: {admitted} admitted before it, and at most "
+        f"{state.max_parallel} are admitted at once (max_parallel)"
     )
-    seen = state.active[j].trainer
-    why = why or _why(share, stake, shares, _of_class(state, share), seen.max_nodes, entry)
-    return replace(explanation, stake=stake, why=why, policy_view=seen)
+    return replace(explanation, place=places[trainer], why=why)
+
+
+def _why_kept(entry: JournalEntry, state: State, share: NodeShare) -> str:
+    """The reason if no trainer, or no running one, was moved by this decision; else empty."""
+    if kept := entry.plan.decision.kept:
+        return (
+            f"the policy failed, so all trainers keep their sizes until the next decision ({kept})"
+        )
+    until_s = _gathers_until_s(entry.plan.memory)
+    if share.before != share.after or until_s is None:
+        return ""
+    return (
+        "nodes have just joined; running trainers are moved once, after "
+        f"{until_s - state.at_s:.1f} s (gather_s)"
+    )
+
+
+def _why_filling(entry: JournalEntry, state: State) -> str:
+    """The reason for the size of a pool that fills."""
+    pool, counts = len(state.pool), entry.plan.decision.counts
+    trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
+    return (
+        f"it takes what no training gains from: of {counted(pool, 'node')}, trainings have "
+        f"{trained}, and pools that fill share the other {pool - trained}, up to max_nodes (fill)"
+    )
 
 
 def _gathers_until_s(memory: object) -> float | None:
@@ -252,7 +272,7 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
     )
 
 
-def _in_line(state: State, j: int) -> str:
+def _behind(state: State, j: int) -> str:
     """The reason of a trainer that is too far back in the line to be chosen; empty if there is
     none.
     """

@@ -161,11 +161,8 @@ class TrainerManager:
         """Take over what the previous pilot told, or should have told, a driver that runs."""
         if (trainer := self._trainers.get(name)) is not None:
             state = trainer.state
-            state.desired, state.desired_class, state.desired_s = (
-                nodes,
-                self._class_of(nodes),
-                now_s,
-            )
+            state.desired, state.desired_s = nodes, now_s
+            state.desired_class = self._class_of(nodes)
             if state.view.alive:
                 # Its hosts file may be older than the plan: with no order remembered the next step
                 # writes the file again, and nodes that the driver still uses are not free before it
@@ -254,14 +251,10 @@ class TrainerManager:
 
     def _write(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
         if outcome.driver_ended:
-            trainer.fault, trainer.state.ordered, trainer.state.leaving = (
-                "",
-                frozenset(),
-                frozenset(),
-            )
-            self._write_usage_of(
-                trainer
-            )  # first: subscribers that hear of the end have heard of all its usage
+            trainer.fault = ""
+            trainer.state.ordered = trainer.state.leaving = frozenset()
+            # First, so that subscribers that hear of the end have heard of all its usage.
+            self._write_usage_of(trainer)
         for kind, text in outcome.notes:
             self._recorder.note(kind, trainer.name, text)
         if outcome.change is not None:
