@@ -14,6 +14,7 @@ from enum import Enum
 from bftrainer.decide.domain.node_stages import NodeStage
 from bftrainer.errors import InvalidValueError
 from bftrainer.fragment_names import id_of, is_fragment_name, node_of
+from bftrainer.slots import Grain
 
 
 class Availability(Enum):
@@ -98,10 +99,13 @@ class NodeView:
             return f"{self.cpus} cpus"
         return " + ".join(f"{device.count} {device.kind or 'gpu'}" for device in self.devices)
 
-    @property
-    def gpu_class(self) -> str:
-        """The class where the unit is a GPU: nodes of any number of GPUs of one type."""
-        return " + ".join(device.kind or "gpu" for device in self.devices)
+    def hardware_class(self, grain: Grain) -> str:
+        """The class of the node's hardware. Where trainers get single GPUs, it does not depend on
+        their number.
+        """
+        if grain.divides_nodes:
+            return " + ".join(device.kind or "gpu" for device in self.devices)
+        return self.node_class
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from bftrainer.config.host_lists import host_patterns
 from bftrainer.config.trainer_file import Count, NotNegative, Positive
 from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.errors import InvalidValueError, UnknownNameError
+from bftrainer.slots import Grain
 
 _QUIET = re.compile(
     r"(?:(mon|tue|wed|thu|fri|sat|sun)-(mon|tue|wed|thu|fri|sat|sun) )?(\d\d):(\d\d)-(\d\d):(\d\d)"
@@ -72,7 +73,7 @@ class NodesConfig(ConfigTable):
     """slurm, lsf, allocation (nodes of the pilot's own job) or trace (nodes of a recorded log,
     workers on this host).
     """
-    unit: Literal["node", "gpu"] = "node"
+    unit: Grain = Grain.NODE
     """What trainers get: whole nodes, or single GPUs with one worker each (Slurm only; trainer
     files with max_gpus).
     """
@@ -368,7 +369,7 @@ class PilotConfig(ConfigTable):
                 )
             if not isinstance(value, dict):
                 raise InvalidValueError(f"{key}: expected a table, got {value!r:.60}")
-        if self.nodes.unit == "gpu":
+        if self.nodes.unit.divides_nodes:
             if self.nodes.holder != "slurm":
                 raise InvalidValueError(
                     f'nodes.unit = "gpu" needs holder = "slurm", got {self.nodes.holder!r}'

@@ -124,7 +124,7 @@ class DecisionMaker:
 
 
 def limited_costs(
-    state: State, forward_s: float, told: Collection[str]
+    state: State, forward_s: float, reported: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Trainers whose learned costs are longer than T_fwd and count as less
     (allocation/two_costs.py), each with a note.
@@ -133,7 +133,7 @@ def limited_costs(
         trainer = active.trainer
         if (
             trainer.start_s is not None
-            and trainer.id not in told
+            and trainer.id not in reported
             and is_limited(trainer, forward_s)
         ):
             yield (

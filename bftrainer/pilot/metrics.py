@@ -141,13 +141,13 @@ class Metrics:
                     for stage, seconds in fact.stages:
                         self._stages.labels(stage.value).observe(seconds)
                 case NoteAdded(_, kind):
-                    counter = {
+                    counters = {
                         "failure": self._failures,
                         "poll failed": self._polls,
                         "refused": self._refused,
                     }
-                    if (one := counter.get(kind)) is not None:
-                        one.inc()
+                    if (counter := counters.get(kind)) is not None:
+                        counter.inc()
 
     def text(self) -> bytes:
         """The page, in OpenMetrics format."""

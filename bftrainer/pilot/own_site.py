@@ -62,7 +62,7 @@ def batch_job(
     """
     batch = find_site(holder).batch
     if batch is None:
-        batch = next((found for _, found in batch_systems() if found.job_id(environment)), None)
+        batch = next((system for _, system in batch_systems() if system.job_id(environment)), None)
     if batch is None:
         return BatchJob(is_gone=_is_gone_everywhere)
     job = batch.job_id(environment)
@@ -74,7 +74,9 @@ def _is_gone_everywhere(job: str) -> bool | None:
     decides.
     """
     answers = {batch.job_is_gone(job) for _, batch in batch_systems()}
-    return False if False in answers else True if True in answers else None
+    if False in answers:
+        return False
+    return True if True in answers else None
 
 
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:

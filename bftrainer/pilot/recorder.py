@@ -91,10 +91,10 @@ class Recorder:
         """
         at_s = self._clock.host_s()
         added = self._writer.add_all(submissions, at_s)
-        for one, is_added in zip(submissions, added, strict=True):
+        for submission, is_added in zip(submissions, added, strict=True):
             if is_added:
-                status: TrainerStatus = self.registry.trainer(one.spec.name).status
-                self._tell(TrainerChanged(at_s, one.spec.name, TrainerChange(status=status)))
+                status: TrainerStatus = self.registry.trainer(submission.spec.name).status
+                self._tell(TrainerChanged(at_s, submission.spec.name, TrainerChange(status=status)))
         return added
 
     def command(self, spool_name: str) -> None:
@@ -118,8 +118,8 @@ class Recorder:
         """
         at_s = self._clock.host_s()
         self._writer.add_usage(usage, at_s)
-        for one in usage:
-            self._tell(UsageAdded(at_s, one))
+        for entry in usage:
+            self._tell(UsageAdded(at_s, entry))
         self._writer.fragments_reached(self._lines.taken())
 
     def fragment(self, name: str, what: FragmentEvent, at_s: PilotS, reason: str = "") -> None:

@@ -72,7 +72,7 @@ class SlurmSite:
         budget = CallBudget(settings.calls_per_minute, clock.elapsed_s)
         calls = SlurmCalls(budget=budget, published=published(settings), cluster=settings.cluster)
         name, times = pilot_name(state_dir), config.times
-        by_gpu, nodes = config.nodes.unit == "gpu", ConfigCell(config)
+        by_gpu, nodes = config.nodes.unit.divides_nodes, ConfigCell(config)
         holder = SlurmHolder(
             settings,
             state_dir / _HOLDERS,
@@ -127,7 +127,7 @@ class SlurmSite:
             found = examine_slurm(
                 settings,
                 nodes.max_nodes,
-                nodes.unit == "gpu",
+                nodes.unit.divides_nodes,
                 lambda node: may_be_held(node, nodes),
             )
             return [
@@ -218,7 +218,7 @@ class SlurmBatch:
             calls = SlurmCalls(cluster=chosen_cluster(os.environ))
             scheduler, ours = SlurmScheduler(calls=calls), PilotJobs(assume_window_s=math.inf)
             return ObservedSite(scheduler, ours, pilots=lambda: of_jobs(calls.jobs(_TIMEOUT_S)))
-        by_gpu, has_table = config.nodes.unit == "gpu", bool(config.site_table(NAME))
+        by_gpu, has_table = config.nodes.unit.divides_nodes, bool(config.site_table(NAME))
         settings = _recorded_settings(config, where)
         calls = SlurmCalls(cluster=settings.cluster)
         scheduler = SlurmScheduler(settings.timeout_s, calls=calls, by_gpu=by_gpu)
@@ -267,7 +267,7 @@ def _settings(config: PilotConfig, where: str) -> SlurmSettings:
     check_times(NAME, settings.timeout_s, config.times.lease_s, where)
     check_settings(settings, config.nodes.site_max_nodes, where)
     check_environment(settings.cluster, os.environ, where)
-    if config.nodes.unit == "gpu":
+    if config.nodes.unit.divides_nodes:
         settings.check_unit_gpu(where)
     return settings
 

@@ -27,6 +27,7 @@ from bftrainer.console.client.state_dir import CONFIG_NAME, read
 from bftrainer.console.rehearsal.stamp import require
 from bftrainer.errors import CommandError, InputFileError, UserError
 from bftrainer.plugins import driver_module
+from bftrainer.slots import Grain
 from bftrainer.system.command import outcome
 from bftrainer.system.own_programs import this_interpreter
 from bftrainer.wires.messages import StartedPer
@@ -209,14 +210,15 @@ class Gate:
 
     def _check_unit(self, spec: TrainerSpec, where: str) -> None:
         """Reject a trainer that counts nodes where the pilot counts GPUs, or vice versa."""
-        by_gpu = self._config.nodes.unit == "gpu"
-        if self._is_configured and by_gpu != (spec.max_gpus is not None):
-            wanted, given = ("max_gpus", "max_nodes") if by_gpu else ("max_nodes", "max_gpus")
-            unit = self._config.nodes.unit
+        unit = self._config.nodes.unit
+        counted_in = Grain.NODE if spec.max_gpus is None else Grain.GPU
+        if self._is_configured and unit is not counted_in:
             raise InputFileError(
-                where, f'the pilot has nodes.unit = "{unit}": expected {wanted}, found {given}'
+                where,
+                f'the pilot has nodes.unit = "{unit}": expected {unit.size_key}, '
+                f"found {counted_in.size_key}",
             )
-        if by_gpu and spec.launcher == "horovodrun":
+        if unit.divides_nodes and spec.launcher == "horovodrun":
             raise InputFileError(
                 f"{where}: launcher", "'horovodrun' knows no GPUs of shared nodes; use 'horovod'"
             )

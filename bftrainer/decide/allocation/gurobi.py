@@ -125,10 +125,8 @@ def _model(
     with package.Model(env=environment) as model:
         for parameter, value in {**PARAMETERS, "TimeLimit": time_limit_s}.items():
             model.setParam(parameter, value)
-        kinds = [
-            package.GRB.INTEGER if whole else package.GRB.CONTINUOUS
-            for whole in milp.integer.tolist()
-        ]
+        types = {True: package.GRB.INTEGER, False: package.GRB.CONTINUOUS}
+        kinds = [types[is_integer] for is_integer in milp.integer.tolist()]
         n = len(kinds)
         # The matrix interface for rows needs scipy. Row by row takes under a microsecond per entry.
         added = model.addVars(

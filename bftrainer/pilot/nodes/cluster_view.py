@@ -215,7 +215,7 @@ def after_poll(
         end_s = next_end_s(after.window_ends, poll.answer.observation, poll.answer.at_s)
         next_s = poll.ended_s + end_s + _AFTER_END_S - poll.now_s
         is_published = (
-            poll.answer.observation.evidence_s is not None and config.nodes.unit == "node"
+            poll.answer.observation.evidence_s is not None and not config.nodes.unit.divides_nodes
         )
         cost = _PUBLISHED if is_published else 1.0  # of single GPUs, no broker tells
         after = replace(after, held=held)
@@ -250,7 +250,7 @@ def _observed(
     offset_s = at_s - seen.at_s
     if view.clock_offset_s is not None and abs(offset_s - view.clock_offset_s) <= _OFFSET_JITTER_S:
         offset_s = view.clock_offset_s
-    by_gpu = config.nodes.unit == "gpu"
+    by_gpu = config.nodes.unit.divides_nodes
     shared = (
         n for n in seen.nodes if by_gpu and n.name in free and n.availability is Availability.SHARED
     )

@@ -16,7 +16,7 @@ from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer.fragment_names import holder_of, job_of, node_of
+from bftrainer.fragment_names import job_of, node_of
 from bftrainer.pilot.facts import FragmentEvent
 from bftrainer.pilot.hints import Hints
 from bftrainer.pilot.memo import Memoized
@@ -35,6 +35,7 @@ from bftrainer.pilot.nodes.node_requests import MAX_BACK_OFF_S, NodeBackoff, Req
 from bftrainer.pilot.nodes.scheduler_polls import SchedulerPolls
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.slots import slot_of
 from bftrainer.system.background import AtOnce, Background
 from bftrainer.times import ElapsedS, PilotS
 
@@ -63,7 +64,7 @@ class Decided:
 
 
 def _holders_of(slots: Nodes) -> Nodes:
-    return Nodes(map(holder_of, slots))
+    return Nodes(slot_of(name).fragment for name in slots)
 
 
 class NodeManager:
@@ -129,7 +130,7 @@ class NodeManager:
         """The fragments of what trainers use: under ``nodes.unit = "gpu"``, all GPUs of a holder
         join and leave together.
         """
-        return self._holders_of(slots) if self._config.now.nodes.unit == "gpu" else slots
+        return self._holders_of(slots) if self._config.now.nodes.unit.divides_nodes else slots
 
     @property
     def all_joined(self) -> bool:
@@ -146,10 +147,15 @@ class NodeManager:
         by a holder's time limit.
         """
         ends = self._earliest(self._planned_ends(), self._near_limit_ends())
-        if not ends or self._config.now.nodes.unit == "node":
+        if not ends or not self._config.now.nodes.unit.divides_nodes:
             return ends
-        at = dict(ends)
-        return tuple(sorted((slot, at[of]) for slot in self.pool if (of := holder_of(slot)) in at))
+        end_s = dict(ends)
+        fragments = {name: slot_of(name).fragment for name in self.pool}
+        return tuple(
+            sorted(
+                (name, end_s[fragment]) for name, fragment in fragments.items() if fragment in end_s
+            )
+        )
 
     def _planned_ends(self) -> Ends:
         before_s = self._config.now.nodes.leave_before_s
@@ -178,7 +184,7 @@ class NodeManager:
 
     def name_of(self, fragment_id: str) -> str | None:
         """The name of a fragment, from its id, by which drivers know it."""
-        if self._config.now.nodes.unit == "gpu":
+        if self._config.now.nodes.unit.divides_nodes:
             fragment_id = job_of(fragment_id)
         return next((h.name for h in self._fragments.all() if h.fragment.id == fragment_id), None)
 

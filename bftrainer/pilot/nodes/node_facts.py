@@ -115,17 +115,18 @@ class NodeFacts:
         idle = [
             c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s
         ]
-        mine = [
+        held_sizes = [
             h.size
             for h in self.fragments
             if (h.node_class or "") == node_class and h.given_back_s is None
         ]
-        return sum(mine) + sum(c.size for c in idle if c.request.node not in held)
+        return sum(held_sizes) + sum(c.size for c in idle if c.request.node not in held)
 
     @property
     def most(self) -> float:
         """``nodes.max_nodes``, as a number of what trainers get."""
-        return self.config.nodes.max_nodes if self.config.nodes.unit == "node" else math.inf
+        nodes = self.config.nodes
+        return math.inf if nodes.unit.divides_nodes else nodes.max_nodes
 
     @property
     def total_demand(self) -> int:
@@ -153,8 +154,10 @@ def with_back_off(
     candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]
 ) -> tuple[Candidate, ...]:
     """The candidates with the ends of their back-offs."""
-    until = {it.node: it.until_s for it in back_offs}
-    return tuple(
-        replace(c, not_before_s=until[c.request.node]) if c.request.node in until else c
-        for c in candidates
-    )
+    until = {back_off.node: back_off.until_s for back_off in back_offs}
+    with_ends = []
+    for candidate in candidates:
+        if candidate.request.node in until:
+            candidate = replace(candidate, not_before_s=until[candidate.request.node])
+        with_ends.append(candidate)
+    return tuple(with_ends)
