@@ -77,9 +77,7 @@ class DecisionMaker:
     def __init__(self, config: PilotConfig, recorder: Recorder) -> None:
         self._recorder = recorder
         self._settings = settings_of(config)
-        self._allocator = RecordingAllocator(
-            build_allocator(self._settings.solver, config.decisions.solve_s)
-        )
+        self._allocator = RecordingAllocator(_allocator_of(config))
         self._chosen = policy_of(self._settings, self._allocator)
         self.policy = TimedPolicy(_keeping(self._chosen), time.perf_counter)
         self._kept = ""
@@ -157,11 +155,16 @@ def _prepared(
     config: PilotConfig, trainers: Iterable[Trainer], recorder: RecordingAllocator
 ) -> Prepared:
     settings = settings_of(config)
-    allocator = build_allocator(settings.solver, config.decisions.solve_s)
+    allocator = _allocator_of(config)
     allocator.solve(_TRIAL)  # a missing package or license shows here, not at the first decision
     policy = policy_of(settings, recorder)
     check_needs_of_all(policy, trainers)
     return Prepared(settings, allocator, policy)
+
+
+def _allocator_of(config: PilotConfig) -> Allocator:
+    d = config.decisions
+    return build_allocator(d.solver, d.solve_s, restricted_license=d.restricted_license)
 
 
 def _keeping(policy: Policy) -> Policy:
