@@ -42,8 +42,7 @@ class DecisionsConfig(ConfigTable):
     policy: str = "bftrainer"
     """bftrainer, equal-share, another installed policy, or module:function."""
     solver: str = "auto"
-    """auto (exact), exact, or a MILP solver: highs, gurobi or milp (gurobi, then highs, then exact).
-    """
+    """auto (which is exact), exact, highs, gurobi, or milp: gurobi, then highs, then exact."""
     solve_s: Positive = 0.2
     """Time limit of each MILP solver, in seconds. The exact solver takes milliseconds."""
     audit_share: Annotated[float, Field(ge=0, le=1)] = 0.02

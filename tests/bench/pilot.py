@@ -32,6 +32,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import _made_up
+import numpy as np
 from _made_up import SEED, Machine, stand_in, trainer
 from rich.console import Console
 from rich.table import Table
@@ -41,6 +42,8 @@ from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.console.cli import pilot_log
+from bftrainer.pilot.audit.auditor import Auditor
+from bftrainer.pilot.audit.totals import read_totals
 from bftrainer.pilot.facts import DecisionMade
 from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
 from bftrainer.pilot.pilot_process import run_pilot
@@ -84,6 +87,12 @@ class Figures:
     ticks: int = 0
     decisions: int = 0
     quarters: list[float] = field(default_factory=list)
+    decision_s: list[float] = field(default_factory=list)
+    audit: str = ""
+
+    def percentile_ms(self, percent: float) -> float:
+        """Of the decisions' times, policy and solver, as the journal has them."""
+        return 1e3 * float(np.percentile(self.decision_s, percent)) if self.decision_s else 0.0
 
     @property
     def share(self) -> float:
@@ -91,8 +100,24 @@ class Figures:
         return self.cpu_s / self.seconds
 
 
-def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float) -> Figures:
+@dataclass(frozen=True)
+class Run:
+    """What is measured. ``poll_s``: between two looks at the scheduler."""
+
+    trainers: int
+    nodes: int
+    idle: int
+    warm_s: float
+    seconds: float
+    poll_s: float = 10.0
+    solver: str = "auto"
+    audit_share: float = 0.0
+
+
+def measure(run: Run) -> Figures:
     """One pilot from its start to its end; measured from ``warm_s`` after it has its nodes."""
+    trainers, nodes, idle = run.trainers, run.nodes, run.idle
+    warm_s, seconds = run.warm_s, run.seconds
     memory = (
         "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     )  # waiting for a disk is no CPU time
@@ -105,9 +130,9 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
         token.write_text(f"{secrets.token_urlsafe(32)}\n")
         token.chmod(0o600)
         tables = {
-            "decisions": {"solver": "exact"},
+            "decisions": {"solver": run.solver, "audit_share": run.audit_share},
             "nodes": {"max_pending": nodes, "min_window_s": 0.0},
-            "times": {"poll_s": 10.0, "file_poll_s": 0.2, "shutdown_s": 20.0},
+            "times": {"poll_s": run.poll_s, "file_poll_s": 0.2, "shutdown_s": 20.0},
             "metrics": {"port": port, "token_file": str(token)},
             "log": {"format": "json"},
             "notices": {"on_event": ["/bin/true"]},
@@ -127,7 +152,9 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
         signals, figures, decisions = Signals(), Figures(), [0]
 
         def log(fact: Any, form: str) -> None:
-            decisions[0] += isinstance(fact, DecisionMade)
+            if isinstance(fact, DecisionMade):
+                decisions[0] += 1
+                figures.decision_s.append(fact.took_s)
             pilot_log.print_fact(fact, form)
 
         def look_on() -> None:
@@ -138,6 +165,7 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
             machine.churn = CHURN
             time.sleep(warm_s)
             before = clock.ticks, decisions[0], machine.cost_s
+            figures.decision_s.clear()
             began, cpu = time.monotonic(), _cpu_s()
             for _ in range(4):
                 here = _cpu_s()
@@ -155,10 +183,11 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
             pilot_log._logger.cache_clear()  # it keeps the output that it began with
             try:
                 driver = driver_settings(config.workers, config.times.file_poll_s)
-                parts = PilotDependencies(
-                    state, Site(machine, holder, driver=driver), clock, log=log
-                )
+                audit = Auditor(state, clock, start_after_s=0.0)
+                site = Site(machine, holder, driver=driver)
+                parts = PilotDependencies(state, site, clock, log=log, audit=audit)
                 run_pilot(parts, config, signals)
+                figures.audit = str(read_totals(state) or "")
             finally:
                 sys.stdout = stdout
                 player.kill()
@@ -186,10 +215,13 @@ def main() -> int:
         default=[0.1, 1.0],
         help="shares of the nodes that are idle",
     )
+    parser.add_argument("--poll-s", type=float, default=10.0, help="between two polls")
+    parser.add_argument("--solver", default="auto", help="decisions.solver")
+    parser.add_argument("--audit-share", type=float, default=0.0, help="decisions.audit_share")
     options = parser.parse_args()
     table = Table(
-        title=f"{options.trainers} trainers, {options.nodes} nodes, a poll every 10 s, a tick "
-        "every 0.2 s"
+        title=f"{options.trainers} trainers, {options.nodes} nodes, a poll every "
+        f"{options.poll_s:g} s, a tick every 0.2 s"
     )
     for column in (
         "nodes held",
@@ -200,12 +232,24 @@ def main() -> int:
         "scheduler's stand-in",
         "ticks",
         "decisions",
+        "ms p50",
+        "ms p99",
     ):
         table.add_column(column, justify="right")
     shares: list[float] = []
     for share in options.idle:
         idle = int(share * options.nodes)
-        found = measure(options.trainers, options.nodes, idle, options.warm, options.seconds)
+        run = Run(
+            options.trainers,
+            options.nodes,
+            idle,
+            options.warm,
+            options.seconds,
+            options.poll_s,
+            options.solver,
+            options.audit_share,
+        )
+        found = measure(run)
         if not found.held:
             sys.exit("bench: the pilot holds no node: its trainers do not run")
         shares.append(found.share)
@@ -218,7 +262,11 @@ def main() -> int:
             f"{100 * found.fake_s / found.seconds:.2f} %",
             f"{found.ticks:,}",
             str(found.decisions),
+            f"{found.percentile_ms(50):.2f}",
+            f"{found.percentile_ms(99):.2f}",
         )
+        if found.audit:
+            print(found.audit)
     Console(width=140).print(table)
     print(f"at most {100 * max(shares):.2f} % of a core (limit {100 * LIMIT:.0f} %)")
     return int(max(shares) > LIMIT)
