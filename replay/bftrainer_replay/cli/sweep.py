@@ -1,0 +1,185 @@
+"""``bftrainer replay sweep``: a grid of replays on many cores, ranks, workers or jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.console.cli.choices import DIR, FILE
+from bftrainer.console.cli.ending import ended_by_signals
+from bftrainer.console.cli.output import note, say
+from bftrainer.counted import counted
+from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import written
+from bftrainer_replay.cli.sweeping import complain_of, cores, progress_each_minute
+from bftrainer_replay.cli.workload_options import tell_remarks
+
+if TYPE_CHECKING:
+    from bftrainer_replay.sweep.cell import Task
+    from bftrainer_replay.sweep.grid import Sweep
+    from bftrainer_replay.sweep.result_files import ResultStore
+
+workers_option = click.option(
+    "--workers",
+    metavar="WHERE",
+    help="Number of processes on this machine; mpi (start the command with mpiexec); "
+    "dask:ADDRESS of a scheduler; or MODULE:EXECUTOR, any concurrent.futures.Executor.  "
+    "[default: all cores]",
+)
+"""``--workers``."""
+
+
+@click.command()
+@click.argument("grid", type=FILE, metavar="GRID.toml")
+@click.option("--out", required=True, type=DIR, help="Output directory.")
+@workers_option
+@click.option(
+    "--shard",
+    metavar="I/N",
+    help="Compute only the I-th of N parts, I from 1 to N: for job arrays.",
+)
+@click.option("--collect", is_flag=True, help="Compute nothing; write the tables of what is there.")
+@click.option("--dry-run", is_flag=True, help="Print the number of replays and their core-hours.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array, an object per cell.")
+@ended_by_signals()
+def sweep(
+    grid: Path,
+    out: Path,
+    workers: str | None,
+    shard: str | None,
+    collect: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Replay every combination of logs, workloads and settings in GRID.toml.
+
+    Each result is a file in DIR/cells, named after a hash of its settings and inputs: a killed
+    sweep resumes where it stopped, and an extended grid computes only the new cells. At the end,
+    DIR/results.csv has a row per cell (and results.parquet, if pyarrow is installed). The tables
+    are the same wherever the replays run.
+
+    \b
+    Example:
+      bftrainer replay sweep grid.toml --out sweep
+      mpiexec -n 9 bftrainer replay sweep grid.toml --out sweep --workers mpi
+      bftrainer replay sweep grid.toml --out sweep --shard 3/64
+      bftrainer replay sweep grid.toml --out sweep --collect
+    """
+    with _opened(workers, is_used=not (collect or dry_run)) as (executor, is_served):
+        if is_served:
+            return
+        _sweep(grid, out, executor, _processes(workers), shard, collect, dry_run, as_json)
+
+
+@contextmanager
+def _opened(workers: str | None, *, is_used: bool) -> Iterator[tuple[Executor | None, bool]]:
+    """The executor, or None for processes; and whether this process has served another one."""
+    if not is_used or workers is None or workers.isdecimal():
+        yield None, False
+        return
+    from bftrainer_replay.sweep.executors import opened_executor
+
+    with opened_executor(workers) as executor:
+        yield executor, executor is None
+
+
+def _processes(workers: str | None) -> int:
+    """The number of processes on this machine."""
+    if workers is None or not workers.isdecimal():
+        return cores()
+    if int(workers) < 1:
+        raise UserError(f"--workers {workers}: expected 1 or more")
+    return int(workers)
+
+
+def _sweep(
+    grid: Path,
+    out: Path,
+    executor: Executor | None,
+    processes: int,
+    shard: str | None,
+    collect: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    from bftrainer_replay.sweep.grid import read_sweep, shard_of
+    from bftrainer_replay.sweep.result_files import ResultStore
+
+    if shard is not None and collect:
+        raise UserError("--shard cannot be combined with --collect: run it after all shards")
+    chosen = read_sweep(grid)
+    for remark in dict.fromkeys(
+        r for window in chosen.inputs.windows.values() for r in window.remarks
+    ):
+        note(remark)
+    tell_remarks(chosen.inputs)
+    store = ResultStore(out / "cells")
+    tasks = chosen.tasks
+    mine = tasks if shard is None else shard_of(tasks, shard)
+    left = [task for task in mine if store.get(task) is None]
+    _say_size(chosen, mine, left, shard)
+    if dry_run:
+        return
+    if not collect:
+        _compute(chosen, mine, store, executor, processes)
+    if shard is None:
+        _write(chosen, store, out, as_json)
+
+
+def _say_size(chosen: Sweep, mine: Sequence[Task], left: Sequence[Task], shard: str | None) -> None:
+    """Print how much there is to do."""
+    part = "" if shard is None else f" of shard {shard}"
+    hours = sum(map(chosen.cost_s, left)) / 3600
+    click.echo(
+        f"{counted(len(chosen.cells), 'cell')}, {counted(len(mine), 'replay')}{part}: "
+        f"{len(mine) - len(left):,} done, {len(left):,} to do, about {hours:.3g} core-hours",
+        err=True,
+    )
+
+
+def _compute(
+    chosen: Sweep,
+    tasks: Sequence[Task],
+    store: ResultStore,
+    executor: Executor | None,
+    processes: int,
+) -> None:
+    from bftrainer_replay.sweep.run_tasks import do_all
+
+    with progress_each_minute("sweep") as show:
+        failures = do_all(
+            tasks,
+            chosen.inputs,
+            store,
+            jobs=processes,
+            executor=executor,
+            on_done=show,
+            cost=chosen.cost_s,
+        )
+    complain_of(failures, len(tasks))
+
+
+def _write(chosen: Sweep, store: ResultStore, out: Path, as_json: bool) -> None:
+    """Write the tables of the results that are there."""
+    from bftrainer.system.files import write_atomically
+    from bftrainer_replay.sweep.results import as_dict, rows_of
+    from bftrainer_replay.sweep.tables import as_csv, as_parquet
+
+    rows = rows_of(chosen.cells, chosen.inputs, store)
+    parquet = as_parquet(rows)
+    with written(out):
+        write_atomically(out / "results.csv", as_csv(rows))
+        if parquet is not None:
+            write_atomically(out / "results.parquet", parquet)
+    if missing := len(chosen.cells) - len(rows):
+        note(f"{missing:,} of {counted(len(chosen.cells), 'cell')} have no result yet")
+    if as_json:
+        click.echo(json.dumps([as_dict(row) for row in rows]))
+    else:
+        say(f"Written: {out / 'results.csv'}, {counted(len(rows), 'row')}")
