@@ -113,6 +113,7 @@ class Run:
     poll_s: float = 10.0
     solver: str = "auto"
     audit_share: float = 0.0
+    largest: int = 0
 
 
 def measure(run: Run) -> Figures:
@@ -126,7 +127,8 @@ def measure(run: Run) -> Figures:
         prefix="bftrainer-bench-", dir=memory, ignore_cleanup_errors=True
     ) as folder:
         state, rng, port = Path(folder), random.Random(SEED), _free_port()
-        largest = 8 if idle <= 8 * trainers else 128  # so that all of them run
+        # So that all of them run.
+        largest = run.largest or (8 if idle <= 8 * trainers else 128)
         token = state / "token"
         token.write_text(f"{secrets.token_urlsafe(32)}\n")
         token.chmod(0o600)
@@ -221,6 +223,7 @@ def main() -> int:
     parser.add_argument("--poll-s", type=float, default=10.0, help="between two polls")
     parser.add_argument("--solver", default="auto", help="decisions.solver")
     parser.add_argument("--audit-share", type=float, default=0.0, help="decisions.audit_share")
+    parser.add_argument("--largest", type=int, default=0, help="nodes of the largest trainer")
     options = parser.parse_args()
     table = Table(
         title=f"{options.trainers} trainers, {options.nodes} nodes, a poll every "
@@ -251,6 +254,7 @@ def main() -> int:
             options.poll_s,
             options.solver,
             options.audit_share,
+            options.largest,
         )
         found = measure(run)
         if not found.held:

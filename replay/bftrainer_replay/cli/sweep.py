@@ -22,7 +22,7 @@ from bftrainer_replay.cli.workload_options import tell_remarks
 
 if TYPE_CHECKING:
     from bftrainer_replay.sweep.cell import Task
-    from bftrainer_replay.sweep.grid import Sweep
+    from bftrainer_replay.sweep.grid import GridSweep
     from bftrainer_replay.sweep.result_files import ResultStore
 
 workers_option = click.option(
@@ -110,6 +110,7 @@ def _sweep(
 ) -> None:
     from bftrainer_replay.sweep.grid import read_sweep, shard_of
     from bftrainer_replay.sweep.result_files import ResultStore
+    from bftrainer_replay.sweep.run_grid import CELLS
 
     if shard is not None and collect:
         raise UserError("--shard cannot be combined with --collect: run it after all shards")
@@ -119,32 +120,35 @@ def _sweep(
     ):
         note(remark)
     tell_remarks(chosen.inputs)
-    store = ResultStore(out / "cells")
+    store = ResultStore(out / CELLS)
     tasks = chosen.tasks
-    mine = tasks if shard is None else shard_of(tasks, shard)
-    left = [task for task in mine if store.get(task) is None]
-    _say_size(chosen, mine, left, shard)
+    chosen_tasks = tasks if shard is None else shard_of(tasks, shard)
+    left = [task for task in chosen_tasks if store.get(task) is None]
+    _say_size(chosen, chosen_tasks, left, shard)
     if dry_run:
         return
     if not collect:
-        _compute(chosen, mine, store, executor, processes)
+        _compute(chosen, chosen_tasks, store, executor, processes)
     if shard is None:
         _write(chosen, store, out, as_json)
 
 
-def _say_size(chosen: Sweep, mine: Sequence[Task], left: Sequence[Task], shard: str | None) -> None:
+def _say_size(
+    chosen: GridSweep, chosen_tasks: Sequence[Task], left: Sequence[Task], shard: str | None
+) -> None:
     """Print how much there is to do."""
     part = "" if shard is None else f" of shard {shard}"
     hours = sum(map(chosen.cost_s, left)) / 3600
+    done = len(chosen_tasks) - len(left)
     click.echo(
-        f"{counted(len(chosen.cells), 'cell')}, {counted(len(mine), 'replay')}{part}: "
-        f"{len(mine) - len(left):,} done, {len(left):,} to do, about {hours:.3g} core-hours",
+        f"{counted(len(chosen.cells), 'cell')}, {counted(len(chosen_tasks), 'replay')}{part}: "
+        f"{done:,} done, {len(left):,} to do, about {hours:.3g} core-hours",
         err=True,
     )
 
 
 def _compute(
-    chosen: Sweep,
+    chosen: GridSweep,
     tasks: Sequence[Task],
     store: ResultStore,
     executor: Executor | None,
@@ -165,7 +169,7 @@ def _compute(
     complain_of(failures, len(tasks))
 
 
-def _write(chosen: Sweep, store: ResultStore, out: Path, as_json: bool) -> None:
+def _write(chosen: GridSweep, store: ResultStore, out: Path, as_json: bool) -> None:
     """Write the tables of the results that are there."""
     from bftrainer.system.files import write_atomically
     from bftrainer_replay.sweep.results import as_dict, rows_of

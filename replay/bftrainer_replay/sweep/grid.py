@@ -111,7 +111,7 @@ class GridFile(ConfigTable):
 
 
 @dataclass(frozen=True)
-class Sweep:
+class GridSweep:
     """The cells of a grid in its order, and the logs and trainers that they name."""
 
     cells: tuple[Cell, ...]
@@ -123,9 +123,9 @@ class Sweep:
         """What has to be computed, each once."""
         return each_once(task(cell, self.inputs) for cell in self.cells)
 
-    def cost_s(self, one: Task) -> float:
+    def cost_s(self, planned: Task) -> float:
         """About how many seconds a task takes on one core."""
-        cell = one.cell
+        cell = planned.cell
         key = cell.log, cell.workload, cell.seed, cell.max_parallel
         if key not in self._costs_s:
             arrivals = self.inputs.arrivals_of(cell)
@@ -139,7 +139,7 @@ _FEW = 70  # trainers that stand for all: ten of each of the paper's models
 _MANY = 35  # trainers at once, where the objective decides how many
 
 
-def read_sweep(path: Path) -> Sweep:
+def read_sweep(path: Path) -> GridSweep:
     """Read a grid file, its logs and its trainers; paths in it are relative to the file.
 
     Raises ``UserError`` for a mistake in any of them.
@@ -159,7 +159,7 @@ def read_sweep(path: Path) -> Sweep:
         for table in file.workloads
     ]
     cells = cells_of(file.grid, tuple(windows), tuple([source.name for source in sources]))
-    return Sweep(cells, inputs_of(windows, sources, cells))
+    return GridSweep(cells, inputs_of(windows, sources, cells))
 
 
 def cells_of(grid: GridTable, logs: Sequence[str], workloads: Sequence[str]) -> tuple[Cell, ...]:
@@ -193,7 +193,9 @@ def windows_of(tables: Sequence[LogTable], folder: Path) -> dict[str, LogWindow]
         key = folder / table.path, table.importing(folder)
         if key not in opened:
             log = open_log(*key)
-            opened[key] = log.log, (*log.totals, *log.remarks)
+            # An event log has nothing to skip or guess.
+            totals = () if log.is_event_log else log.totals
+            opened[key] = log.log, (*totals, *log.remarks)
         name = (
             table.path.name if table.partition is None else f"{table.path.name}:{table.partition}"
         )

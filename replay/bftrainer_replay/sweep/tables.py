@@ -23,16 +23,28 @@ def as_csv(rows: Sequence[SweepRow]) -> bytes:
 
 
 def as_parquet(rows: Sequence[SweepRow]) -> bytes | None:
-    """The same table; None without pyarrow. Numbers are double where a cell has ``auto``, too."""
+    """The same table; None without pyarrow. A column with numbers and ``auto`` is text."""
     if find_spec("pyarrow") is None:
         return None
     arrow: Any = import_module("pyarrow")
     parquet: Any = import_module("pyarrow.parquet")
-    tables = [as_dict(row) for row in rows]
-    columns = {name: [table[name] for table in tables] for name in (tables[0] if tables else {})}
-    for name, values in columns.items():
-        if len({type(value) for value in values if value is not None}) > 1:
-            columns[name] = [None if value is None else str(value) for value in values]
+    columns: dict[str, list[object]] = {}
+    for row in rows:
+        for name, value in as_dict(row).items():
+            columns.setdefault(name, []).append(value)
     sink = io.BytesIO()
-    parquet.write_table(arrow.table(columns), sink)
+    parquet.write_table(
+        arrow.table({name: _of_one_type(values) for name, values in columns.items()}), sink
+    )
     return sink.getvalue()
+
+
+def _of_one_type(values: list[object]) -> list[object]:
+    kinds = set(map(type, values)) - {type(None)}
+    if len(kinds) <= 1 or kinds == {int, float}:
+        return values
+    return list(map(_as_text, values))
+
+
+def _as_text(value: object) -> str | None:
+    return None if value is None else str(value)
