@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +14,9 @@ from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import note, say
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.choices import written
-from bftrainer_replay.cli.sweeping import complain_of, cores, progress_each_minute
+from bftrainer_replay.cli.choices import folder_beside, written
+from bftrainer_replay.cli.sweeping import complain_of, progress_each_minute
+from bftrainer_replay.cli.workers import Workers, opened_workers, where_option
 from bftrainer_replay.cli.workload_options import tell_remarks
 
 if TYPE_CHECKING:
@@ -25,20 +24,16 @@ if TYPE_CHECKING:
     from bftrainer_replay.sweep.grid import GridSweep
     from bftrainer_replay.sweep.result_files import ResultStore
 
-workers_option = click.option(
-    "--workers",
-    metavar="WHERE",
-    help="Number of processes on this machine; mpi (start the command with mpiexec); "
-    "dask:ADDRESS of a scheduler; or MODULE:EXECUTOR, any concurrent.futures.Executor.  "
-    "[default: all cores]",
-)
-"""``--workers``."""
-
 
 @click.command()
 @click.argument("grid", type=FILE, metavar="GRID.toml")
-@click.option("--out", required=True, type=DIR, help="Output directory.")
-@workers_option
+@click.option(
+    "--out",
+    type=DIR,
+    help="Output directory.  [default: GRID-sweep in the current directory, like july-sweep for "
+    "july.toml]",
+)
+@where_option
 @click.option(
     "--shard",
     metavar="I/N",
@@ -50,8 +45,8 @@ workers_option = click.option(
 @ended_by_signals()
 def sweep(
     grid: Path,
-    out: Path,
-    workers: str | None,
+    out: Path | None,
+    where: str | None,
     shard: str | None,
     collect: bool,
     dry_run: bool,
@@ -71,38 +66,17 @@ def sweep(
       bftrainer replay sweep grid.toml --out sweep --shard 3/64
       bftrainer replay sweep grid.toml --out sweep --collect
     """
-    with _opened(workers, is_used=not (collect or dry_run)) as (executor, is_served):
-        if is_served:
-            return
-        _sweep(grid, out, executor, _processes(workers), shard, collect, dry_run, as_json)
-
-
-@contextmanager
-def _opened(workers: str | None, *, is_used: bool) -> Iterator[tuple[Executor | None, bool]]:
-    """The executor, or None for processes; and whether this process has served another one."""
-    if not is_used or workers is None or workers.isdecimal():
-        yield None, False
-        return
-    from bftrainer_replay.sweep.executors import opened_executor
-
-    with opened_executor(workers) as executor:
-        yield executor, executor is None
-
-
-def _processes(workers: str | None) -> int:
-    """The number of processes on this machine."""
-    if workers is None or not workers.isdecimal():
-        return cores()
-    if int(workers) < 1:
-        raise UserError(f"--workers {workers}: expected 1 or more")
-    return int(workers)
+    with opened_workers(None if collect or dry_run else where) as workers:
+        if workers is not None:
+            _sweep(
+                grid, out or folder_beside(grid, "sweep"), workers, shard, collect, dry_run, as_json
+            )
 
 
 def _sweep(
     grid: Path,
     out: Path,
-    executor: Executor | None,
-    processes: int,
+    workers: Workers,
     shard: str | None,
     collect: bool,
     dry_run: bool,
@@ -128,7 +102,7 @@ def _sweep(
     if dry_run:
         return
     if not collect:
-        _compute(chosen, chosen_tasks, store, executor, processes)
+        _compute(chosen, chosen_tasks, store, workers)
     if shard is None:
         _write(chosen, store, out, as_json)
 
@@ -151,8 +125,7 @@ def _compute(
     chosen: GridSweep,
     tasks: Sequence[Task],
     store: ResultStore,
-    executor: Executor | None,
-    processes: int,
+    workers: Workers,
 ) -> None:
     from bftrainer_replay.sweep.run_tasks import do_all
 
@@ -161,8 +134,8 @@ def _compute(
             tasks,
             chosen.inputs,
             store,
-            jobs=processes,
-            executor=executor,
+            jobs=workers.processes,
+            executor=workers.executor,
             on_done=show,
             cost=chosen.cost_s,
         )

@@ -50,6 +50,14 @@ def test_a_second_run_and_a_larger_grid_compute_what_is_missing(grid: Path, tmp_
     assert "8 cells, 8 replays: 4 done, 4 to do" in ended.err
 
 
+def test_the_directory_is_named_after_the_grid(
+    grid: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    ended = bftrainer("replay", "sweep", grid, "--collect")
+    assert ended.out == "Written: grid-sweep/results.csv, 0 rows\n"
+
+
 def test_a_dry_run_does_nothing(grid: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     ended = bftrainer("replay", "sweep", grid, "--out", out, "--dry-run", "--workers", "mpi")
