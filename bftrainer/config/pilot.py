@@ -43,9 +43,15 @@ class DecisionsConfig(ConfigTable):
     policy: str = "bftrainer"
     """bftrainer, equal-share, another installed policy, or module:function."""
     solver: str = "auto"
-    """auto, exact, highs or gurobi."""
+    """auto (which is exact), exact, highs, gurobi, or milp: gurobi, then highs, then exact."""
     solve_s: Positive = 0.2
     """Time limit of each MILP solver, in seconds. The exact solver takes milliseconds."""
+    audit_share: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """Share of one core for the audit, which solves decisions again as a MILP, in a process of low
+    priority. 0: none.
+    """
+    restricted_license: bool = False
+    """Use Gurobi with the license in its package as well, which forbids production."""
     objective: str | None = None
     """fair, soon or most (which decide how many trainers train), relative-speed, throughput,
     priority or another.

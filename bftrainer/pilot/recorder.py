@@ -64,14 +64,15 @@ class Recorder:
 
     def decision(
         self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
-    ) -> None:
+    ) -> int:
         """The plan for an event, decided on ``state`` in ``took_s`` seconds by these answers of
-        solvers.
+        solvers. Returns its number in the journal.
         """
-        self._journal.record(event, state, plan, answers, took_s)
+        number = self._journal.record(event, state, plan, answers, took_s)
         at_s = self._clock.to_host(PilotS(event.at_s))
         self._lines.decided(state, plan, HostS(at_s + took_s))
         self._tell(DecisionMade(at_s, event, state, plan, took_s))
+        return number
 
     def note(self, kind: str, subject: str, text: str) -> None:
         """A line of the event log. ``subject`` is what it is about."""

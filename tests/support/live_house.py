@@ -20,6 +20,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.decide.core.loop import run
 from bftrainer.decide.domain.state import State
 from bftrainer.errors import StoreError
+from bftrainer.pilot.audit.auditor import Audit, NoAudit
 from bftrainer.pilot.explain import Explanation, explain
 from bftrainer.pilot.hints import HintListener, Hints
 from bftrainer.pilot.nodes.manager import NodeManager
@@ -82,6 +83,7 @@ class House:
         self.site_keeps: tuple[str, ...] = ()
         self.permit = HoldingPermit()
         self.background: Background = AtOnce()
+        self.audit: Audit = NoAudit()
         self.after_tick: Callable[[], None] = lambda: None
 
     def submit(self, *specs: TrainerSpec) -> None:
@@ -110,7 +112,9 @@ class House:
                 reconfigure=lambda _: self.site_keeps,
                 permit=lambda: self.permit,
             )
-            parts = PilotDependencies(self.path, site, self.clock, background=self.background)
+            parts = PilotDependencies(
+                self.path, site, self.clock, background=self.background, audit=self.audit
+            )
             until_s = self.clock.elapsed_s() + seconds
             self.running = it = HousePilot(self, parts, store, until_s, hints)
             return run(it.world, it.state, it.decisions.policy, it.decisions)

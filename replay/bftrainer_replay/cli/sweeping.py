@@ -6,7 +6,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -75,6 +75,27 @@ class TenthLines:
         self._printed_s, self._next = now_s, (tenths + 1) / 10
 
 
+class MinuteLines:
+    """Prints a line on stderr per minute, for work of hours in a batch job."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._began_s = self._printed_s = clock()
+
+    def show(self, part: float) -> None:
+        """Tell that ``part`` of the work is done, from 0 to 1."""
+        now_s = self._clock()
+        if now_s - self._printed_s < _MINUTE_S or part >= 1:
+            return
+        self._printed_s = now_s
+        left = f", about {span((now_s - self._began_s) * (1 - part) / part)} left" if part else ""
+        click.echo(f"{self._what}: {100 * part:.0f} %{left}", err=True)
+
+
+_MINUTE_S = 60.0
+
+
 @contextmanager
 def progress_over_time(
     start_s: float, end_s: float
@@ -99,8 +120,15 @@ def progress_over_time(
         yield begin
 
 
+def progress_each_minute(what: str) -> AbstractContextManager[Callable[[float, float], None]]:
+    """The same as :func:`progress_of_tasks`, with a line per minute where there is no terminal."""
+    return progress_of_tasks(what, MinuteLines)
+
+
 @contextmanager
-def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
+def progress_of_tasks(
+    what: str, lines_of: Callable[[str], TenthLines | MinuteLines] = TenthLines
+) -> Iterator[Callable[[float, float], None]]:
     """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere a line
     per tenth.
     """
@@ -119,7 +147,7 @@ def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
     began = time.monotonic()
     with _bars(TimeElapsedColumn(), Left()) as bars:
         if bars.disable:
-            lines = TenthLines(what)
+            lines = lines_of(what)
             yield lambda done, whole: lines.show(done / whole if whole else 1.0)
             return
         bar = bars.add_task(what, total=None, ends=None)

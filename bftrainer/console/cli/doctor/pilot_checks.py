@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bftrainer.cluster.site_plugin import SitePlugin, find_site
-from bftrainer.config.pilot import HintsConfig, PilotConfig, WorkersConfig
+from bftrainer.config.pilot import DecisionsConfig, HintsConfig, PilotConfig, WorkersConfig
 from bftrainer.console.cli.doctor.shared_files import examine_files
 from bftrainer.console.client.state_dir import CONFIG_NAME, read
 from bftrainer.counted import counted
@@ -25,6 +25,7 @@ from bftrainer.errors import (
     StateDirError,
     UserError,
 )
+from bftrainer.pilot.audit.totals import PROBLEMS, read_totals
 from bftrainer.pilot.hints import HintCounts, send_test
 from bftrainer.pilot.metrics import without_client
 from bftrainer.pilot.metrics_server import SOCKET, read_token
@@ -79,11 +80,28 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
         *examine_files(folder, config.nodes.holder, site.runs_here),
         _metrics(config),
         examine_hints(folder, config.hints),
+        examine_audit(folder, config.decisions),
         _root(config, site),
         *_interface(config, site),
         _horovod(),
         *site.check(config, str(folder / CONFIG_NAME), keep),
     ]
+
+
+def examine_audit(folder: Path, config: DecisionsConfig) -> Check:
+    """Check that every decision that was solved again as a MILP had the same value."""
+    totals = read_totals(folder)
+    if totals is None:
+        off = "off (decisions.audit_share = 0)"
+        return Check.ok("audit", "no decision yet" if config.audit_share else off)
+    if totals.differing:
+        where = folder / PROBLEMS
+        remedy = (
+            f"report a bug with the files in {where}; `bftrainer solve FILE --solver highs` and "
+            "`--solver exact` show both answers"
+        )
+        return Check.warning("audit", str(totals), remedy)
+    return Check.ok("audit", str(totals))
 
 
 def _space(folder: Path) -> Check:
