@@ -12,11 +12,16 @@ from bftrainer.system.signals import ending_deferred
 
 def test_a_signal_acts_at_the_end_of_the_block() -> None:
     steps = []
-    with pytest.raises(EndedBySignal), ended_by_signals():
-        with ending_deferred():
-            signal.raise_signal(signal.SIGTERM)
-            steps.append("rest of the block")
-        steps.append("after the block")
+
+    def begin() -> None:
+        with ended_by_signals():
+            with ending_deferred():
+                signal.raise_signal(signal.SIGTERM)
+                steps.append("rest of the block")
+            steps.append("after the block")
+
+    with pytest.raises(EndedBySignal):
+        begin()
     assert steps == ["rest of the block"]
 
 

@@ -15,7 +15,7 @@ import pytest
 from replay.commands import executed
 
 from bftrainer.system.own_programs import module_command
-from bftrainer_replay.cli.sweeping import TenthLines
+from bftrainer_replay.cli.sweeping import TenthLines, progress_of_reading
 
 LONG_S = 120.0
 
@@ -131,3 +131,27 @@ def test_a_short_command_has_no_lines_of_progress(capsys: pytest.CaptureFixture[
     for percent in range(101):
         lines.show(percent / 100)
     assert capsys.readouterr().err == ""
+
+
+def test_reading_a_large_log_has_a_line_per_tenth(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = 0.0
+    files = [tmp_path / name for name in ("july.txt", "august.txt")]
+    for path in files:
+        path.touch()
+        os.truncate(path, 50_000_000)
+    with progress_of_reading(files, lambda: now_s) as on_bytes:
+        assert on_bytes is not None
+        for _ in range(100):
+            now_s += 1.0
+            on_bytes(1_000_000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "reading july.txt: 10 %, about 2 min left"
+    assert lines[-1] == "reading july.txt: 90 %, about 10 s left"
+    assert len(lines) == 9
+
+
+def test_reading_a_small_or_missing_log_has_none(tmp_path: Path) -> None:
+    with progress_of_reading([tmp_path / "missing"]) as on_bytes:
+        assert on_bytes is None
