@@ -7,6 +7,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ import click
 from bftrainer.console.cli.output import note
 from bftrainer.counted import counted
 from bftrainer.errors import BFTrainerError
+from bftrainer_replay.limited_file import OnBytes
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
@@ -51,6 +53,8 @@ def _bars(*last: ProgressColumn) -> Iterator[Progress]:
 
 _LEAST_S = 5.0
 """Between two lines of progress: a command that takes a few seconds prints none."""
+_LARGE_BYTES = 8 * 1024**2
+"""Compressed to this size, a job log has about 400,000 jobs and takes ten seconds."""
 
 
 class TenthLines:
@@ -98,7 +102,7 @@ _MINUTE_S = 60.0
 
 @contextmanager
 def progress_over_time(
-    start_s: float, end_s: float
+    start_s: float, end_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str], Callable[[float], None]]]:
     """Yields ``begin(what)``, which starts a bar and returns a function to call with the time
     reached.
@@ -112,7 +116,7 @@ def progress_over_time(
         def begin(what: str) -> Callable[[float], None]:
             length_s = max(end_s - start_s, 1e-9)
             if bars.disable:
-                lines = TenthLines(what)
+                lines = TenthLines(what, clock)
                 return lambda at_s: lines.show((at_s - start_s) / length_s)
             task = bars.add_task(what, total=length_s)
             return lambda at_s: bars.update(task, completed=at_s - start_s)
@@ -123,6 +127,37 @@ def progress_over_time(
 def progress_each_minute(what: str) -> AbstractContextManager[Callable[[float, float], None]]:
     """The same as :func:`progress_of_tasks`, with a line per minute where there is no terminal."""
     return progress_of_tasks(what, MinuteLines)
+
+
+@contextmanager
+def progress_of_reading(
+    files: Sequence[Path], clock: Callable[[], float] = time.monotonic
+) -> Iterator[OnBytes | None]:
+    """Yields a function to call with the number of bytes read from the files: a progress bar on a
+    terminal, elsewhere a line per tenth. None for files that are read within seconds.
+    """
+    total = sum(map(_size, files))
+    if total < _LARGE_BYTES:
+        yield None
+        return
+    position = 0
+    with progress_over_time(0.0, float(total), clock) as begin:
+        show = begin(f"reading {files[0].name}")
+
+        def count(size: int) -> None:
+            nonlocal position
+            position += size
+            show(float(position))
+
+        yield count
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 for one whose reader has to say what is wrong with it."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 @contextmanager

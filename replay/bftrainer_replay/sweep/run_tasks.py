@@ -1,15 +1,17 @@
 """Runs tasks, in this process, in several, or on an executor. Every result is stored immediately.
 
-Workers are forked from a server that has imported all modules once. They receive the parsed log
-once and write their results themselves: the parent process only counts, and uses no core. A
-terminal sends Ctrl-C to all processes: only the parent acts on it, and kills the workers, whose
+Workers are forked from a server that has imported all modules once. They map the parsed log from
+shared memory and write their results themselves: the parent process only counts, and uses no core.
+A terminal sends Ctrl-C to all processes: only the parent acts on it, and kills the workers, whose
 tasks may take minutes.
 """
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -23,12 +25,13 @@ from concurrent.futures import (
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import forkserver, resource_tracker
+from multiprocessing import forkserver, reduction, resource_tracker
 from queue import Empty, SimpleQueue
 from typing import Any
 
 from bftrainer.errors import BFTrainerError
 from bftrainer.system.own_programs import safe_path_for_children
+from bftrainer.system.signals import ending_deferred
 from bftrainer_replay.sweep.cell import Inputs, Task
 from bftrainer_replay.sweep.compute import compute
 from bftrainer_replay.sweep.result_files import Result, ResultStore
@@ -168,18 +171,23 @@ def _ended(
 ) -> Iterator[tuple[Task, Future[list[FailedTask]] | None]]:
     """The tasks as they end, each with its future; None for one that the executor does not take any
     more.
+
+    A ProcessPoolExecutor starts its workers as tasks are submitted. A signal in the middle of that
+    would leave a worker that the parent does not list, and whose semaphores are removed while it
+    opens them: it would end with a traceback.
     """
     ended: SimpleQueue[tuple[Task, Future[list[FailedTask]] | None]] = SimpleQueue()
     futures = []
     try:
-        for task in tasks:
-            try:
-                future = executor.submit(job, task)
-            except (BrokenExecutor, RuntimeError):  # RuntimeError: it was shut down
-                ended.put((task, None))
-                continue
-            futures.append(future)
-            future.add_done_callback(partial(_put, ended, task))
+        with ending_deferred():
+            for task in tasks:
+                try:
+                    future = executor.submit(job, task)
+                except (BrokenExecutor, RuntimeError):  # RuntimeError: it was shut down
+                    ended.put((task, None))
+                    continue
+                futures.append(future)
+                future.add_done_callback(partial(_put, ended, task))
         count = 0
         while count < len(tasks):
             try:
@@ -218,19 +226,52 @@ def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> l
     return []
 
 
+class _SharedSweep:
+    """What every worker needs, pickled once into memory that all of them map.
+
+    A worker that starts receives a file descriptor only. Sent through its pipe, a log of some
+    megabytes would hold the parent until the worker has read it.
+    """
+
+    def __init__(self, sweep: tuple[Inputs, ResultStore, Compute]) -> None:
+        self._descriptor = os.memfd_create("bftrainer-sweep")
+        with os.fdopen(self._descriptor, "wb", closefd=False) as memory:
+            pickle.dump(sweep, memory, pickle.HIGHEST_PROTOCOL)
+
+    def load(self) -> tuple[Inputs, ResultStore, Compute]:
+        """The same values in a worker."""
+        with mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ) as memory:
+            sweep: tuple[Inputs, ResultStore, Compute] = pickle.loads(memory)  # noqa: S301  # ours
+        return sweep
+
+    def close(self) -> None:
+        """Free the memory once no worker maps it any more."""
+        os.close(self._descriptor)
+
+    def __getstate__(self) -> Any:
+        return reduction.DupFd(self._descriptor)
+
+    def __setstate__(self, duplicate: Any) -> None:
+        self._descriptor = duplicate.detach()
+
+
 @contextmanager
 def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[Executor]:
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # one core each
+    shared = _SharedSweep(sweep)
     try:
         server = multiprocessing.get_context("forkserver")
         server.set_forkserver_preload([sweep[2].__module__])
-        with safe_path_for_children():
-            _start_server_deaf_to_the_terminal()
         others = set(multiprocessing.active_children())
-        with ProcessPoolExecutor(
-            jobs, mp_context=server, initializer=_begin_child, initargs=sweep
-        ) as pool:
+        # A signal that interrupted the creation of semaphores would leave them behind.
+        with ending_deferred():
+            with safe_path_for_children():
+                _start_server_deaf_to_the_terminal()
+            pool = ProcessPoolExecutor(
+                jobs, mp_context=server, initializer=_begin_child, initargs=(shared,)
+            )
+        with pool:
             try:
                 yield pool
             except BaseException:
@@ -239,6 +280,7 @@ def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[
                     worker.kill()
                 raise
     finally:
+        shared.close()
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name)
@@ -262,10 +304,9 @@ def _start_server_deaf_to_the_terminal() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_child(*sweep: Any) -> None:
+def _begin_child(shared: _SharedSweep) -> None:
     """Begin a worker process that ends when its parent ends, even if the parent is killed."""
     global _sweep  # a worker process has one
-    _sweep = sweep
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
 
@@ -274,6 +315,7 @@ def _begin_child(*sweep: Any) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+    _sweep = shared.load()
 
 
 def _in_child(task: Task) -> list[FailedTask]:
