@@ -17,8 +17,8 @@ from bftrainer.system.clock import SystemClock
 from bftrainer.system.command import scrubbed
 from bftrainer.system.processes import with_variable
 from bftrainer_clusters.lsf.config import LsfSettings
-from bftrainer_clusters.lsf.hold import LsfHolder
-from bftrainer_clusters.lsf.observe import LsfScheduler
+from bftrainer_clusters.lsf.hold import LsfCluster
+from bftrainer_clusters.simple import SimpleHolder
 from support.lsf_lab import Lab, wait_until
 from support.patience import PATIENCE
 
@@ -42,7 +42,7 @@ class StandInLsf:
 
     @property
     def scheduler(self) -> Scheduler:
-        return LsfScheduler(self.settings(), SystemClock(), self.lab.env)
+        return self.cluster()
 
     @property
     def nodes(self) -> list[str]:
@@ -55,11 +55,15 @@ class StandInLsf:
             {"queue": QUEUE, "slots_per_node": slots, "timeout_s": 30.0, **python, **settings}
         )
 
-    def holder(self, pilot: str = "test", lease_s: float = 60.0, **settings: object) -> LsfHolder:
+    def cluster(self, **settings: object) -> LsfCluster:
+        return LsfCluster(self.settings(**settings), SystemClock(), self.lab.env)
+
+    def holder(
+        self, pilot: str = "test", lease_s: float = 60.0, **settings: object
+    ) -> SimpleHolder[LsfSettings]:
         folder = self.state / f"holders-{pilot}"
-        return LsfHolder(
-            self.settings(**settings), folder, pilot, SystemClock(), lease_s, 1.0, self.lab.env
-        )
+        cluster = self.cluster(**settings)
+        return SimpleHolder(cluster, "lsf", folder, pilot, SystemClock(), lease_s, 1.0)
 
     def main_job(self, size: int, minutes: int) -> str:
         return self.lab.bsub("-nnodes", str(size), "-W", str(minutes), "sleep", "600")
@@ -94,7 +98,7 @@ class StandInLsf:
         argv = [
             sys.executable,
             "-m",
-            "bftrainer_clusters.lsf.worker",
+            "bftrainer_clusters.holding.worker",
             holders,
             fragment.node,
             fragment.id,

@@ -58,7 +58,7 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
         (
             "holders",
             lsf_jobs.list_argv(user),
-            lambda t: f"{len(lsf_jobs.parse_list(t, '', now_s))} known",
+            lambda t: f"{len(lsf_jobs.parse_list(t, now_s))} known",
             "",
         ),
         (
