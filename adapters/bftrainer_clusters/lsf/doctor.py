@@ -1,4 +1,4 @@
-"""``bftrainer doctor --lsf``: every query that the pilot makes to LSF, run once. Reads only;
+"""``bftrainer doctor --site``: every query that the pilot makes to LSF, run once. Reads only;
 nothing is held.
 
 The adapter was written without access to IBM's LSF, so its first run at a site is this one. Output

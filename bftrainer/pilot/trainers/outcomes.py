@@ -116,7 +116,7 @@ def _after_end(
             total = view.samples_total if record.samples_total is None else record.samples_total
             reason = closing_remark(view, total, is_pool=record.spec.is_pool)
             aside = next((it.last for it in view.metrics if it.name == PUT_ASIDE), 0)
-            if record.spec.launcher == "pool" and aside:
+            if record.spec.is_pool and aside:
                 reason = f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"
             return Outcome(
                 replace(change, status=TrainerStatus.DONE, reason=reason, finished=True),
