@@ -67,12 +67,12 @@ def submit_argv(settings: LsfSettings, job: JobRequest) -> list[str]:
 
 def parse_submitted(text: str) -> str:
     """The job id in ``Job <12> is submitted to queue <idle>.``; some sites print more around it."""
-    found = re.findall(
+    ids = re.findall(
         r"^Job <(\d+)> is submitted to (?:default )?queue <[^>]+>\.\s*$", text, re.MULTILINE
     )
-    if len(found) != 1:
+    if len(ids) != 1:
         raise SchedulerError(f"bsub printed {text[:80]!r}, expected a job ID")
-    return str(found[0])
+    return str(ids[0])
 
 
 def list_argv(user: str) -> list[str]:

@@ -85,8 +85,8 @@ def _to_observe(
         return settings, ()
     if slots_per_node is not None:
         return _bare(slots_per_node), ()
-    found = _bare(1)
-    hosts = ask(hosts_argv(found), lsf_text.parse_hosts, found.timeout_s, {})
+    defaults = _bare(1)
+    hosts = ask(hosts_argv(defaults), lsf_text.parse_hosts, defaults.timeout_s, {})
     sizes: Counter[int] = Counter(host.cpus for host in hosts if host.cpus)
     if not sizes:
         raise SchedulerError(
