@@ -19,6 +19,7 @@ from bftrainer.config.host_lists import host_patterns
 from bftrainer.config.trainer_file import Count, NotNegative, Positive
 from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.errors import InvalidValueError, UnknownNameError
+from bftrainer.plugin_traits import SITE_GROUP, all_sites, default_site, site_traits
 from bftrainer.slots import Grain
 
 _QUIET = re.compile(
@@ -75,7 +76,7 @@ class DecisionsConfig(ConfigTable):
 class NodesConfig(ConfigTable):
     """Which nodes the pilot may hold, and how."""
 
-    holder: str = "trace"
+    holder: str = Field(default_factory=default_site)
     """slurm, lsf, allocation (nodes of the pilot's own job) or trace (nodes of a recorded log,
     workers on this host).
     """
@@ -187,27 +188,6 @@ class TimesConfig(ConfigTable):
     """How long a trainer may take to leave a node; after that the node's holder is released."""
     hand_over_s: Positive = 300.0
     """Submit the successor job this long before the pilot's own job ends."""
-
-
-class TraceConfig(ConfigTable):
-    """For holder = "trace": nodes join and leave as a recorded log says; workers are processes on
-    this host.
-    """
-
-    log: Path | None = None
-    """Event log: a CSV file with the columns time,joined,left (format: docs/pilot.md). Without it,
-    a log is generated.
-    """
-    nodes: Count = 48
-    """Number of nodes in the generated log, or number of nodes to use from the given log."""
-    days: Annotated[float, Field(gt=0, le=3660)] = 1.0
-    """Length of the generated log, in days."""
-    seed: int = 4
-    """Random seed of the generated log. With the default, some nodes are idle at its start."""
-    start_h: NotNegative = 0.0
-    """Skip this many hours at the start of the log."""
-    speedup: Positive = 1.0
-    """Playback speed: seconds of the log per second of real time."""
 
 
 class WorkersConfig(ConfigTable):
@@ -346,7 +326,6 @@ class PilotConfig(ConfigTable):
     nodes: NodesConfig = NodesConfig()
     times: TimesConfig = TimesConfig()
     workers: WorkersConfig = WorkersConfig()
-    trace: TraceConfig = TraceConfig()
     learning: LearningConfig = LearningConfig()
     notices: NoticesConfig = NoticesConfig()
     metrics: MetricsConfig = MetricsConfig()
@@ -358,16 +337,17 @@ class PilotConfig(ConfigTable):
 
     def site_table(self, site: str) -> dict[str, Any]:
         """The site's own table, which its plug-in validates; empty if the file has none."""
-        table: dict[str, Any] = (self.model_extra or {}).get(site, {})
+        table: dict[str, Any] = self.site_tables().get(site, {})
         return table
+
+    def site_tables(self) -> Mapping[str, Any]:
+        """The tables of sites, by their names."""
+        return self.model_extra or {}
 
     @model_validator(mode="after")
     def _check(self) -> PilotConfig:
         for key, value in sorted((self.model_extra or {}).items()):
-            from bftrainer.plugins import (
-                SITE_GROUP,
-                installed_names,
-            )  # installed packages are searched
+            from bftrainer.plugins import installed_names  # which loads the policies' modules
 
             if key not in (sites := installed_names(SITE_GROUP)):
                 raise InvalidValueError(
@@ -376,9 +356,11 @@ class PilotConfig(ConfigTable):
             if not isinstance(value, dict):
                 raise InvalidValueError(f"{key}: expected a table, got {value!r:.60}")
         if self.nodes.unit.divides_nodes:
-            if self.nodes.holder != "slurm":
+            if not site_traits(self.nodes.holder).holds_gpus:
+                able = [name for name, traits in all_sites().items() if traits.holds_gpus]
                 raise InvalidValueError(
-                    f'nodes.unit = "gpu" needs holder = "slurm", got {self.nodes.holder!r}'
+                    f'nodes.unit = "gpu" needs holder = {" or ".join(map(_as_toml, able))}, '
+                    f"got {self.nodes.holder!r}"
                 )
             if self.nodes.slots != 1 or any(
                 node_class.slots for node_class in self.classes.values()
@@ -397,15 +379,17 @@ class PilotConfig(ConfigTable):
 def read_config(path: Path) -> PilotConfig:
     """A validated configuration. Relative paths in it are relative to the file."""
     config = read_toml(path, PilotConfig)
-    paths = {
-        ("trace", "log"): config.trace.log,
-        ("metrics", "token_file"): config.metrics.token_file,
-    }
-    for (table, key), given in paths.items():
-        if given is not None:
-            own = getattr(config, table).model_copy(update={key: (path.parent / given).absolute()})
-            config = config.model_copy(update={table: own})
-    return config
+    metrics, home = config.metrics, path.parent.absolute()
+    if metrics.token_file is not None:
+        metrics = metrics.model_copy(update={"token_file": home / metrics.token_file})
+    sites = {site: _with_paths(site, table, home) for site, table in config.site_tables().items()}
+    return config.model_copy(update={"metrics": metrics, **sites})
+
+
+def _with_paths(site: str, table: Mapping[str, Any], home: Path) -> dict[str, Any]:
+    """A site's table with its paths in a folder. The plug-in judges what is no text."""
+    keys = [key for key in site_traits(site).paths if isinstance(table.get(key), str)]
+    return {**table, **{key: str(home / table[key]) for key in keys}}
 
 
 def is_quiet(spans: tuple[str, ...], now: datetime) -> bool:
@@ -457,7 +441,8 @@ def commented_default(
             if inner.description:
                 lines += [f"# {line}" for line in _wrapped(inner.description)]
             name = f"{table}_{key}"
-            value = chosen.get(name, None if inner.is_required() else inner.default)
+            default = inner.get_default(call_default_factory=True)
+            value = chosen.get(name, None if inner.is_required() else default)
             shown = "..." if value is None else _as_toml(value)
             lines.append(f"{key} = {shown}" if name in chosen else f"#{key} = {shown}")
     return "\n".join(lines) + "\n"

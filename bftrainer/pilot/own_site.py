@@ -12,6 +12,7 @@ from bftrainer.cluster.site_plugin import OwnJob, Site, batch_systems, find_site
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.errors import InvalidValueError
 from bftrainer.pilot.trainers.trainer_message import driver_settings
+from bftrainer.plugin_traits import all_sites
 from bftrainer.system.clock import Clock
 
 
@@ -81,8 +82,8 @@ def _is_gone_everywhere(job: str) -> bool | None:
 
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:
     if config.nodes.site_max_nodes is not None and site.peers is None:
+        able = ", ".join(f'"{name}"' for name, traits in all_sites().items() if traits.shows_pilots)
         raise InvalidValueError(
             f"nodes.site_max_nodes: holder {config.nodes.holder!r} cannot count other pilots' "
-            "nodes; remove the key "
-            '(holder "slurm" can count them)'
+            f"nodes; remove the key (holder {able} can count them)"
         )

@@ -118,7 +118,7 @@ class HolderSettings(ConfigTable):
     back_off_most_s: Positive = 600.0
     """Maximum back-off."""
     holder_script: Path | None = None
-    """The site's own holder.slurm or holder.lsf instead of the installed one."""
+    """The site's own holder.slurm or holder.sh instead of the installed one."""
     python: str = "python3"
     """Python on the compute nodes (3.6 or newer), for the payload."""
 

@@ -108,8 +108,8 @@ def judge(
 def version(config: Mapping[str, str]) -> Check:
     """Whether the output of this version is known."""
     text = config["SLURM_VERSION"]
-    if found := trial_of(parse_version(text)):
-        return Check.ok("version", f"{text} ({found})")
+    if tested := trial_of(parse_version(text)):
+        return Check.ok("version", f"{text} ({tested})")
     tried = ", ".join(f"{trial.version} on {trial.date}" for trial in TRIALS)
     return Check.warning(
         "version",
@@ -255,13 +255,13 @@ def rate_limit(config: Mapping[str, str], user: str) -> Iterator[Check]:
     """SlurmctldParameters=rl_enable: how many calls a user may make."""
     if (limit := limit_of(config, user)) is None:
         return
-    told = f"rl_enable: a bucket of {limit.bucket} calls, {limit.per_minute:g} more a minute"
+    setting = f"rl_enable: a bucket of {limit.bucket} calls, {limit.per_minute:g} more a minute"
     if limit.per_minute < CALLS_A_MINUTE:
         yield Check.warning(
             "rate limit",
-            f"{told}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: "
+            f"{setting}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: "
             "this one will poll less often",
             "a larger rl_refill_rate, or accept that idle nodes are seen later",
         )
     else:
-        yield Check.ok("rate limit", f"{told}; a pilot makes {CALLS_A_MINUTE} a minute at rest")
+        yield Check.ok("rate limit", f"{setting}; a pilot makes {CALLS_A_MINUTE} a minute at rest")

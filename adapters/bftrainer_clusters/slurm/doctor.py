@@ -87,10 +87,10 @@ def examine_slurm(
 
 def containers(srun_help: str, apptainer: str | None) -> Check:
     """Which images of trainer files can be used here."""
-    found = [f".sif images: {apptainer}"] if apptainer else []
-    found += [".sqsh images: srun has pyxis"] if "--container-image=" in srun_help else []
-    if found:
-        return Check.ok("containers", "; ".join(found), required=False)
+    images = [f".sif images: {apptainer}"] if apptainer else []
+    images += [".sqsh images: srun has pyxis"] if "--container-image=" in srun_help else []
+    if images:
+        return Check.ok("containers", "; ".join(images), required=False)
     detail = (
         "no apptainer on PATH, and no pyxis in `srun --help`: trainers with an `image` cannot start"
     )
@@ -136,26 +136,26 @@ def _holder(
     options and the script.
     """
     script = holder_script(settings.holder_script, "holder.slurm")
-    mine = [
+    members = [
         node.name
         for node in seen.nodes
         if not settings.partition or settings.partition in node.partitions
     ]
-    there = [node for node in idle if node in mine] or mine
-    if not there:
+    nodes = [node for node in idle if node in members] or members
+    if not nodes:
         return Check.broken(
             "holder", f"partition {settings.partition!r} has no nodes", "set slurm.partition"
         )
     comment = slurm_jobs.comment("doctor", own_name())
     words = [str(script), settings.python, payload.__file__]
     log = script.with_name("never-written")
-    request = NodeRequest(there[0], 3600.0)
+    request = NodeRequest(nodes[0], 3600.0)
     if by_gpu and settings.holds_parts:  # the smallest part
         request = replace(request, gpus=1, cpus=1, mib=min(settings.mem_per_gpu, 1024))
     argv = slurm_jobs.submit_argv(settings, request, comment, words, log)
     argv.insert(1, "--test-only")
     _ask(argv, settings.timeout_s, settings.cluster)
-    return Check.ok("holder", f"sbatch would accept a holder on {there[0]} ({script})")
+    return Check.ok("holder", f"sbatch would accept a holder on {nodes[0]} ({script})")
 
 
 def _guarded(look: Callable[[], Check]) -> Check:

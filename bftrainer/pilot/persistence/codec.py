@@ -74,7 +74,8 @@ CLASSES: tuple[type, ...] = (
 
 _PLAIN = frozenset({str, float, int, bool, type(None)})  # themselves
 _CORE = "bftrainer"
-_OWN_PACKAGES = ("bftrainer_clusters", "bftrainer_papers", "bftrainer_replay")
+_OWN_PREFIX = "bftrainer_"
+"""Of the other packages of a release."""
 _allowed: set[str] = set()
 """Packages, and modules of our own packages, whose classes a memory may contain."""
 
@@ -106,7 +107,7 @@ def allow(module: str) -> None:
     memories of our own policies are on the list.
     """
     package = module.partition(".")[0]
-    if package in _OWN_PACKAGES:
+    if package.startswith(_OWN_PREFIX):
         _allowed.add(module)
     elif package != _CORE:
         _allowed.add(package)
@@ -306,7 +307,7 @@ def _shape(name: str, kind: type) -> _Shape:
     fields: tuple[str, ...] = ()
     if dataclasses.is_dataclass(kind):
         fields = tuple(field.name for field in dataclasses.fields(kind) if field.init)
-    return _Shape(name, kind, fields, package == _CORE or package in _OWN_PACKAGES)
+    return _Shape(name, kind, fields, package == _CORE or package.startswith(_OWN_PREFIX))
 
 
 _BY_NAME = {kind.__name__: _shape(kind.__name__, kind) for kind in CLASSES}

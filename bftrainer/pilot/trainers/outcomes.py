@@ -149,7 +149,7 @@ def _after_end(
 
 def _reason_when_done(record: TrainerRecord, view: DriverView) -> str:
     """The remark on a trainer that is done; empty if there is none."""
-    if record.spec.launcher == "pool":
+    if record.spec.is_pool:
         aside = next((metric.last for metric in view.metrics if metric.name == PUT_ASIDE), 0)
         if aside:
             return f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"
