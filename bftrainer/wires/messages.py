@@ -34,6 +34,8 @@ class TrainerMessage:
     cwd: Path
     min_nodes: int
     max_nodes: int
+    sizes: Optional[tuple[int, ...]] = None
+    """Legal node counts, if not every count from ``min_nodes`` to ``max_nodes`` is legal."""
     environment: Mapping[str, str] = field(default_factory=dict)
     setup: tuple[str, ...] = ()
     image: Optional[str] = None

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from bftrainer.counted import counted
 from bftrainer.wires.control import STOPPED_STATUS
 from bftrainer.wires.driver_events import (
     AnyDriverEvent,
@@ -25,6 +24,7 @@ from bftrainer.wires.driver_events import (
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.progress_line import Phase, ProgressLine
 from bftrainer.wires.reports import LATE, Ending
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import (
     Action,
     Announce,
@@ -44,7 +44,7 @@ from bftrainer_drivers.common.outcome import (
 )
 from bftrainer_drivers.common.retries import Retries
 from bftrainer_drivers.common.silence import ReportSilence
-from bftrainer_drivers.common.verdict import Ended, verdict
+from bftrainer_drivers.common.verdict import Ended, cause, verdict
 
 GATHER_S = 2.0
 """How long the other workers may take to end after one ended unexpectedly: this tells lost nodes
@@ -59,6 +59,8 @@ UNREPORTED_S = 10.0
 class Terms:
     """What does not change while a driver runs.
 
+    ``sizes``: the node counts at which a group may train.
+
     ``elastic``: the group survives changes and losses of workers; else each of them needs a new
     incarnation. ``collective``: a worker can do nothing without the others, not even save.
     ``confirmed``: a group trains once the script has reported its size. ``stop_signal``: the signal
@@ -69,7 +71,7 @@ class Terms:
     """
 
     elastic: bool
-    min_nodes: int
+    sizes: LegalSizes
     stop_s: float
     hang_s: float
     collective: bool = True
@@ -236,6 +238,8 @@ class Leaving:
     reason: str
     since_s: float
     is_final: bool
+    failure: DriverOutcome | None = None
+    """The script's own error that has cost the nodes without which no size is legal."""
 
 
 @dataclass(slots=True)
@@ -271,7 +275,7 @@ class RunState:
     @classmethod
     def first(cls, terms: Terms, longest_silence_s: float = 0.0) -> RunState:
         """Before anything was heard."""
-        membership = Membership(not terms.elastic, terms.min_nodes, independent=terms.independent)
+        membership = Membership(not terms.elastic, terms.sizes, independent=terms.independent)
         if not terms.elastic:
             membership.straggler_s = 60.0  # a restart on warm workers is worth a wait
         return cls(
@@ -350,8 +354,11 @@ def _ordered(it: RunState, actions: list[Action], now_s: float) -> list[DriverSt
         steps: list[DriverStep] = []
         for action in actions:
             match action:
-                case Leave(reason):
+                case Leave(reason, is_short):
+                    failed = [end for end in it.exits if is_short and end.failed]
                     steps += _leave(it, reason, now_s)
+                    if it.leaving is not None and it.terms.elastic and failed:
+                        it.leaving = replace(it.leaving, failure=cause(failed))
                 case Announce(members) if not it.terms.elastic:
                     steps += _leave(it, "other nodes", now_s, is_final=False) if members else []
                 case Drop(Member(host=host)):
@@ -364,11 +371,9 @@ def _ordered(it: RunState, actions: list[Action], now_s: float) -> list[DriverSt
 
 def _begin(it: RunState, now_s: float) -> list[DriverStep]:
     """The next incarnation: what was heard of the last one is over."""
-    hosts, least = it.membership.usable(), it.terms.min_nodes
-    if len(hosts) < least:
-        it.outcome = DriverOutcome(
-            Ending.STOPPED, f"{counted(len(hosts), 'node')}, but min_nodes is {least}"
-        )
+    if not it.membership.usable():
+        present = len(it.membership.present())
+        it.outcome = DriverOutcome(Ending.STOPPED, it.terms.sizes.shortage(present))
         return []
     drops: list[DriverStep] = [drop for drop in it.membership.begin() if isinstance(drop, Drop)]
     it.exits.clear()
@@ -539,7 +544,7 @@ def _verdict(it: RunState) -> DriverOutcome | None:
     hung = it.silence.reason if it.hung else None
     complete = it.terms.samples is not None and it.samples >= it.terms.samples
     says_done = it.phase is Phase.DONE or (complete and {end.status for end in it.exits} == {0})
-    return verdict(
+    outcome = verdict(
         Ended(
             tuple(it.exits),
             it.terms.elastic,
@@ -551,6 +556,9 @@ def _verdict(it: RunState) -> DriverOutcome | None:
             hung,
         )
     )
+    failure = None if it.leaving is None else it.leaving.failure
+    is_stopped = outcome is not None and outcome.ending is Ending.STOPPED
+    return failure if is_stopped and failure is not None else outcome
 
 
 def _passed(it: RunState, now_s: float) -> list[DriverStep]:
@@ -565,7 +573,7 @@ def _passed(it: RunState, now_s: float) -> list[DriverStep]:
     if leaving is not None and now_s - leaving.since_s >= terms.stop_s:
         if leaving.is_final:
             reason = f"{leaving.reason}; {LATE} {terms.stop_s:g} s (stop_s)"
-            it.outcome = DriverOutcome(Ending.STOPPED, reason)
+            it.outcome = leaving.failure or DriverOutcome(Ending.STOPPED, reason)
         else:
             steps += _kill(it)
     elif leaving is None and it.silence.is_hung(now_s):

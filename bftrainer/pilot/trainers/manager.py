@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.events import LengthSeen, Measured
+from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import UserError
 from bftrainer.fragment_names import gpu_of, holder_of, id_of, node_of
@@ -22,7 +23,7 @@ from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
-from bftrainer.pilot.trainers.for_core import due, least_of, wanted_nodes
+from bftrainer.pilot.trainers.for_core import due, least_of, spec_to_start, wanted_nodes
 from bftrainer.pilot.trainers.launcher import Launcher
 from bftrainer.pilot.trainers.managed import ManagedTrainer, Occupancy
 from bftrainer.pilot.trainers.outcomes import LONGEST_RETRY_S, Outcome, after_failure, after_view
@@ -83,7 +84,9 @@ class TrainerManager:
             # Another pilot wrote it, and the clock may have been set back since.
             retry_s = min(record.not_before_s - self._to_host(now_s), LONGEST_RETRY_S)
             state = TrainerState(
-                record.spec.min_nodes, record.spec.stop_s, not_before_s=PilotS(now_s + retry_s)
+                sizes_of(record.spec.trainer())[0],
+                record.spec.stop_s,
+                not_before_s=PilotS(now_s + retry_s),
             )
             state.view = self._launcher.look(record.name)
             self._recorder.driver_reported(record.name, TrainingTimes(), state.view.times)
@@ -339,9 +342,8 @@ class TrainerManager:
             case StartDriver(nodes):
                 state.started_class = state.desired_class
                 try:
-                    self._launcher.start(
-                        it.record.spec, self._hosts(it, nodes), self._interface(nodes)
-                    )
+                    spec = spec_to_start(it.record.spec, it.record.unfit)
+                    self._launcher.start(spec, self._hosts(it, nodes), self._interface(nodes))
                 except (OSError, UserError) as error:
                     if isinstance(error, OSError) and error.errno in NO_DISK:
                         raise  # not a failure of the trainer
