@@ -28,6 +28,7 @@ from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.state import Nodes, Rescale, State
 from bftrainer.decide.estimation.update import lessons
 from bftrainer.errors import BFTrainerError
+from bftrainer.fragment_names import holder_of, node_of
 from bftrainer.pilot.decision_maker import DecisionMaker
 from bftrainer.pilot.facts import TickStage
 from bftrainer.pilot.heartbeat import Heartbeat
@@ -39,7 +40,7 @@ from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.pilot.ticks import TickTimer
 from bftrainer.pilot.trainers.for_core import for_core
-from bftrainer.pilot.trainers.manager import TrainerManager
+from bftrainer.pilot.trainers.manager import KilledWorker, TrainerManager
 from bftrainer.pilot.trainers.spool_requests import carry_out, submit
 from bftrainer.times import ElapsedS, PilotS
 
@@ -119,6 +120,13 @@ def _pool_change(told: Nodes, pool: Nodes) -> tuple[Nodes, Nodes]:
     return pool - told, told - pool
 
 
+KILL_SETTLE_S = 3.0
+"""A node that was taken shows it within this time after the end of a worker: by its payload's mark,
+or by the end of its job.
+"""
+WITHHELD_REASON = "a worker there was killed"
+
+
 @dataclass(eq=False)
 class LiveWorld:
     """World over the nodes and the trainers of a cluster."""
@@ -143,6 +151,7 @@ class LiveWorld:
         self._told_all_joined = True
         self._has_cleared = False
         self._lessons = lessons(told)
+        self._kills: dict[str, tuple[PilotS, KilledWorker]] = {}
         for active in told.active:
             self._trainers.adopt_orders(
                 active.trainer.id, active.nodes, told.pool, self._clock.now_s()
@@ -200,9 +209,8 @@ class LiveWorld:
         timer.passed(TickStage.JOURNAL)
         self._nodes.look()
         timer.passed(TickStage.HOLDERS)
-        lost = self._trainers.look(now_s)
-        withheld = [name for i in sorted(lost) if (name := self._nodes.name_of(i))]
-        self._nodes.give_back(withheld, "a worker there was killed")
+        self._judge_kills(now_s)
+        self._note_lost(self._trainers.look(now_s), now_s)
         timer.passed(TickStage.DRIVERS)
         # Before anything that may take long: released nodes do not wait for it.
         self._nodes.release(self._trainers.held(now_s))
@@ -226,7 +234,7 @@ class LiveWorld:
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
-            self._trainers.step(now_s, self._nodes.pool)
+            self._trainers.step(now_s, self._pool)
         elif (
             self._drains_since is not None
         ):  # no trainer is started any more, so it does not matter where
@@ -234,6 +242,45 @@ class LiveWorld:
         timer.passed(TickStage.STEPS)
         self._nodes.release(self._trainers.held(now_s))
         timer.passed(TickStage.RELEASES)
+
+    def _note_lost(self, fragment_ids: frozenset[str], now_s: PilotS) -> None:
+        """Take fragments that drivers withhold out of the pool: at once, or, where a worker was
+        killed, once it has turned out whether its node was lost.
+        """
+        for fragment_id in sorted(fragment_ids):
+            if (name := self._nodes.name_of(fragment_id)) is None:
+                continue
+            kill = self._trainers.killed.get(fragment_id)
+            if kill is None:
+                self._nodes.give_back([name], WITHHELD_REASON)
+            else:
+                self._kills[name] = now_s, kill
+
+    def _judge_kills(self, now_s: PilotS) -> None:
+        """Count kills on nodes that are still held, and release these; forget those on lost
+        nodes.
+        """
+        if not self._kills:
+            return
+        ready = self._nodes.ready
+        for name, (since_s, kill) in list(self._kills.items()):
+            if name in ready and now_s - since_s < KILL_SETTLE_S:
+                continue
+            del self._kills[name]
+            if name in ready:
+                self._trainers.count_kill(kill, node_of(name))
+                self._nodes.give_back([name], WITHHELD_REASON)
+
+    @property
+    def _pool(self) -> Nodes:
+        """The pool without the fragments whose workers were just killed."""
+        pool = self._nodes.pool
+        if not self._kills:
+            return pool
+        by_gpu = self._config.now.nodes.unit == "gpu"
+        return Nodes(
+            name for name in pool if (holder_of(name) if by_gpu else name) not in self._kills
+        )
 
     def _beat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
         """Count usage, write the heartbeat, renew the holders' leases. They live only while the
@@ -248,7 +295,7 @@ class LiveWorld:
 
     def _difference(self, wake_at_s: float | None) -> Event | None:
         """What the core has not been told yet, as one event."""
-        now_s, told, pool = self._clock.now_s(), self._told, self._nodes.pool
+        now_s, told, pool = self._clock.now_s(), self._told, self._pool
         most = self._admission.max_parallel
         changes: list[Change] = [*told.parallel_change(most)]
         joined, left = told.pool_change(pool)

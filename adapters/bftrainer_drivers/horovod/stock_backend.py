@@ -65,7 +65,7 @@ class StockBackend(Backend):
         if sizes.has_gaps:
             raise InvalidValueError(
                 f"sizes {list(run.trainer.sizes or ())}: after a loss, horovodrun trains on all "
-                "nodes that are left; use the launcher horovod, which keeps to the sizes, or list none"
+                "nodes that are left; use the launcher horovod, which keeps to them, or list none"
             )
         self.terms = Terms(
             True, sizes, run.trainer.stop_s, run.settings.hang_s, samples=run.trainer.samples_total

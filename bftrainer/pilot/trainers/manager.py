@@ -26,7 +26,14 @@ from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.pilot.trainers.for_core import due, least_of, spec_to_start, wanted_nodes
 from bftrainer.pilot.trainers.launcher import Launcher
 from bftrainer.pilot.trainers.managed import ManagedTrainer, Occupancy
-from bftrainer.pilot.trainers.outcomes import LONGEST_RETRY_S, Outcome, after_failure, after_view
+from bftrainer.pilot.trainers.outcomes import (
+    LONGEST_RETRY_S,
+    Outcome,
+    after_failure,
+    after_kill,
+    after_view,
+    counted_only,
+)
 from bftrainer.pilot.trainers.remarks import disagreement_text, refused_text, repeat_text
 from bftrainer.pilot.trainers.steps import (
     AskToStop,
@@ -50,6 +57,21 @@ from bftrainer.wires.worker_times import TrainingTimes
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
 
 
+UNREPORTED_PROGRESS_S = 3600.0
+"""Workers that ran for so long on their nodes have made progress, even if their script reports
+none.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KilledWorker:
+    """A worker that was ended by SIGKILL, not by its driver. ``ran_s``: since its group began."""
+
+    trainer: str
+    incarnation: int
+    ran_s: float
+
+
 @dataclass(eq=False)
 class TrainerManager:
     """All trainers that are not final, and final ones whose driver still runs."""
@@ -70,6 +92,7 @@ class TrainerManager:
         self._early_stops = EarlyStops(self._recorder)
         self._accounted_s = self._clock.now_s()
         self._draining = False
+        self._killed: dict[str, KilledWorker] = {}
         self._next_number = 0
         self.reload_registry(self._clock.now_s())
 
@@ -204,6 +227,7 @@ class TrainerManager:
         workers there were killed.
         """
         lost: set[str] = set()
+        self._killed = {}
         host_s = self._to_host(now_s)
         for name, it in list(self._trainers.items()):
             state, was = it.state, it.state.view
@@ -223,10 +247,14 @@ class TrainerManager:
                 self._hear(it, was, now_s)
                 self._recorder.driver_reported(name, was.times, view.times)
                 if fresh := view.withheld - was.withheld:
-                    lost |= fresh & {
+                    fresh &= {
                         id_of(fragment)
                         for fragment in state.ordered | state.leaving | state.desired
                     }
+                    lost |= fresh
+                    if not it.record.spec.is_pool:
+                        kill = KilledWorker(name, view.incarnation, host_s - was.said_s)
+                        self._killed |= dict.fromkeys(fresh & view.killed, kill)
             self._write(
                 it,
                 after_view(
@@ -234,6 +262,33 @@ class TrainerManager:
                 ),
             )
         return frozenset(lost)
+
+    @property
+    def killed(self) -> Mapping[str, KilledWorker]:
+        """By the id of the fragment, workers whose ends the last look has found to be kills."""
+        return self._killed
+
+    def count_kill(self, kill: KilledWorker, node: str) -> None:
+        """A worker was killed on a node that was not lost: a failure of its trainer, once for all
+        workers of an incarnation.
+        """
+        it = self._trainers.get(kill.trainer)
+        if it is None or it.record.status.is_final or kill.ran_s > UNREPORTED_PROGRESS_S:
+            return
+        furthest = it.record.samples_at_failure
+        if furthest is None or it.samples > furthest:
+            it.killed_nodes = ()
+        elif kill.incarnation == it.killed_incarnation:
+            return
+        it.killed_incarnation = kill.incarnation
+        it.killed_nodes = (*it.killed_nodes, node)
+        outcome = after_kill(it.record, it.samples, it.killed_nodes)
+        if not it.state.view.alive:
+            self._write(it, outcome)
+        elif outcome.is_over and outcome.change is not None:
+            self._give_up(it, outcome.change.reason or "")
+        else:
+            self._write(it, counted_only(outcome))
 
     def _write(self, it: ManagedTrainer, outcome: Outcome) -> None:
         if outcome.driver_ended:
