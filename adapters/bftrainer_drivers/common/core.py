@@ -8,6 +8,7 @@ and its first group begins as every other one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
@@ -66,7 +67,8 @@ class Terms:
     ``confirmed``: a group trains once the script has reported its size. ``stop_signal``: the signal
     that requests a stop, which kills a program without a handler; 0: none. ``samples``: a script
     that has reported this number and exits with status 0 is done, although it was asked to stop;
-    None: unknown. ``independent``: workers form no group; one that fails is started again, and one
+    None: unknown. ``first_step_s``: the longest time from a worker's start to the first report.
+    ``independent``: workers form no group; one that fails is started again, and one
     that exits with status 0 has no work left.
     """
 
@@ -79,6 +81,7 @@ class Terms:
     stop_signal: int = 0
     samples: float | None = None
     independent: bool = False
+    first_step_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,8 +264,11 @@ class RunState:
     crashed_s: float | None = None
     taken: bool = False
     killed: bool = False
-    hung: bool = False
+    hung: str = ""
+    """Why its workers count as hung."""
     unreported_s: float | None = None
+    since_s: float | None = None
+    """Since when workers have run from which no report has come."""
     outcome: DriverOutcome | None = None
 
     @property
@@ -324,6 +330,8 @@ def _heard(it: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
             return [] if is_cold else [Report(Warm(member.host.node, member.host.fragment))]
         case Joined():
             it.joined.append(heard)
+            if it.since_s is None and it.silence.heard_s is None:
+                it.since_s = now_s
         case WaitingEnded(member, exit):
             return _waiting_ended(it, member, exit, now_s)
         case WorkerEnded(member, exit):
@@ -379,7 +387,7 @@ def _begin(it: RunState, now_s: float) -> list[DriverStep]:
     it.exits.clear()
     it.leaving = it.phase = it.crashed_s = None
     it.taken = it.killed = it.saved = False
-    it.silence.heard_s = None  # the first step may take a while
+    it.silence.heard_s = it.since_s = None  # the first step may take a while
     return [*drops, Begin(it.membership.group), *_formed(it, now_s)]
 
 
@@ -426,6 +434,7 @@ def _leave(it: RunState, reason: str, now_s: float, *, is_final: bool = True) ->
 
 def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
     it.silence.heard(now_s)
+    it.since_s = None
     if line.phase is not Phase.BUSY:
         it.phase = line.phase
     it.samples = it.samples if line.samples is None else line.samples
@@ -541,7 +550,7 @@ def _over(it: RunState, now_s: float) -> list[DriverStep]:
 def _verdict(it: RunState) -> DriverOutcome | None:
     final = it.leaving.reason if it.leaving is not None and it.leaving.is_final else None
     left = it.leaving is not None
-    hung = it.silence.reason if it.hung else None
+    hung = it.hung or None
     complete = it.terms.samples is not None and it.samples >= it.terms.samples
     says_done = it.phase is Phase.DONE or (complete and {end.status for end in it.exits} == {0})
     outcome = verdict(
@@ -576,12 +585,10 @@ def _passed(it: RunState, now_s: float) -> list[DriverStep]:
             it.outcome = leaving.failure or DriverOutcome(Ending.STOPPED, reason)
         else:
             steps += _kill(it)
-    elif leaving is None and it.silence.is_hung(now_s):
-        it.hung = True
+    elif leaving is None and (reason := _hang(it, now_s)):
+        it.hung = reason
         for each in dict.fromkeys(each.member.host for each in it.joined):
-            steps.append(
-                Report(Hung(each.node, each.fragment, round(it.silence.seconds(now_s), 1)))
-            )
+            steps.append(Report(Hung(each.node, each.fragment, round(_silent_s(it, now_s), 1))))
         log = it.joined[0].log if it.joined else None
         ended = _verdict(it)
         it.outcome = ended if ended is None or ended.log is not None else replace(ended, log=log)
@@ -598,6 +605,20 @@ def _passed(it: RunState, now_s: float) -> list[DriverStep]:
     ):
         steps += _running(it)
     return steps
+
+
+def _hang(it: RunState, now_s: float) -> str:
+    """Why the workers count as hung; empty if they do not."""
+    if it.silence.is_hung(now_s):
+        return it.silence.reason
+    limit_s = it.terms.first_step_s
+    if it.joined and it.since_s is not None and now_s - it.since_s >= limit_s:
+        return f"no step within {limit_s:g} s of its start (first_step_s)"
+    return ""
+
+
+def _silent_s(it: RunState, now_s: float) -> float:
+    return it.silence.seconds(now_s) if it.since_s is None else now_s - it.since_s
 
 
 def _kill(it: RunState) -> list[DriverStep]:

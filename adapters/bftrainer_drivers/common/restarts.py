@@ -36,6 +36,7 @@ class RestartBackend(Backend, ABC):
             collective=collective,
             stop_signal=run.stop_signal,
             samples=trainer.samples_total,
+            first_step_s=run.first_step_s,
         )
         self._warm = warm_command(trainer.command) if warm else None
         self._left: int | None = None

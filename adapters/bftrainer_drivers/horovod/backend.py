@@ -123,6 +123,7 @@ class HorovodBackend(Backend):
             run.settings.hang_s,
             confirmed=True,
             samples=trainer.samples_total,
+            first_step_s=run.first_step_s,
         )
         self._warm = warm_command(run.trainer.command)
         self._watch = HangWatch(run.settings.hang_s)

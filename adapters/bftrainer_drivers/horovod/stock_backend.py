@@ -68,7 +68,12 @@ class StockBackend(Backend):
                 "nodes that are left; use the launcher horovod, which keeps to them, or list none"
             )
         self.terms = Terms(
-            True, sizes, run.trainer.stop_s, run.settings.hang_s, samples=run.trainer.samples_total
+            True,
+            sizes,
+            run.trainer.stop_s,
+            run.settings.hang_s,
+            samples=run.trainer.samples_total,
+            first_step_s=run.first_step_s,
         )
         self._reports = JsonTail(run.directory.events)
         self._reports.skip()

@@ -44,7 +44,12 @@ class ReplicaBackend(Backend):
         self.run = run
         trainer, hang_s = run.trainer, run.settings.hang_s
         self.terms = Terms(
-            True, LegalSizes.of(trainer), trainer.stop_s, hang_s, samples=trainer.samples_total
+            True,
+            LegalSizes.of(trainer),
+            trainer.stop_s,
+            hang_s,
+            samples=trainer.samples_total,
+            first_step_s=run.first_step_s,
         )
         self._quorum = Quorum(self.terms.sizes)
         self._loop = asyncio.new_event_loop()

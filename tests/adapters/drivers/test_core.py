@@ -179,6 +179,30 @@ def test_a_silence_of_hang_s_fails_the_trainer(terms: Terms) -> None:
 
 
 @ALL
+def test_a_start_without_a_step_is_bounded_by_first_step_s(terms: Terms) -> None:
+    if terms is POOL:
+        return
+    told = Told(replace(terms, first_step_s=900))
+    told.hear(HostsListed((A, B)), at_s=100.0)
+    told.hear(*(Warmed(step.member) for step in told.of(StartWarming)), TimePassed())  # type: ignore[attr-defined]
+    told.hear(*(Joined(told.member(host), LOG) for host in (A, B)))
+    told.hear(TimePassed(), at_s=999.0)
+    assert told.state.outcome is None
+    told.hear(TimePassed(), at_s=1000.0)
+    assert told.state.outcome == DriverOutcome(
+        Ending.FAILED, "no step within 900 s of its start (first_step_s)", 1, LOG
+    )
+    assert [event.silent_s for event in told.reports(Hung)] == [900.0] * 2  # type: ignore[attr-defined]
+
+
+@ALL
+def test_a_sign_of_life_is_enough_for_a_start(terms: Terms) -> None:
+    told = training(replace(terms, first_step_s=9), A, B)
+    told.hear(TimePassed(), at_s=40.0)
+    assert told.state.outcome is None
+
+
+@ALL
 def test_too_few_nodes_end_the_driver(terms: Terms) -> None:
     told = Told(terms)
     told.hear(HostsListed((A,) if terms.sizes.smallest > 1 else ()))
