@@ -199,6 +199,10 @@ class WorkersConfig(ConfigTable):
     """Networks that nodes may connect from."""
     hang_s: Positive = 120.0
     """Seconds without output after which a worker counts as hung."""
+    first_step_s: Positive = 900.0
+    """Seconds from a worker's start to the first report, for scripts that report; then it counts as
+    hung.
+    """
     notice_s: Annotated[float, Field(ge=0, le=60)] = 0.0
     """Seconds that workers on a preempted node may take to save; main jobs wait that long. Unset:
     0, or 5 for "trace".

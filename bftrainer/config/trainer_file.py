@@ -149,6 +149,10 @@ class TrainerSpec(ConfigTable):
     """Seconds without a report after which a worker counts as hung. Default: the pilot's
     ``workers.hang_s``.
     """
+    first_step_s: Positive | None = None
+    """Seconds from a worker's start to the first report, after which it counts as hung. Default:
+    the pilot's ``workers.first_step_s``, for scripts that report.
+    """
     stop_signal: str | None = None
     """Signal that requests a checkpoint and exit, for programs that do not read the control
     file.

@@ -28,6 +28,7 @@ from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.state import Nodes, Rescale, State
 from bftrainer.decide.estimation.update import lessons
 from bftrainer.errors import BFTrainerError
+from bftrainer.fragment_names import node_of
 from bftrainer.pilot.decision_maker import DecisionMaker
 from bftrainer.pilot.facts import TickStage
 from bftrainer.pilot.heartbeat import Heartbeat
@@ -40,8 +41,9 @@ from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.pilot.ticks import TickTimer
 from bftrainer.pilot.trainers.for_core import for_core
-from bftrainer.pilot.trainers.manager import TrainerManager
+from bftrainer.pilot.trainers.manager import KilledWorker, TrainerManager
 from bftrainer.pilot.trainers.spool_requests import carry_out, submit
+from bftrainer.slots import slot_of
 from bftrainer.times import ElapsedS, PilotS
 
 REQUESTS_AT_ONCE = 40
@@ -120,6 +122,13 @@ def _pool_change(before: Nodes, pool: Nodes) -> tuple[Nodes, Nodes]:
     return pool - before, before - pool
 
 
+KILL_SETTLE_S = 3.0
+"""A node that was taken shows it within this time after the end of a worker: by its payload's mark,
+or by the end of its job.
+"""
+WITHHELD_REASON = "a worker there was killed"
+
+
 @dataclass(eq=False)
 class LiveWorld:
     """World over the nodes and the trainers of a cluster."""
@@ -144,6 +153,7 @@ class LiveWorld:
         self._sent_all_joined = True
         self._has_cleared = False
         self._lessons = lessons(last_state)
+        self._kills: dict[str, tuple[PilotS, KilledWorker]] = {}
         for active in last_state.active:
             self._trainers.adopt_orders(
                 active.trainer.id, active.nodes, last_state.pool, self._clock.now_s()
@@ -201,9 +211,8 @@ class LiveWorld:
         timer.passed(TickStage.JOURNAL)
         self._nodes.look()
         timer.passed(TickStage.HOLDERS)
-        lost = self._trainers.look(now_s)
-        withheld = [name for i in sorted(lost) if (name := self._nodes.name_of(i))]
-        self._nodes.give_back(withheld, "a worker there was killed")
+        self._judge_kills(now_s)
+        self._note_lost(self._trainers.look(now_s), now_s)
         timer.passed(TickStage.DRIVERS)
         # Before anything that may take long: released nodes do not wait for it.
         self._nodes.release(self._trainers.held(now_s))
@@ -227,7 +236,7 @@ class LiveWorld:
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
-            self._trainers.step(now_s, self._nodes.pool)
+            self._trainers.step(now_s, self._pool)
         elif (
             self._drains_since is not None
         ):  # no trainer is started any more, so it does not matter where
@@ -235,6 +244,42 @@ class LiveWorld:
         timer.passed(TickStage.STEPS)
         self._nodes.release(self._trainers.held(now_s))
         timer.passed(TickStage.RELEASES)
+
+    def _note_lost(self, fragment_ids: frozenset[str], now_s: PilotS) -> None:
+        """Take fragments that drivers withhold out of the pool: at once, or, where a worker was
+        killed, once it has turned out whether its node was lost.
+        """
+        for fragment_id in sorted(fragment_ids):
+            if (name := self._nodes.name_of(fragment_id)) is None:
+                continue
+            kill = self._trainers.killed.get(fragment_id)
+            if kill is None:
+                self._nodes.give_back([name], WITHHELD_REASON)
+            else:
+                self._kills[name] = now_s, kill
+
+    def _judge_kills(self, now_s: PilotS) -> None:
+        """Count kills on nodes that are still held, and release these; forget those on lost
+        nodes.
+        """
+        if not self._kills:
+            return
+        ready = self._nodes.ready
+        for name, (since_s, kill) in list(self._kills.items()):
+            if name in ready and now_s - since_s < KILL_SETTLE_S:
+                continue
+            del self._kills[name]
+            if name in ready:
+                self._trainers.count_kill(kill, node_of(name))
+                self._nodes.give_back([name], WITHHELD_REASON)
+
+    @property
+    def _pool(self) -> Nodes:
+        """The pool without the fragments whose workers were just killed."""
+        pool = self._nodes.pool
+        if not self._kills:
+            return pool
+        return Nodes(name for name in pool if slot_of(name).fragment not in self._kills)
 
     def _beat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
         """Count usage, write the heartbeat, renew the holders' leases. They live only while the
@@ -249,7 +294,7 @@ class LiveWorld:
 
     def _difference(self, wake_at_s: float | None) -> Event | None:
         """Return what was not sent to the core yet, as one event; None if there is nothing."""
-        now_s, sent, pool = self._clock.now_s(), self._sent, self._nodes.pool
+        now_s, sent, pool = self._clock.now_s(), self._sent, self._pool
         max_parallel = self._admission.max_parallel
         changes: list[Change] = [*sent.parallel_change(max_parallel)]
         joined, left = sent.pool_change(pool)

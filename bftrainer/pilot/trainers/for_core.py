@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from bftrainer.config.pilot import LearningConfig
+from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.decide.domain.model import Learning, Trainer
 from bftrainer.decide.domain.sizes import largest_of, sizes_of
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
@@ -53,6 +54,15 @@ def fitting(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
         sizes=gaps,
         requested_nodes=requested or None,
     )
+
+
+def spec_to_start(spec: TrainerSpec, unfit: Sequence[tuple[int, int]]) -> TrainerSpec:
+    """The trainer file for a driver: without the sizes at which memory did not suffice, so that the
+    driver does not choose one of them after a loss.
+    """
+    if not unfit:
+        return spec
+    return spec.model_copy(update={"sizes": sizes_of(fitting(spec.trainer(), unfit))})
 
 
 def due(

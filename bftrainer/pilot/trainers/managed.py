@@ -39,6 +39,10 @@ class ManagedTrainer:
     """As they were written last."""
     sent_total: float | None = None
     """The length of the training that this pilot has sent to the core."""
+    killed_nodes: tuple[str, ...] = ()
+    """Nodes that were not lost when a worker was killed there, since the last progress."""
+    killed_incarnation: int = 0
+    """Of the kill that was counted last."""
     judged: TrainerRecord | None = None
     """As it was when its report was last compared with it."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.events import LengthSeen, Measured
+from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import UserError
 from bftrainer.fragment_names import id_of, node_of
@@ -22,10 +23,17 @@ from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
-from bftrainer.pilot.trainers.for_core import due, least_of, wanted_nodes
+from bftrainer.pilot.trainers.for_core import due, least_of, spec_to_start, wanted_nodes
 from bftrainer.pilot.trainers.launcher import Launcher
 from bftrainer.pilot.trainers.managed import ManagedTrainer, Occupancy
-from bftrainer.pilot.trainers.outcomes import LONGEST_RETRY_S, Outcome, after_failure, after_view
+from bftrainer.pilot.trainers.outcomes import (
+    LONGEST_RETRY_S,
+    Outcome,
+    after_failure,
+    after_kill,
+    after_view,
+    counted_only,
+)
 from bftrainer.pilot.trainers.remarks import disagreement_text, refused_text, repeat_text
 from bftrainer.pilot.trainers.steps import (
     AskToStop,
@@ -50,6 +58,21 @@ from bftrainer.wires.worker_times import TrainingTimes
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
 
 
+UNREPORTED_PROGRESS_S = 3600.0
+"""Workers that ran for so long on their nodes have made progress, even if their script reports
+none.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KilledWorker:
+    """A worker that was ended by SIGKILL, not by its driver. ``ran_s``: since its group began."""
+
+    trainer: str
+    incarnation: int
+    ran_s: float
+
+
 @dataclass(eq=False)
 class TrainerManager:
     """All trainers that are not final, and final ones whose driver still runs."""
@@ -70,6 +93,7 @@ class TrainerManager:
         self._early_stops = EarlyStops(self._recorder)
         self._accounted_s = self._clock.now_s()
         self._draining = False
+        self._killed: dict[str, KilledWorker] = {}
         self._next_number = 0
         self.reload_registry(self._clock.now_s())
 
@@ -84,7 +108,9 @@ class TrainerManager:
             # Another pilot wrote it, and the clock may have been set back since.
             retry_s = min(record.not_before_s - self._to_host(now_s), LONGEST_RETRY_S)
             state = TrainerState(
-                record.spec.min_nodes, record.spec.stop_s, not_before_s=PilotS(now_s + retry_s)
+                sizes_of(record.spec.trainer())[0],
+                record.spec.stop_s,
+                not_before_s=PilotS(now_s + retry_s),
             )
             state.view = self._launcher.look(record.name)
             self._recorder.driver_reported(record.name, TrainingTimes(), state.view.times)
@@ -211,6 +237,7 @@ class TrainerManager:
         workers there were killed.
         """
         lost: set[str] = set()
+        self._killed = {}
         host_s = self._to_host(now_s)
         for name, trainer in list(self._trainers.items()):
             state, was = trainer.state, trainer.state.view
@@ -230,10 +257,14 @@ class TrainerManager:
                 self._hear(trainer, was, now_s)
                 self._recorder.driver_reported(name, was.times, view.times)
                 if fresh := view.withheld - was.withheld:
-                    lost |= fresh & {
+                    fresh &= {
                         id_of(fragment)
                         for fragment in state.ordered | state.leaving | state.desired
                     }
+                    lost |= fresh
+                    if not trainer.record.spec.is_pool:
+                        kill = KilledWorker(name, view.incarnation, host_s - was.said_s)
+                        self._killed |= dict.fromkeys(fresh & view.killed, kill)
             self._write(
                 trainer,
                 after_view(
@@ -248,6 +279,33 @@ class TrainerManager:
                 ),
             )
         return frozenset(lost)
+
+    @property
+    def killed(self) -> Mapping[str, KilledWorker]:
+        """By the id of the fragment, workers whose ends the last look has found to be kills."""
+        return self._killed
+
+    def count_kill(self, kill: KilledWorker, node: str) -> None:
+        """A worker was killed on a node that was not lost: a failure of its trainer, once for all
+        workers of an incarnation.
+        """
+        trainer = self._trainers.get(kill.trainer)
+        if trainer is None or trainer.record.status.is_final or kill.ran_s > UNREPORTED_PROGRESS_S:
+            return
+        furthest = trainer.record.samples_at_failure
+        if furthest is None or trainer.samples > furthest:
+            trainer.killed_nodes = ()
+        elif kill.incarnation == trainer.killed_incarnation:
+            return
+        trainer.killed_incarnation = kill.incarnation
+        trainer.killed_nodes = (*trainer.killed_nodes, node)
+        outcome = after_kill(trainer.record, trainer.samples, trainer.killed_nodes)
+        if not trainer.state.view.alive:
+            self._write(trainer, outcome)
+        elif outcome.is_over and outcome.change is not None:
+            self._give_up(trainer, outcome.change.reason or "")
+        else:
+            self._write(trainer, counted_only(outcome))
 
     def _write(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
         if outcome.driver_ended:
@@ -362,9 +420,8 @@ class TrainerManager:
             case StartDriver(nodes):
                 state.started_class = state.desired_class
                 try:
-                    self._launcher.start(
-                        trainer.record.spec, self._hosts(trainer, nodes), self._interface(nodes)
-                    )
+                    spec = spec_to_start(trainer.record.spec, trainer.record.unfit)
+                    self._launcher.start(spec, self._hosts(trainer, nodes), self._interface(nodes))
                 except (OSError, UserError) as error:
                     if isinstance(error, OSError) and error.errno in NO_DISK:
                         raise  # not a failure of the trainer

@@ -157,6 +157,29 @@ def _reason_when_done(record: TrainerRecord, view: DriverView) -> str:
     return closing_remark(view, total, is_pool=record.spec.is_pool)
 
 
+def after_kill(record: TrainerRecord, samples: float, nodes: Sequence[str]) -> Outcome:
+    """After a worker was killed on a node that was not lost, ``nodes`` in all since the last
+    progress: a failure of the trainer.
+
+    The kernel kills a worker for its memory in this way, and its script would be killed on every
+    node.
+    """
+    times, places = counted(len(nodes), "time"), counted(len({*nodes}), "node")
+    reason = f"killed by SIGKILL {times} on {places}; out of memory?"
+    outcome = after_failure(record, samples, reason, (), TrainerChange())
+    if outcome.change is not None and outcome.change.failures == 1:
+        return replace(outcome, change=replace(outcome.change, retry_s=KILLED_RETRY_S))
+    return outcome
+
+
+def counted_only(outcome: Outcome) -> Outcome:
+    """A failure that is counted while its driver continues with other workers."""
+    change = outcome.change
+    assert change is not None
+    counts = TrainerChange(failures=change.failures, samples_at_failure=change.samples_at_failure)
+    return Outcome(counts, outcome.notes)
+
+
 def samples_of(record: TrainerRecord, view: DriverView) -> float:
     """The samples that a trainer has done: as its driver says, else as the registry does."""
     return record.samples_done if view.samples is None else view.samples
