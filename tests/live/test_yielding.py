@@ -178,7 +178,7 @@ def void(site: Site) -> None:
     site.after(2.0).look()
     site.after(2.0).look()
     assert site.blocks, "no cycle yet"
-    site.planned_s = SERVER_S + site.now_s - 0.5
+    site.planned_s = SERVER_S + site.now_s + 0.5
     site.after(2.0).look()
     assert not site.blocks
 
@@ -222,7 +222,7 @@ def test_a_job_that_cannot_run_costs_few_moves_however_busy_the_site_is() -> Non
     for second in range(0, 3600, 2):
         site.busy = {"n0"} if second % 4 else set()
         site.held.pop("n0", None)
-        site.planned_s = SERVER_S + second - 1.0
+        site.planned_s = SERVER_S + site.now_s + 1.0
         moves += bool(site.after(2.0).look())
         if not site.blocks:
             idle = ALL - site.held.keys() - site.busy - {"n0"}

@@ -28,6 +28,8 @@ LOOKS = 2
 """Looks with enough idle nodes before an offer may be void."""
 CYCLE_S = 120.0
 """Where the scheduler does not show its backfill cycles, one is over after this time."""
+CLOCK_STEP_S = 1.0
+"""Schedulers show whole seconds."""
 RELEASED_S = 60.0
 """So long a released holder may still be listed as running."""
 FIRST_REST_S, LONGEST_REST_S = 5.0, 60.0
@@ -224,7 +226,7 @@ def _judged(offer: Offer, queue: QueueFacts, waiting: frozenset[str], pool: _Poo
     enough_s = offer.enough_s
     if enough_s is None or not pool.has_idle(offer.job):
         return offer
-    has_cycle = queue.planned_s is not None and queue.planned_s > enough_s
+    has_cycle = queue.planned_s is not None and queue.planned_s > enough_s + CLOCK_STEP_S
     if offer.looks < LOOKS or not (has_cycle or queue.server_s - enough_s > CYCLE_S):
         return offer
     count = offer.void_count + 1
