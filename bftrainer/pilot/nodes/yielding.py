@@ -145,10 +145,13 @@ class JobServed:
 
 @dataclass(frozen=True, slots=True)
 class YieldDecision:
-    """What to release, for whom; ``served``: jobs whose yields are over."""
+    """What to release, for whom; ``served``: jobs whose yields are over. ``hasten``: fragments that
+    are leaving already, and that a job waits for now.
+    """
 
     memory: YieldMemory
     releases: tuple[YieldRelease, ...] = ()
+    hasten: frozenset[str] = frozenset()
     served: tuple[JobServed, ...] = ()
 
 
@@ -189,7 +192,7 @@ def next_yield(
     memory = YieldMemory(
         queue.at_s, tuple(offers), pool.released_after(releases), pool.unresponsive, blocks
     )
-    return YieldDecision(memory, tuple(releases), served)
+    return YieldDecision(memory, tuple(releases), frozenset(pool.hastened), served)
 
 
 def reason_of(job: NodeWait) -> str:
@@ -267,8 +270,9 @@ def _served(offer: Offer, queue: QueueFacts) -> JobServed:
 class _Pool:
     """The nodes that are left for the jobs further down the queue.
 
-    ``leaving`` will be idle soon. ``own`` and ``others`` are holders by node; ``pending`` are own
-    fragments that have not started.
+    ``leaving`` will be idle soon, some of them as soon as the trainers of ``given_back`` fragments
+    have left. ``own`` and ``others`` are holders by node; ``pending`` are own fragments that have
+    not started.
     """
 
     rules: YieldRules
@@ -278,6 +282,8 @@ class _Pool:
     own: dict[str, HeldFragment]
     others: dict[str, str]
     costs: Mapping[str, float]
+    given_back: Mapping[str, str] = field(default_factory=dict)
+    hastened: set[str] = field(default_factory=set)
     pending: tuple[str, ...] = ()
     released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
     unresponsive: frozenset[str] = frozenset()
@@ -324,9 +330,10 @@ class _Pool:
             ready,
             others,
             costs,
-            tuple(not_started),
-            released,
-            unresponsive,
+            {h.node: h.name for h in own if h.given_back_s is not None and not h.is_released},
+            pending=tuple(not_started),
+            released=released,
+            unresponsive=unresponsive,
         )
 
     def fits(self, job: NodeWait) -> bool:
@@ -356,6 +363,7 @@ class _Pool:
         for nodes in (self.idle, self.leaving):
             taken = sorted(nodes & (job.nodes - job.required))[:count]
             nodes.difference_update(taken)
+            self.hastened.update(self.given_back[node] for node in taken if node in self.given_back)
             count -= len(taken)
         chosen = (*required, *self._chosen(job, count))
         own = tuple(sorted(self.own.pop(node).name for node in chosen if node in self.own))
@@ -366,6 +374,8 @@ class _Pool:
     def _required(self, job: NodeWait) -> list[str]:
         """The nodes that a job names and that have to be released for it."""
         held = sorted(job.required - self.idle - self.leaving)
+        leaving = job.required & self.leaving & self.given_back.keys()
+        self.hastened.update(self.given_back[node] for node in leaving)
         self.idle -= job.required
         self.leaving -= job.required
         return held
