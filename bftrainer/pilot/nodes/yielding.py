@@ -210,7 +210,8 @@ def _offer_of(job: NodeWait, earlier: Offer | None, queue: QueueFacts) -> Offer:
     if earlier is None:
         submitted_s = queue.before_s
         if job.submitted_s is not None:
-            submitted_s = PilotS(queue.at_s + job.submitted_s - queue.server_s)
+            age_s = queue.server_s + CLOCK_STEP_S - job.submitted_s
+            submitted_s = PilotS(queue.at_s - age_s)
         blocked_s = PilotS(min(max(submitted_s, queue.before_s), queue.at_s))
         return Offer(job, queue.at_s, blocked_s)
     was = earlier.job
@@ -261,7 +262,7 @@ def _served(offer: Offer, queue: QueueFacts) -> JobServed:
     if started_s is None:
         return JobServed(job.job, None, f"{words}; it is no longer pending")
     latest_s = queue.at_s - offer.blocked_s
-    whole_s = queue.at_s + started_s + 1.0 - queue.server_s - offer.blocked_s
+    whole_s = queue.at_s + started_s + CLOCK_STEP_S - queue.server_s - offer.blocked_s
     delay_s = max(min(whole_s, latest_s), 0.0)
     return JobServed(job.job, delay_s, f"{words}; it started at most {delay_s:.1f} s late")
 
