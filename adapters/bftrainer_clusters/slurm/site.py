@@ -133,6 +133,7 @@ class SlurmSite:
                 nodes.max_nodes,
                 nodes.unit == "gpu",
                 lambda node: may_be_held(node, nodes),
+                nodes.give_way,
             )
             return [
                 *found,

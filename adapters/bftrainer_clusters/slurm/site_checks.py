@@ -154,15 +154,13 @@ def permit_of(
 
 
 def for_doctor(checks: Iterable[Check], facts: SiteSetup, choice: WayChoice) -> Iterator[Check]:
-    """These checks as a pilot obeys them, and a line about who frees nodes for main jobs."""
+    """These checks as a pilot obeys them; a line more where the pilot itself makes way."""
     checks = tuple(checks)
-    permit = permit_of(checks, facts, choice)
-    if permit.give_way is GiveWay.SITE:
-        yield from checks
+    way = permit_of(checks, facts, choice).give_way
+    if way is GiveWay.SITE:
         broken = [check for check in checks if _is_broken(check)]
+        yield from checks
         yield from (check for check in choice.refusals(broken, facts) if check not in checks)
-        if not permit.refusal:
-            yield Check.ok("give way", "site: Slurm ends holders for main jobs")
         return
     for check in checks:
         if _is_broken(check):
@@ -170,7 +168,7 @@ def for_doctor(checks: Iterable[Check], facts: SiteSetup, choice: WayChoice) -> 
             yield replace(check, state=CheckStatus.WARNING, detail=detail)
         else:
             yield check
-    yield Check.ok("give way", f"{permit.give_way.value}: {YIELDED} (docs/slurm.md)")
+    yield Check.ok("give way", f"{way.value}: {YIELDED}")
 
 
 def accepted_words(checks: Iterable[Check]) -> tuple[str, ...]:
