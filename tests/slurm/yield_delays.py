@@ -17,99 +17,23 @@ from __future__ import annotations
 import argparse
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from measuring import cluster
+from support.command_line import bftrainer
 from support.live_machine import Machine, machine
-from support.pilot_config import pilot_config
-from support.slurm_lab import Lab, Settings, wait_until
+from support.never_preempts import MainJobs, held, never, pilot_text
+from support.slurm_lab import Lab, wait_until
 from support.slurm_versions import VERSIONS
 
-PLAIN = "bf_continue"
-"""Slurm's own intervals."""
-NEVER = Settings(preempt="preempt/none", scheduler=PLAIN, controller="enable_configless", epilog="")
-YIELDS = {
-    "flap_back_off_s": 1,
-    "confirm_s": 0,
-    "settled_s": 0,
-    "min_window_s": 60,
-}
 DEAF = "trap '' TERM; while :; do sleep 1; done"
-
-
-def pilot_text(**nodes: object) -> str:
-    """The configuration of a pilot in the partition of the main jobs."""
-    return pilot_config(
-        decisions={"solver": "exact", "gather_s": 0},
-        learning={"measure": False},
-        nodes={"holder": "slurm", **YIELDS, **nodes},
-        times={"poll_s": 10, "shutdown_s": 60},
-        slurm={"partition": "main", "timeout_s": 15.0},
-    )
-
-
-@dataclass
-class MainJobs:
-    """Main jobs of a lab: each writes when it has begun."""
-
-    lab: Lab
-    began: Path
-    delays: dict[tuple[str, int], list[float]] = field(default_factory=dict)
-    count: int = 0
-
-    def run(self, by: str, nodes: int, *options: str, seconds: float = 120.0) -> float:
-        """Submit a job and wait until it has begun; the seconds in between."""
-        self.count += 1
-        mark = self.began / f"{id(self)}-{self.count}"
-        line = f"date +%s.%N > {mark}; sleep 0.2"
-        words = ["-p", "main", f"-N{nodes}", "-t", "1", *options]
-        argv = {
-            "sbatch": ["sbatch", "-o", "/dev/null", *words, "--wrap", line],
-            "srun": ["srun", "-n1", *words, "sh", "-c", line],
-            "salloc": ["salloc", *words, "sh", "-c", line],
-        }[by]
-        if by == "srun":
-            argv = [
-                "srun",
-                f"-n{nodes}",
-                *words,
-                "sh",
-                "-c",
-                f"[ $SLURM_PROCID != 0 ] || {{ {line}; }}",
-            ]
-        began_s = time.time()
-        quiet = subprocess.DEVNULL
-        process = subprocess.Popen(argv, env=self.lab.environ(), stdout=quiet, stderr=quiet)
-        try:
-            wait_until(lambda: _stamp(mark), f"{by} of {nodes} nodes to begin", seconds, 0.02)
-        finally:
-            process.wait(60)
-        delay_s = float(_stamp(mark)) - began_s
-        self.delays.setdefault((by, nodes), []).append(delay_s)
-        return delay_s
-
-    def all_delays(self) -> list[float]:
-        return [delay_s for delays in self.delays.values() for delay_s in delays]
-
-
-def _stamp(mark: Path) -> str:
-    text = mark.read_text() if mark.exists() else ""
-    return text.strip() if text.endswith("\n") else ""
-
-
-def held(lab: Lab) -> int:
-    """How many nodes holders have."""
-    rows = lab.run("squeue", "-h", "-t", "R", "-n", "bftrainer-holder", "-o", "%D").split()
-    return sum(map(int, rows))
 
 
 @contextmanager
@@ -124,8 +48,10 @@ def pilots(lab: Lab, folder: Path, text: str, count: int, trainer: str) -> Itera
         for it in found:
             it.pilot()
             if trainer == "deaf":
-                options = ("--name", "a", "--max-nodes", "64", "--samples-per-s", "10")
-                it.bftrainer("submit", *options, "--cwd", it.work, "--", "bash", "-c", DEAF)
+                options = ("--name", "a", "--max-nodes", 64, "--samples-per-s", 10)
+                where = ("--cwd", it.work, "--state", it.state)
+                ended = bftrainer("submit", *options, *where, "--", "bash", "-c", DEAF)
+                assert ended.status == 0, ended
             else:
                 it.submit("a", 1_000_000, 0.05, 64)
         wait_until(lambda: held(lab) == lab.settings.nodes, "all nodes to be held", 60)
@@ -190,15 +116,8 @@ def main() -> None:
     parser.add_argument("--give-way", default="auto", choices=["auto", "yield", "blind"])
     parser.add_argument("--trainer", default="stepper", choices=["stepper", "deaf"])
     options = parser.parse_args()
-    settings = Settings(
-        options.nodes,
-        preempt=NEVER.preempt,
-        scheduler=NEVER.scheduler,
-        controller=NEVER.controller,
-        epilog="",
-    )
     with (
-        cluster(settings, options.slurm) as lab,
+        cluster(never(options.nodes), options.slurm) as lab,
         tempfile.TemporaryDirectory(prefix="yield-") as folder,
     ):
         measure(lab, Path(folder), options)
