@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from conftest import started
-from support.live_machine import STEPPER, Machine, eventually, machine
+from support.live_machine import Machine, eventually, machine
 from support.never_preempts import MainJobs, held, never, pilot_text
 from support.slurm_lab import Lab, wait_until
 from support.slurm_user import LabUser, lab_user, missing_user, python_for_users
@@ -111,7 +111,7 @@ def test_where_the_queue_is_hidden_main_jobs_start_as_well(hidden: LabUser, tmp_
     process = hidden.spawn(*argv, "pilot", *where, out=lab.root / "pilot.out")
     try:
         words = ["--name", "a", "--max-nodes", "64", "--samples-per-s", "10"]
-        program = (sys.executable, str(STEPPER), "a.json", "a.steps", "1000000", "0.05")
+        program = ("sleep", "100000")
         hidden.run(*argv, "submit", *words, "--cwd", str(hidden.home), *where, "--", *program)
         holds_all(lab)
         jobs = MainJobs(lab, tmp_path)
