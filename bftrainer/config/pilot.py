@@ -138,6 +138,22 @@ class NodesConfig(ConfigTable):
     """Hold nodes of a cloud (Slurm's state CLOUD), which are paid for while they are up."""
     unused_after_s: NotNegative = 30.0
     """Release a held node that no trainer has used for this many seconds."""
+    give_way: Literal["auto", "site", "yield", "blind"] = "auto"
+    """Who frees nodes for main jobs: the scheduler (site), or the pilot, which watches the queue
+    (yield) or only its counters (blind). auto: site where the scheduler preempts holders.
+    """
+    yield_poll_s: Annotated[float, Field(ge=0.5, le=60)] = 2.0
+    """With yield, look for new main jobs at this interval, in seconds (blind: half of it)."""
+    yield_notice_s: Annotated[float, Field(ge=0, le=60)] = 5.0
+    """With yield, how long trainers may take to leave nodes that a main job waits for."""
+    worst_wait_s: Annotated[float, Field(ge=120)] = 1800.0
+    """With yield, time limit of a holder, and so the longest wait of a main job whatever happens.
+    While jobs wait, at most 600.
+    """
+    settled_s: NotNegative | None = None
+    """Hold no more nodes than were idle or held at all times in the last so many seconds. Default:
+    0 for site, 300 for yield, 3600 for blind.
+    """
 
     @field_validator("quiet_hours")
     @classmethod

@@ -24,7 +24,7 @@ from bftrainer.decide.policies.gather import GatheringArrivals
 from bftrainer.decide.policies.line import key_s
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.pilot.decision_maker import policy_of
-from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED
+from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED, WAY
 from bftrainer.pilot.persistence.journal import JournalEntry
 from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.store import Store
@@ -130,6 +130,8 @@ def explain(
         raise damaged(latest[0], error) from error
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
+    if way := _way(store, at_s):
+        explained = replace(explained, why=f"{explained.why}; {way}")
     shares = (
         note
         for note in reversed(Registry(store).notes(_NOTES))
@@ -156,6 +158,15 @@ def _obstacle(store: Store, at_s: float) -> str:
     )
     note = next(notes, None)
     return "" if note is None or note.kind == ALLOWED else f"{kinds[note.kind]}: {note.line}"
+
+
+def _way(store: Store, at_s: float) -> str:
+    """Who frees nodes for main jobs, if that is the pilot."""
+    notes = [
+        note for note in Registry(store).notes(_NOTES) if note.kind == WAY and note.at_s <= at_s
+    ]
+    words = notes[-1].text.partition(" (")[0] if notes else ""
+    return "" if words.startswith("site") else words
 
 
 def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:

@@ -14,6 +14,7 @@ from bftrainer.pilot.facts import (
     FragmentChanged,
     FragmentEvent,
     FragmentTimed,
+    MainJobDelayed,
     NoteAdded,
     PilotFact,
     Subscriber,
@@ -79,6 +80,10 @@ class Recorder:
         at_s = self._clock.host_s()
         self._writer.note(at_s, kind, subject, text)
         self._tell(NoteAdded(at_s, kind, subject, text))
+
+    def main_job_delayed(self, job: str, delay_s: float) -> None:
+        """A main job has waited for held nodes, for so long at most. It is not written."""
+        self._tell(MainJobDelayed(self._clock.host_s(), job, delay_s))
 
     def tick(self, stages: tuple[tuple[TickStage, float], ...]) -> TickTook:
         """A tick of the loop. It is not written."""

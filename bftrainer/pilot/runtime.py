@@ -97,15 +97,11 @@ class PilotRuntime:
         self.nodes = NodeManager(
             config,
             recorder,
-            site.scheduler,
-            site.holder,
+            site,
             clock,
-            site.ours,
             classes,
-            site.peers,
             parts.background,
             hints,
-            site.permit,
         )
         self.heartbeat = Heartbeat(self.nodes.renew, parts.clock, config.now.times.lease_s)
         self.trainers = TrainerManager(config, recorder, launcher, classes, clock)

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bftrainer.cluster.model import HoldingPermit
+from bftrainer.cluster.ports import YieldPort
 from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
@@ -82,6 +83,7 @@ class House:
         self.fresh: dict[str, dict[str, Any]] = {}
         self.site_keeps: tuple[str, ...] = ()
         self.permit = HoldingPermit()
+        self.yielding: YieldPort | None = None
         self.background: Background = AtOnce()
         self.audit: Audit = NoAudit()
         self.after_tick: Callable[[], None] = lambda: None
@@ -111,6 +113,7 @@ class House:
                 peers=self.neighbours,
                 reconfigure=lambda _: self.site_keeps,
                 permit=lambda: self.permit,
+                yielding=self.yielding,
             )
             parts = PilotDependencies(
                 self.path, site, self.clock, background=self.background, audit=self.audit

@@ -216,6 +216,10 @@ class HolderJobs(Protocol[SettingsT_contra]):
         """
         raise SchedulerError(f"job {job} cannot release a part of its nodes")
 
+    def shorten(self, ids: list[str], seconds: float) -> None:
+        """Let one or more jobs end after so many seconds at the latest."""
+        raise SchedulerError("holders cannot be shortened")
+
     def listed(self) -> Mapping[str, ListedJob]:
         """This pilot's holders by job id, recently ended ones included."""
 

@@ -258,6 +258,16 @@ class JobHolder(Generic[SettingsT]):
         self._carry_out(decisions.released(self._table.whole_jobs(own), own, now_s))
         self._settle(now_s)
 
+    def shorten(self, names: frozenset[str], seconds: float) -> None:
+        """Let the jobs of these fragments, which run, end after so many seconds at the latest. If
+        the scheduler does not answer, nothing happens.
+        """
+        known = self._table.by_name
+        jobs = {known[name].job for name in names if name in known and known[name].has_run}
+        if jobs and not self._jobs.wait_s(CallKind.TIDY):
+            with suppress(CommandError, SchedulerError):
+                self._jobs.shorten(sorted(jobs), seconds)
+
     def clear(self, names: frozenset[str]) -> None:
         """End all workers, but not the payloads."""
         fragments = self._table.by_name

@@ -50,10 +50,11 @@ def examine_slurm(
     max_nodes: int = 1_000_000,
     by_gpu: bool = False,
     may_hold: MayHold = lambda node: True,
+    give_way: str = "site",
 ) -> list[Check]:
     """All checks of the site; without ``settings`` those that need no pilot configuration.
     ``max_nodes``: nodes.max_nodes, ``by_gpu``: nodes.unit is "gpu", ``may_hold``: by nodes.hosts
-    and nodes.exclude.
+    and nodes.exclude, ``give_way``: nodes.give_way.
     """
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
@@ -78,7 +79,7 @@ def examine_slurm(
         if has_slurmdbd(config) and not cluster:
             federation = parse_federation(_ask(federation_argv(), timeout_s))
         boxes = containers(_ask(["srun", "--help"], timeout_s), shutil.which("apptainer"))
-        checks = judge(settings, facts, own_name(), max_nodes, by_gpu, may_hold)
+        checks = judge(settings, facts, own_name(), max_nodes, by_gpu, may_hold, give_way)
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
     where = cluster_check(cluster, cluster_name(config), federation)

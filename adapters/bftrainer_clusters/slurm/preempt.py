@@ -190,7 +190,7 @@ def _shared_cores(ours: Partition, by: str, others: Iterable[Partition]) -> Iter
         for partition in others
         if partition.jobs_a_core > 1 and partition.starts_jobs
     ]
-    if by == BY_QOS:
+    if by != BY_PARTITION or ours.is_default:  # it may be the main queue's own
         sharing.append(ours.name)
     if ours.jobs_a_core > 1 and sharing:
         yield Check.broken(

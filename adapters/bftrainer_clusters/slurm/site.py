@@ -8,9 +8,10 @@ import pwd
 import shutil
 import signal
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bftrainer.cluster.model import GiveWay, JobCounters
 from bftrainer.cluster.observed import ObservedSite
 from bftrainer.cluster.selection import may_be_held
 from bftrainer.cluster.site_plugin import JobNodes, OwnJob, Site, SitePlugin
@@ -83,7 +84,9 @@ class SlurmSite:
             calls=calls,
             may_hold=lambda node: may_be_held(node, nodes.now.nodes),
             by_gpu=by_gpu,
+            give_way=lambda: nodes.now.nodes.give_way,
         )
+        calls.makes_way = lambda: holder.permit().give_way is GiveWay.YIELD
         commands = SlurmScheduler(
             settings.timeout_s,
             calls=calls,
@@ -116,6 +119,7 @@ class SlurmSite:
             peers,
             reloader(NAME, settings, RELOADED, read_again, holder.reconfigure),
             holder.permit,
+            yielding=_Yielding(commands, holder),
         )
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
@@ -129,6 +133,7 @@ class SlurmSite:
                 nodes.max_nodes,
                 nodes.unit.divides_nodes,
                 lambda node: may_be_held(node, nodes),
+                nodes.give_way,
             )
             return [
                 *found,
@@ -137,6 +142,20 @@ class SlurmSite:
             ]
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Yielding:
+    """The port of a pilot that makes way for main jobs itself."""
+
+    scheduler: SlurmScheduler
+    holder: SlurmHolder
+
+    def glance(self) -> JobCounters:
+        return self.scheduler.glance()
+
+    def shorten(self, names: frozenset[str], seconds: float) -> None:
+        self.holder.shorten(names, seconds)
 
 
 def published(settings: SlurmSettings) -> Published | None:

@@ -10,7 +10,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from bftrainer.cluster.model import Hidden, Idle, NodeView, PendingJob, Reservation
+from bftrainer.cluster.model import (
+    Hidden,
+    Idle,
+    JobCounters,
+    NodeView,
+    PendingJob,
+    Reservation,
+)
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_clusters.slurm.records import fields_of, is_number, parse_records
@@ -122,6 +129,34 @@ def parse_times(text: str) -> tuple[float, float | None]:
         r"^Backfilling stats.*?Last cycle when: .*? \((\d+)\)$", text, re.MULTILINE | re.DOTALL
     )
     return float(at[1]), float(planned[1]) if planned and int(planned[1]) else None
+
+
+_COUNTED = ("submitted", "started", "completed", "canceled", "failed")
+
+
+def parse_counters(text: str) -> JobCounters:
+    """``sdiag``: how many jobs of all users were submitted, started and ended since midnight or
+    ``sdiag --reset``. ``pending`` is up to 30 s old. Of a backfill cycle that goes on, nothing is
+    said.
+    """
+    at_s, planned_s = parse_times(text)
+    counts = {
+        word: int(number)
+        for word, number in re.findall(r"^Jobs (\w+):\s+(\d{1,18})$", text, re.MULTILINE)
+    }
+    if missing := [word for word in _COUNTED if word not in counts]:
+        raise SchedulerError(f"sdiag does not show the line 'Jobs {missing[0]}:'")
+    shown = re.search(r"^Job states ts:.* \((\d+)\)$", text, re.MULTILINE)
+    is_planning = re.search(r"^Backfilling stats \(WARNING", text, re.MULTILINE)
+    return JobCounters(
+        at_s,
+        counts["submitted"],
+        counts["started"],
+        counts["completed"] + counts["canceled"] + counts["failed"],
+        counts.get("pending", 0),
+        float(shown[1]) if shown else 0.0,
+        None if is_planning else planned_s,
+    )
 
 
 def parse_hidden(text: str, user: str) -> frozenset[Hidden]:

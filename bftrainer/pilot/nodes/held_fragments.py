@@ -30,7 +30,8 @@ class HeldFragment:
     its trainer has left it.
 
     ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been
-    told to end. ``slots``: what trainers get of it, if that is not itself.
+    told to end. ``slots``: what trainers get of it, if that is not itself. ``group`` and
+    ``patience_s``: with which others it is released, and how long its trainer may take to leave.
     """
 
     fragment: Fragment
@@ -42,6 +43,8 @@ class HeldFragment:
     reason: str = ""
     is_released: bool = False
     slots: tuple[str, ...] = ()
+    group: str = ""
+    patience_s: float | None = None
 
     @property
     def size(self) -> int:
@@ -156,13 +159,31 @@ class FragmentBook:
             return []
         return [h.name for h in self._held.snapshot() if h.is_ready and not h.slots]
 
-    def give_back(self, names: Iterable[str], reason: str, now_s: PilotS) -> None:
-        """Take fragments out of the pool."""
+    def give_back(
+        self,
+        names: Iterable[str],
+        reason: str,
+        now_s: PilotS,
+        group: str = "",
+        patience_s: float | None = None,
+    ) -> None:
+        """Take fragments out of the pool. Those of a group are released together; trainers may take
+        ``patience_s`` to leave them (None: as long as for a move).
+        """
         for name in sorted(names):
             held = self._held.get(name)
             if held is not None and held.given_back_s is None:
-                self._held[name] = replace(held, given_back_s=now_s, reason=reason)
+                self._held[name] = replace(
+                    held, given_back_s=now_s, reason=reason, group=group, patience_s=patience_s
+                )
                 self._recorder.fragment(name, FragmentEvent.ASKED_BACK, now_s, reason)
+
+    def hasten(self, names: Iterable[str], patience_s: float) -> None:
+        """Let trainers take no longer than this to leave fragments that have been given back."""
+        for name in sorted(names):
+            held = self._held.get(name)
+            if held is not None and held.given_back_s is not None:
+                self._held[name] = replace(held, patience_s=patience_s)
 
     def released(self, names: Iterable[str]) -> None:
         """Remember that the holders of these have been told to end."""
