@@ -22,6 +22,7 @@ from bftrainer.decide.domain.model import Curve, Learning, Trainer
 from bftrainer.decide.domain.stopping import parse_rule
 from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.scaling import Scaling
+from bftrainer.slots import Grain
 from bftrainer.wires.messages import StartedPer
 
 MOST_NAME = 64
@@ -305,6 +306,11 @@ class TrainerSpec(ConfigTable):
             fill=self.is_pool and self.fill,
             learning=Learning(blank=True) if self.is_blank else None,
         )
+
+    @property
+    def grain(self) -> Grain:
+        """What its sizes count: nodes or GPUs."""
+        return Grain.NODE if self.max_gpus is None else Grain.GPU
 
     @property
     def is_pool(self) -> bool:

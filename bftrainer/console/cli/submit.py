@@ -288,7 +288,7 @@ def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: 
 
 def _say_one(done: Submitted, base: Draft) -> None:
     spec, guessed = done.spec, f" ({base.guessed})" if base.guessed else ""
-    largest = counted(spec.max_nodes, "node" if spec.max_gpus is None else "GPU")
+    largest = counted(spec.max_nodes, spec.grain.noun)
     sizes = largest if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {largest}"
     if spec.sizes and len(spec.sizes) > 1:
         sizes = f"{', '.join(map(str, spec.sizes[:-1]))} or {counted(spec.sizes[-1], 'node')}"
