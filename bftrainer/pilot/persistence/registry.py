@@ -130,7 +130,7 @@ class StageReached:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """What a trainer had reported when it came to a number of samples of a rule."""
+    """The value that a trainer had reported when it came to a number of samples of a rule."""
 
     group: str
     rule: str
@@ -191,7 +191,7 @@ class Registry:
         return self._trainers("WHERE number >= ?", number)
 
     def named(self, names: Sequence[str]) -> tuple[TrainerRecord, ...]:
-        """Those of these trainers that are there, in the order of submission."""
+        """Return the trainers with these names that exist, in the order of submission."""
         return self._trainers(
             "WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names))
         )

@@ -28,7 +28,7 @@ KILL_AFTER_S = 10.0
 
 
 class TargetState(Enum):
-    """What is wanted of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to
+    """The target of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to
     checkpoint and exit.
     """
 
@@ -172,7 +172,7 @@ def holds(state: TrainerState, now_s: PilotS) -> Nodes:
 
 
 def carried_out(state: TrainerState, step: Step, now_s: PilotS, told_s: HostS) -> None:
-    """Note that a step was taken, at ``told_s`` by the host's clock."""
+    """Update the state after a step, at ``told_s`` by the host's clock."""
     match step:
         case StartDriver(nodes):
             state.ordered, state.leaving, state.stop_asked_s = nodes, _NOTHING, None
