@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -238,8 +239,8 @@ class Registry:
         rows = self._latest(
             "fragments WHERE released_s IS NULL" if open_only else "fragments", last
         )
-        names = tuple(FragmentRecord.__dataclass_fields__)
-        return tuple(FragmentRecord(*(row[name] for name in names)) for row in rows)
+        columns = itemgetter(*FragmentRecord.__dataclass_fields__)
+        return tuple(FragmentRecord(*columns(row)) for row in rows)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""

@@ -128,8 +128,7 @@ class Occupancy:
 
     def classes(self) -> tuple[str | None, ...]:
         """The class of each trainer's nodes; None while it has none."""
-        states = [trainer.state for trainer in self._trainers.values()]
-        return tuple([state.desired_class if state.desired else None for state in states])
+        return tuple([trainer.state.class_in_use for trainer in self._trainers.values()])
 
     def used(self, now_s: PilotS) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""

@@ -72,6 +72,11 @@ class TrainerState:
     )
 
     @property
+    def class_in_use(self) -> str | None:
+        """The class of the nodes that the core gave it; None while it has none."""
+        return self.desired_class if self.desired else None
+
+    @property
     def changes_class(self) -> bool:
         """Whether its nodes are of another class than those of its driver, so that this driver has
         to end first.
