@@ -76,6 +76,11 @@ class Grain(StrEnum):
         return self is Grain.GPU
 
     @property
+    def noun(self) -> str:
+        """The noun of a count."""
+        return "GPU" if self is Grain.GPU else "node"
+
+    @property
     def size_key(self) -> str:
         """The key of a trainer's largest size in its file."""
         return f"max_{self.value}s"

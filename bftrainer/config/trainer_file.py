@@ -23,6 +23,7 @@ from bftrainer.decide.domain.stopping import parse_rule
 from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.plugin_traits import all_launchers, default_launcher, launcher_traits
 from bftrainer.scaling import Scaling
+from bftrainer.slots import Grain
 from bftrainer.wires.messages import StartedPer
 
 MOST_NAME = 64
@@ -310,6 +311,11 @@ class TrainerSpec(ConfigTable):
             fill=self.is_pool and self.fill,
             learning=Learning(blank=True) if self.is_blank else None,
         )
+
+    @property
+    def grain(self) -> Grain:
+        """What its sizes count: nodes or GPUs."""
+        return Grain.NODE if self.max_gpus is None else Grain.GPU
 
     @property
     def is_pool(self) -> bool:

@@ -63,7 +63,7 @@ def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a configuration asks for, built and not yet in use."""
+    """A policy and settings as configured, built and not yet in use."""
 
     settings: Settings
     allocator: Allocator

@@ -38,7 +38,7 @@ _NOTES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """What a trainer's node count was worth at the decision, in the objective's unit over T_fwd
+    """The worth of a trainer's node count at the decision, in the objective's unit over T_fwd
     seconds (Eqn 16).
 
     ``gain`` is the trainer's summand, ``rate`` is O_j(n) per second, ``cost`` is O_j(C_j) * R_j.
@@ -106,7 +106,8 @@ class _Witness(Recorded):
 def explain(
     store: Store, trainer: str, at_s: float = math.inf, may_import: Collection[str] = ()
 ) -> Explanation:
-    """What the latest decision at or before ``at_s`` (seconds since 1970) meant for ``trainer``.
+    """Explain what the latest decision at or before ``at_s`` (seconds since 1970) meant for
+    ``trainer``.
 
     ``may_import``: policies and objectives of other packages (``module:function``) that the journal
     may name.
@@ -147,9 +148,7 @@ def explain(
 
 
 def _obstacle(store: Store, at_s: float) -> str:
-    """What last kept the pilot from holding a node, in the scheduler's or the holder's own
-    words.
-    """
+    """Return the last obstacle to holding a node, in the scheduler's or the holder's own words."""
     kinds = {REFUSED: "latest refusal", "poll failed": "latest failed poll", ALLOWED: ""}
     notes = (
         note

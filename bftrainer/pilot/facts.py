@@ -57,7 +57,7 @@ class UsageAdded:
 
 
 class FragmentEvent(Enum):
-    """What happened to a fragment."""
+    """An event in the life of a fragment."""
 
     ASKED = "asked"
     TAKEN = "taken"
@@ -76,7 +76,7 @@ class FragmentChanged:
 
 
 class TickStage(Enum):
-    """What a tick of the loop is made of."""
+    """A stage of a tick of the loop."""
 
     JOURNAL = "journal"
     HOLDERS = "holders"

@@ -56,8 +56,8 @@ each node of the pool): its state is written at every decision.
 
 
 class Control(Protocol):
-    """What the pilot's process is told from outside: signals, the end of its job, a new
-    configuration.
+    """The orders that reach the pilot's process from outside: signals, the end of its job, a
+    new configuration.
     """
 
     def tick(self) -> None:

@@ -35,7 +35,7 @@ _WITHOUT_NODES = (TrainerStatus.QUEUED, TrainerStatus.WAITING)
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the command reads from standard input: one JSON object."""
+    """The standard input of the command: one JSON object."""
 
     event: str
     trainer: str
@@ -84,7 +84,7 @@ class Notices:
         return self._cell.now.notices
 
     def hear(self, fact: PilotFact) -> None:
-        """Take note of changes of status."""
+        """Queue a notice if a change of status asks for one."""
         if not isinstance(fact, TrainerChanged) or (status := fact.change.status) is None:
             return
         if status in _WITHOUT_NODES:

@@ -43,17 +43,17 @@ class TimeLineBook:
         self._complete = complete
 
     def begin(self, fragment: str, at_s: HostS) -> None:
-        """The pilot decides to hold a node."""
+        """Begin a time line: the pilot decides to hold a node."""
         self._instants.setdefault(fragment, {NodeStage.DECIDED: at_s})
         self._names[id_of(fragment)] = fragment
 
     def audited(self, fragment: str, stage: NodeStage, at_s: HostS) -> None:
-        """An instant that the audit contains."""
+        """Add an instant that the audit contains."""
         if (instants := self._instants.get(fragment)) is not None:
             instants.setdefault(stage, at_s)
 
     def reached(self, fragment: str, stage: NodeStage, at_s: HostS, trainer: str = "") -> None:
-        """Any other instant."""
+        """Add any other instant, which is written later."""
         instants = self._instants.get(fragment)
         if instants is None or stage in instants:
             return
@@ -63,7 +63,7 @@ class TimeLineBook:
             self._complete(fragment, stage_seconds(instants, TO_TRAINING))
 
     def decided(self, state: State, plan: Plan, at_s: HostS) -> None:
-        """A decision is in the journal."""
+        """Add the instants of a decision that is in the journal."""
         for active, nodes in zip(state.active, plan.nodes, strict=True):
             for name in sorted({self._fragment_of(name) for name in nodes} - self._given):
                 self._given.add(name)
@@ -74,7 +74,7 @@ class TimeLineBook:
         return name if name in self._instants else slot_of(name).fragment
 
     def trained(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
-        """A driver has reported."""
+        """Add the instants in a driver's report."""
         if now is was:
             return
         before = {times.fragment: times for times in was.fragments}
@@ -103,7 +103,7 @@ class TimeLineBook:
                 self.reached(name, stage, HostS(at_s), trainer)
 
     def end(self, fragment: str, at_s: HostS) -> None:
-        """The holder job is over."""
+        """End the time line of a fragment whose holder job is over."""
         if (empty := self._empty.pop(fragment, None)) is not None:
             self.reached(fragment, NodeStage.WORKERS_GONE, *empty)
         instants = self._instants.pop(fragment, None)
@@ -114,6 +114,6 @@ class TimeLineBook:
             self._complete(fragment, stage_seconds(instants, TO_RELEASE))
 
     def taken(self) -> tuple[StageReached, ...]:
-        """What is not written yet."""
+        """Return the instants that are not written yet, once."""
         taken, self._unwritten = tuple(self._unwritten), []
         return taken

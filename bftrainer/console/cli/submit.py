@@ -21,6 +21,7 @@ from bftrainer.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bftrainer.config.trainer_file import TrainerSpec
     from bftrainer.console.client.gate import Draft
     from bftrainer.console.client.statuses import SubmissionView
     from bftrainer.console.client.submission import Submitted
@@ -287,12 +288,17 @@ def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: 
 
 def _say_one(done: Submitted, base: Draft) -> None:
     spec, guessed = done.spec, f" ({base.guessed})" if base.guessed else ""
-    largest = counted(spec.max_nodes, "node" if spec.max_gpus is None else "GPU")
-    sizes = largest if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {largest}"
-    if spec.sizes and len(spec.sizes) > 1:
-        sizes = f"{', '.join(map(str, spec.sizes[:-1]))} or {counted(spec.sizes[-1], 'node')}"
     taken = f" ({done.taken!r} is taken)" if done.taken else ""
-    say(f"submitted {spec.name}{taken}: {sizes}, launcher {spec.launcher}{guessed}")
+    say(f"submitted {spec.name}{taken}: {sizes_text(spec)}, launcher {spec.launcher}{guessed}")
+
+
+def sizes_text(spec: TrainerSpec) -> str:
+    """Return the legal sizes of a trainer in words: ``1 to 4 nodes``, ``1, 2 or 4 GPUs``."""
+    if spec.sizes and len(spec.sizes) > 1:
+        others = ", ".join(map(str, spec.sizes[:-1]))
+        return f"{others} or {counted(spec.sizes[-1], spec.grain.noun)}"
+    largest = counted(spec.max_nodes, spec.grain.noun)
+    return largest if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {largest}"
 
 
 def _rehearse(trainer_draft: Draft, state: Path) -> None:

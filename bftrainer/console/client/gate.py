@@ -28,7 +28,6 @@ from bftrainer.console.rehearsal.stamp import require
 from bftrainer.errors import CommandError, InputFileError, UserError
 from bftrainer.plugin_traits import default_launcher, launcher_traits, site_traits
 from bftrainer.plugins import driver_module
-from bftrainer.slots import Grain
 from bftrainer.system.command import outcome
 from bftrainer.system.own_programs import this_interpreter
 from bftrainer.wires.messages import StartedPer
@@ -213,12 +212,11 @@ class Gate:
     def _check_unit(self, spec: TrainerSpec, where: str) -> None:
         """Reject a trainer that counts nodes where the pilot counts GPUs, or vice versa."""
         unit = self._config.nodes.unit
-        counted_in = Grain.NODE if spec.max_gpus is None else Grain.GPU
-        if self._is_configured and unit is not counted_in:
+        if self._is_configured and unit is not spec.grain:
             raise InputFileError(
                 where,
                 f'the pilot has nodes.unit = "{unit}": expected {unit.size_key}, '
-                f"found {counted_in.size_key}",
+                f"found {spec.grain.size_key}",
             )
         instead = launcher_traits(spec.launcher).on_whole_nodes_only
         if unit.divides_nodes and instead:

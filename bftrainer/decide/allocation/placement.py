@@ -190,7 +190,7 @@ class NameOrder:
         self._last: tuple[Nodes, list[str]] = (frozenset(), [])
 
     def of(self, pool: Nodes) -> Sequence[str]:
-        """The same as :func:`in_name_order`."""
+        """Return the pool in name order, as :func:`in_name_order` does."""
         before, names = self._last
         if pool is before:
             return names

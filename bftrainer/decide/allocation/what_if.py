@@ -40,7 +40,7 @@ class WhatIf:
 
 
 def force(problem: Problem, j: int, count: int) -> Problem:
-    """The same problem with demand ``j`` allowed ``count`` nodes and nothing else (``sizes``)."""
+    """Return the problem with demand ``j`` allowed ``count`` nodes and nothing else (``sizes``)."""
     demands = list(problem.demands)
     demands[j] = replace(demands[j], sizes=(count,))
     return replace(problem, demands=tuple(demands))

@@ -180,7 +180,10 @@ def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None)
     chosen = held
     if named:
         chosen = [named.get(a.trainer.id, a.nodes) for a in state.active]
-    starting = [_starting(a) for a in state.active]
+    starting = [_NONE] * len(state.active)
+    for j, active in enumerate(state.active):
+        if active.rescaling is not None:  # thousands may wait, without any
+            starting[j] = _starting(active)
     nodes = node_classes.place_by_class(
         parts, chosen, decision.counts, ends, starting, order, state.grain
     )

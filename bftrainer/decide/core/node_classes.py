@@ -54,39 +54,51 @@ def parts(state: State) -> tuple[Part, ...]:
     everyone = tuple(range(len(state.active)))
     if not state.classes and all(a.trainer.node_class is None for a in state.active):
         return (Part(ALIKE, state.pool, everyone),)
+    pools = _pools(state)
+    if len(pools) <= 1:
+        return tuple(Part(name, nodes, everyone) for name, nodes in pools.items())
+    members = _members(state, pools)
+    return tuple(
+        Part(name, pools[name], tuple(sorted(indices))) for name, indices in members.items()
+    )
+
+
+def _pools(state: State) -> dict[str, Nodes]:
+    """The nodes of every class: of the pool, without a class, and named by a trainer."""
     pools = dict(state.classes)
     if rest := state.pool.difference(*pools.values()):
         pools[ALIKE] = rest
     for active in state.active:
         if active.trainer.node_class is not None:
             pools.setdefault(active.trainer.node_class, frozenset())
-    if len(pools) <= 1:
-        return tuple(Part(name, nodes, everyone) for name, nodes in pools.items())
+    return pools
+
+
+def _members(state: State, pools: dict[str, Nodes]) -> dict[str, list[int]]:
+    """The indices of the trainers of every class, in the order of the classes' names."""
     members: dict[str, list[int]] = {name: [] for name in sorted(pools)}
-    free: list[int] = []
+    unassigned: list[int] = []
     for j, active in enumerate(state.active):
         own = _class_of(active, pools)
         if own is None:
-            free.append(j)
+            unassigned.append(j)
         else:
             members[own].append(j)
     room = {}
     for name, indices in members.items():
         held = sum(len(state.active[j].nodes) for j in indices)
         room[name] = len(pools[name]) - held
-    for j in free:
+
+    def preference(name: str, trainer: Trainer) -> tuple[float, float, str]:
+        fair_share = len(pools[name]) / (1 + len(members[name]))
+        return -_rate_within(trainer, room[name]), -fair_share, name
+
+    for j in unassigned:
         trainer = state.active[j].trainer
-        name = min(
-            members,
-            key=lambda c: (
-                -_rate_within(trainer, room[c]),
-                -len(pools[c]) / (1 + len(members[c])),
-                c,
-            ),
-        )
+        name = min(members, key=lambda name: preference(name, trainer))
         members[name].append(j)
         room[name] -= _fits(trainer, room[name])
-    return tuple(Part(name, pools[name], tuple(sorted(js))) for name, js in members.items())
+    return members
 
 
 def decide_by_class(

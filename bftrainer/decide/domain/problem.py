@@ -93,7 +93,7 @@ class TrainerDemand:
 
     @property
     def has_two_costs(self) -> bool:
-        """Whether its gain differs from Eqn 16."""
+        """Whether the gain differs from Eqn 16."""
         return bool(self.stalled_s or self.ramp_s) or self.pending is not None
 
     @property

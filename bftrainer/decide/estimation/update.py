@@ -320,7 +320,7 @@ def _with_estimate(
 
 
 def _optimistic(curve: Curve, here: int, last: int) -> Curve:
-    """As estimated up to ``here`` nodes, linear beyond: to try whether more nodes are worth it."""
+    """Return a curve to try out more nodes: as estimated up to ``here`` nodes, linear beyond."""
     nodes = (*(n for n in curve.nodes if n < here), *sorted({here, last}))
     per_s = []
     for n in nodes:
@@ -352,8 +352,8 @@ def _is_exploring(a: Active) -> bool:
 
 
 def lessons(state: State) -> frozenset[str]:
-    """What has been learned so far, in a few words each: with more of them, trainers may use nodes
-    that they did not use.
+    """Return what was measured so far, as one text each. With a new one, trainers may use nodes
+    that they did not use before.
     """
     sizes = (
         f"{key}, {counted(len(measured.points), 'size')}" for key, measured in state.measurements

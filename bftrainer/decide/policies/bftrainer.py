@@ -20,8 +20,8 @@ from bftrainer.decide.policies.line import RankCache, one_node_s, priority_order
 from bftrainer.decide.policies.settings import PolicySettings
 
 PAYS_WITHIN = 0.25
-"""Of what is left of a trainer on one node: its rescale has to pay off within that time, if it is
-shorter than T_fwd.
+"""A rescale has to pay off within this fraction of the trainer's remaining time on one node, if
+that is shorter than T_fwd.
 """
 _MOST = 8192
 
@@ -43,7 +43,7 @@ class BFTrainer:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Those of the objective."""
+        """The facts that the objective needs."""
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
@@ -61,8 +61,8 @@ class BFTrainer:
         return Decision(answer.counts, answer=answer), None
 
     def _by_line(self, state: State, kappa: float, forward_s: float) -> tuple[Decision, object]:
-        """The same, of the trainers that can be chosen, with their weights; the others get
-        nothing.
+        """Decide with weights by priority order: solve the problem of the trainers that can be
+        chosen, and give the others nothing.
         """
         peak = len(state.active) + len(state.queue)
         if peak and isinstance(state.memory, int):
@@ -103,7 +103,7 @@ def _paying(active: Active, demand: TrainerDemand, at_s: float, forward_s: float
 
 @lru_cache(maxsize=_MOST)
 def _without_zero(demand: TrainerDemand, pool_size: int) -> TrainerDemand:
-    """The same, and it has to get nodes; it could have up to ``pool_size``."""
+    """Return the demand without the size 0, and with sizes up to ``pool_size`` at most."""
     sizes = demand.sizes or range(demand.min_nodes, demand.max_nodes + 1)
     return replace(
         demand, sizes=tuple([n for n in sizes if 0 < n <= max(pool_size, demand.current)])

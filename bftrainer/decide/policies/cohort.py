@@ -46,7 +46,7 @@ class Cohort:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Those of the objective."""
+        """The facts that the objective needs."""
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:

@@ -171,7 +171,7 @@ class Division:
         return worth
 
     def _gains(self, added: Array, useful_s: Array, hits: Array) -> Array:
-        """What the worths rise by with ``added`` more nodes; -inf where that is impossible."""
+        """Return the rise of each worth with ``added`` more nodes; -inf where impossible."""
         n = self._n[:, None] + added
         share_s = (self._useful_sum[:, None] + useful_s) / n
         stall_s = np.maximum(self._stall_s, self._costs.up_s)

@@ -53,7 +53,7 @@ class Gathered(Wrapped):
         ), GatheringArrivals(until_s, inner)
 
     def _until_s(self, state: State, event: Event) -> float | None:
-        """Until when running trainers keep their sizes; None: they may be moved now."""
+        """Return until when running trainers keep their sizes; None if they may be moved now."""
         pools = [change for change in event.changes if isinstance(change, PoolChanged)]
         if event.all_joined or any(change.left for change in pools):
             return None

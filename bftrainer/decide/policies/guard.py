@@ -102,7 +102,7 @@ class Guarded(Wrapped):
 def _waiting_since(
     state: State, memory: StarvationClock, smallest: Sequence[int]
 ) -> dict[str, float]:
-    """Since when each trainer that fits the pool has been without nodes, at the latest.
+    """Return when each trainer that fits the pool lost its nodes, or began to wait.
 
     A trainer that held nodes until now was running: it starves from now on at the earliest.
     """

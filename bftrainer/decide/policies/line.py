@@ -86,7 +86,7 @@ def priority_order(
 
 
 def key_s(active: Active) -> float:
-    """The trainer's key in the line, in seconds."""
+    """Return the trainer's key in the priority order, in seconds; the smallest key is first."""
     left_s = one_node_s(active)
     if left_s is None:
         return active.admitted_s + max(
@@ -96,7 +96,7 @@ def key_s(active: Active) -> float:
 
 
 def one_node_s(active: Active) -> float | None:
-    """What is left of the trainer, in seconds on one node; None for an unknown length."""
+    """Return the remaining work of a trainer in seconds on one node; None for an unknown length."""
     left = active.remaining_samples
     return None if left is None else left / rate_of_one(active.trainer)
 
@@ -114,7 +114,7 @@ class RankCache:
         self._numbers: dict[tuple[object, ...], int] = {}
 
     def ranked(self, active: Sequence[Active]) -> list[tuple[float, int]]:
-        """(key, index) of every trainer, in line."""
+        """Return the (key, index) of every trainer, in priority order."""
         if max(len(self._keys), len(self._kinds), len(self._numbers)) > _MOST:
             self._keys, self._kinds, self._numbers = {}, {}, {}
         keys, ranks = self._keys, []

@@ -73,7 +73,7 @@ def check_needs(policy: Policy, trainer: Trainer) -> None:
 
 
 def needs_of(policy: Policy) -> frozenset[Need]:
-    """What it needs to know of every trainer, also within other policies."""
+    """Return the facts that a policy needs of every trainer, also inside other policies."""
     return _of_inner(policy, "needs") or frozenset()
 
 

@@ -30,7 +30,7 @@ class PoolDemand:
 
     wants: tuple[tuple[int, str | None], ...] = ()
     rescale_s: float = 0.0
-    """What the quickest of them needs to grow onto a node."""
+    """The seconds in which the quickest of them grows onto a node."""
     least: int = 1
     """The smallest size of any."""
     moves: tuple[tuple[Nodes, float], ...] = ()

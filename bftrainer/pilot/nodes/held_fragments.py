@@ -86,7 +86,7 @@ class FragmentBook:
         return self._pool(self._held.snapshot())
 
     def slots(self) -> Nodes:
-        """The same as trainers get them: under ``nodes.unit = "gpu"``, each GPU of a fragment."""
+        """Return the slots that trainers may use: fragments, or each GPU of a fragment."""
         if not self._grain.divides_nodes:
             return self.pool()
         return self._slots(self.pool(), self._held.snapshot())
@@ -116,7 +116,7 @@ class FragmentBook:
                 self._held[held.name] = replace(held, node_class=node_class)
 
     def update(self, reported: Iterable[Fragment], now_s: PilotS) -> None:
-        """Take note of what the holder reports."""
+        """Update the fragments by the report of their holder."""
         for fragment in reported:
             held = self._held.get(fragment.name)
             if held is None or (held.fragment is not fragment and held.fragment != fragment):
@@ -154,7 +154,7 @@ class FragmentBook:
         self._held[fragment.name] = held
 
     def without_gpus(self) -> list[str]:
-        """Those that are ready and of no use to trainers, who get single GPUs."""
+        """Return fragments that are ready but have no GPU, although trainers get single GPUs."""
         if not self._grain.divides_nodes:
             return []
         return [h.name for h in self._held.snapshot() if h.is_ready and not h.slots]

@@ -165,7 +165,7 @@ class NodeFacts:
 
     @property
     def total_demand(self) -> int:
-        """The same of all nodes."""
+        """The number of nodes of all classes that trainers would use."""
         classes = {c.node_class for c in self.candidates} | {
             h.node_class or "" for h in self.fragments
         }
@@ -188,7 +188,7 @@ class Moment:
 def with_back_off(
     candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]
 ) -> tuple[Candidate, ...]:
-    """The candidates with the ends of their back-offs."""
+    """Return the candidates with the ends of their back-offs."""
     until = {back_off.node: back_off.until_s for back_off in back_offs}
     with_ends = []
     for candidate in candidates:

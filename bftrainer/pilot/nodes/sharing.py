@@ -16,8 +16,8 @@ from bftrainer.sharing.fair_share import Demand, Sharer, Split, split
 def own_split(
     facts: NodeFacts, at: Moment, kept: Collection[HeldFragment], left: Collection[str]
 ) -> tuple[Demand, Split]:
-    """What this pilot shows the others, and its part; it has ``kept`` fragments, and leaves these
-    nodes idle on purpose.
+    """Return the demand that this pilot shows the others, and the division of nodes. It has
+    ``kept`` fragments, and leaves the nodes ``left`` idle on purpose.
 
     A fragment that was preempted or released is no longer held, although its holder's end may not
     be known yet. A holder that is pending on a node that is not idle adds none: another job has the
@@ -57,8 +57,8 @@ def own_split(
 
 
 def cheapest(kept: Iterable[HeldFragment], used: Nodes, division: Split) -> list[HeldFragment]:
-    """Which fragments to give up: those that the others can use, of these parts first, unused ones,
-    then the latest.
+    """Return the fragments to give up: those that the others can use first, of these the parts,
+    then unused fragments, then the latest.
     """
     fits = division.preferred_nodes
 

@@ -174,7 +174,9 @@ def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
 
 
 def _encode(value: object, trainers: list[str]) -> object:
-    """As JSON's values; each trainer is a mark, and its text the next of ``trainers``."""
+    """Return a value as JSON's values. A trainer becomes a mark, and its text is appended to
+    ``trainers``.
+    """
     if type(value) is model.Trainer:
         trainers.append(_text_of(value))
         return _MARK

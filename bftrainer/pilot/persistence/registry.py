@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -130,7 +131,7 @@ class StageReached:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """What a trainer had reported when it came to a number of samples of a rule."""
+    """The value that a trainer had reported when it came to a number of samples of a rule."""
 
     group: str
     rule: str
@@ -191,7 +192,7 @@ class Registry:
         return self._trainers("WHERE number >= ?", number)
 
     def named(self, names: Sequence[str]) -> tuple[TrainerRecord, ...]:
-        """Those of these trainers that are there, in the order of submission."""
+        """Return the trainers with these names that exist, in the order of submission."""
         return self._trainers(
             "WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names))
         )
@@ -238,8 +239,8 @@ class Registry:
         rows = self._latest(
             "fragments WHERE released_s IS NULL" if open_only else "fragments", last
         )
-        names = tuple(FragmentRecord.__dataclass_fields__)
-        return tuple(FragmentRecord(*(row[name] for name in names)) for row in rows)
+        columns = itemgetter(*FragmentRecord.__dataclass_fields__)
+        return tuple(FragmentRecord(*columns(row)) for row in rows)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""

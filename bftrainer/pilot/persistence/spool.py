@@ -166,8 +166,8 @@ class Spool:
             return frozenset(_names(folder))
 
     def take(self, count: int) -> Iterator[Received]:
-        """Up to ``count`` pending requests, oldest first, each read when it is asked for. Files
-        stay.
+        """Yield up to ``count`` pending requests, oldest first, each read when it is asked for.
+        Files stay.
 
         The folder is listed again only when everything of the last listing has been taken: the work
         of a call does not depend on how much there is.

@@ -24,7 +24,7 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
     if trainer.fill or not (config.measure or spec.is_blank):
         return trainer
     of_class = f" on {spec.node_class}" if spec.node_class else ""
-    by_gpu = " by GPU" if spec.max_gpus is not None else ""
+    by_gpu = " by GPU" if spec.grain.divides_nodes else ""
     key = f"model {spec.model} of {record.owner}{of_class}{by_gpu}" if spec.model else ""
     settings = Learning(key, spec.is_blank, config.share, config.window_s, config.explore_after_s)
     return replace(trainer, learning=settings)

@@ -36,7 +36,7 @@ class ManagedTrainer:
     trained_node_s: float = 0.0
     repeated_samples: float = 0.0
     metrics: tuple[Metric, ...] = ()
-    """As they were written last."""
+    """The metrics that were written last."""
     sent_total: float | None = None
     """The length of the training that this pilot has sent to the core."""
     killed_nodes: tuple[str, ...] = ()
@@ -44,7 +44,7 @@ class ManagedTrainer:
     killed_incarnation: int = 0
     """Of the kill that was counted last."""
     judged: TrainerRecord | None = None
-    """As it was when its report was last compared with it."""
+    """The record with which the last report was compared."""
 
     @property
     def name(self) -> str:
@@ -78,7 +78,9 @@ class ManagedTrainer:
                 self.trained_node_s += node_s
 
     def take_usage(self) -> Usage | None:
-        """What is not in the registry yet; the caller writes it. None if there is nothing."""
+        """Return the usage that is not in the registry yet, for the caller to write; None if there
+        is none.
+        """
         metrics = self.state.view.metrics
         changed = metrics if metrics and metrics is not self.metrics else ()
         held, trained, repeated = self.held_node_s, self.trained_node_s, self.repeated_samples
@@ -130,8 +132,7 @@ class Occupancy:
 
     def classes(self) -> tuple[str | None, ...]:
         """The class of each trainer's nodes; None while it has none."""
-        states = [trainer.state for trainer in self._trainers.values()]
-        return tuple([state.desired_class if state.desired else None for state in states])
+        return tuple([trainer.state.class_in_use for trainer in self._trainers.values()])
 
     def used(self, now_s: PilotS) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""

@@ -142,12 +142,14 @@ class TrainerManager:
         )
 
     def least(self, now_s: PilotS) -> tuple[float, int]:
-        """What the quickest trainer for the core needs to grow, as submitted."""
+        """Return the seconds in which the quickest trainer for the core grows, as submitted, and
+        the smallest size.
+        """
         return self._least(self.for_core(now_s))
 
     def moves(self) -> tuple[tuple[Nodes, float], ...]:
-        """What the core gave to each trainer, and the node-seconds of a rescale down and up, as
-        submitted.
+        """Return the nodes that the core gave to each trainer, and the node-seconds of a rescale
+        down and up, as submitted.
         """
         given = (
             (trainer.state.desired, trainer.record.spec)
@@ -172,7 +174,7 @@ class TrainerManager:
         return tuple((name, loss) for name, loss in views if loss is not None)
 
     def measured(self, takes: Callable[[Measured], bool]) -> tuple[Measured, ...]:
-        """What was measured since the last call and what ``takes`` selects; other measurements are
+        """Return the measurements since the last call that ``takes`` selects; the others are
         dropped.
         """
         measured, self._measured = self._measured, []
@@ -225,7 +227,7 @@ class TrainerManager:
             self.change(name, TrainerChange(status=TrainerStatus.PAUSED, reason=reason))
 
     def change(self, name: str, change: TrainerChange) -> None:
-        """Change the registry, and what is known of it here."""
+        """Change one trainer in the registry and here."""
         trainer = self._trainers[name]
         trainer.record = self._recorder.trainer(trainer.record, change)
         if change.retry_s is not None:
@@ -414,7 +416,7 @@ class TrainerManager:
                 holding[name] = holds(state, now_s)
 
     def _carry_out(self, trainer: ManagedTrainer, step: Step) -> bool:
-        """Whether it could be done."""
+        """Carry out a step. Returns whether that was possible."""
         name, state = trainer.name, trainer.state
         match step:
             case StartDriver(nodes):

@@ -21,7 +21,7 @@ NEVER_REPORTED = (
     "report (docs/recipes.md)"
 )
 _NOTICE = "srun: cluster configuration lacks support for cpu binding"
-"""Of every step, where slurmd binds no tasks."""
+"""A line of every step where slurmd binds no tasks."""
 _TRAILER = re.compile(r"(srun|slurmstepd): .*")
 """Follows the script's own last line."""
 _ERROR = re.compile(
@@ -36,7 +36,7 @@ _CAUSES = {
     ),  # torch.save, 2.13
     "workers have no standard input": re.compile(r"EOFError: EOF when reading a line"),
 }
-"""What the line of an error does not say."""
+"""Likely causes that the line of an error does not name."""
 
 
 def remark(view: DriverView, now_s: HostS) -> str:

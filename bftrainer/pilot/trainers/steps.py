@@ -28,7 +28,7 @@ KILL_AFTER_S = 10.0
 
 
 class TargetState(Enum):
-    """What is wanted of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to
+    """The target of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to
     checkpoint and exit.
     """
 
@@ -70,6 +70,11 @@ class TrainerState:
     _still_occupied: Memoized[[Nodes, Nodes, frozenset[tuple[str, int]]], Nodes] = field(
         default_factory=lambda: Memoized(_still_occupied)
     )
+
+    @property
+    def class_in_use(self) -> str | None:
+        """The class of the nodes that the core gave it; None while it has none."""
+        return self.desired_class if self.desired else None
 
     @property
     def changes_class(self) -> bool:
@@ -172,7 +177,7 @@ def holds(state: TrainerState, now_s: PilotS) -> Nodes:
 
 
 def carried_out(state: TrainerState, step: Step, now_s: PilotS, told_s: HostS) -> None:
-    """Note that a step was taken, at ``told_s`` by the host's clock."""
+    """Update the state after a step, at ``told_s`` by the host's clock."""
     match step:
         case StartDriver(nodes):
             state.ordered, state.leaving, state.stop_asked_s = nodes, _NOTHING, None

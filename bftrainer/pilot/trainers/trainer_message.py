@@ -21,8 +21,8 @@ _OF_DRIVERS = {
 
 
 def trainer_message(spec: TrainerSpec) -> TrainerMessage:
-    """What the driver and the training script are told of a trainer: keys of one name in both have
-    one value.
+    """Return the message about a trainer for its driver and its script: keys of one name in both
+    have one value.
     """
     same = {
         key: getattr(spec, key)
