@@ -192,7 +192,7 @@ def _idle_shares(figures: ReportFigures) -> str:
     least, most = figures.idle_range or (figures.idle_share, figures.idle_share)
     if f"{least:.1%}" == f"{most:.1%}":
         return f"{figures.idle_share:.1%}"
-    return f"{least:.1%} – {most:.1%}"  # noqa: RUF001  # a dash
+    return f"{100 * least:.1f}–{most:.1%}"  # noqa: RUF001  # a dash
 
 
 def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
@@ -218,7 +218,8 @@ def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
 def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
     alike, best = figures.plain_alike, figures.plain[-1]
     one = best.jobs == alike.jobs
-    number = precise(alike.share) if one else (f"{precise(alike.share)} – {precise(best.share)}")  # noqa: RUF001  # a dash
+    least = precise(alike.share)
+    number = least if one else f"{least.rstrip('%')}–{precise(best.share)}"  # noqa: RUF001  # a dash
     more = "" if one else f", {precise(best.share)} with {best.jobs:,}"
     between = _between(figures.plain, alike.jobs)
     other = "" if between is None else f"{between.jobs:,} at once: {precise(between.share)}. "
