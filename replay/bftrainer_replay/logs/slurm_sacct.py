@@ -218,11 +218,7 @@ class _Columns:
         submit_s, eligible_s, start_s, end_s = self._times(fields, elapsed)
         texts = self._shared(fields)
         shared = self._shared_facts.get(texts) or self._read_shared(texts)
-        if is_running(shared.state, end_s):
-            end_s = math.inf
-            self._rows.runs_at(start_s, elapsed)
-        elif never_started(shared.state):
-            start_s, end_s = math.nan, math.inf
+        start_s, end_s = self._times_in_state(shared.state, start_s, end_s, elapsed)
         if self._has_id and self._rows.settles(job_id, start_s, end_s):
             return "that were running in an earlier record"
         ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
@@ -283,6 +279,19 @@ class _Columns:
         if self._run < self._count:
             times[3] = times[2] + _seconds(fields[self._run], "run")
         return times
+
+    def _times_in_state(
+        self, state: str, start_s: float, end_s: float, elapsed: float | None
+    ) -> tuple[float, float]:
+        """Start and end of a job in this state: a job that runs has no end, a job that never
+        started has neither.
+        """
+        if is_running(state, end_s):
+            self._rows.runs_at(start_s, elapsed)
+            return start_s, math.inf
+        if never_started(state):
+            return math.nan, math.inf
+        return start_s, end_s
 
     def _node_count(self, nodes: Sequence[int] | None, shared: _Shared, ran: bool) -> int:
         """The number of nodes that the job held or asks for. Raises :class:`BadLineError` if its

@@ -33,7 +33,7 @@ from bftrainer_replay.sweep.sample import LogSample
 
 def log_page(
     window: LogWindow,
-    found: Characteristics,
+    characteristics: Characteristics,
     plan: ReportPlan,
     sample: LogSample,
     rows: Mapping[Cell, SweepRow],
@@ -54,14 +54,14 @@ def log_page(
     plain = plain_curve(window, plan.base.max_parallel, trainings.start_s)
     models = {cell.workload.partition("-")[2]: rows[cell] for cell in plan.models}
     figures = figures_of(
-        found,
+        characteristics,
         base,
         trainings.nodes_each,
         plain,
         dates(window),
         origin,
         models,
-        doubts_of(window, found),
+        doubts_of(window, characteristics),
     )
     sizes = pool_sizes_of(window)
 
@@ -72,13 +72,13 @@ def log_page(
         idle_picture(window, figures, detail if sample.is_whole else None),
         number_picture(figures, [rows[cell] for cell in plan.parallel], usable),
     )
-    top = top_of(figures, window, found, sample, trainings, pictures, title, last)
+    top = top_of(figures, window, characteristics, sample, trainings, pictures, title, last)
     if gpus is not None:
         top = replace(top, rows=(("GPUs", gpus[1]), *top.rows))
     piece = sample.windows[sample.shown]
     chapters = (
         *(() if gpus is None else gpus[:1]),
-        queue_chapter(found, window),
+        queue_chapter(characteristics, window),
         *shared_chapter(window),
         Chapter(
             "Idle nodes",
@@ -120,22 +120,22 @@ def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
     """Every replay in a row."""
     base = rows[plan.base]
 
-    def row(each: SweepRow) -> tuple[str, ...]:
-        cell, work = each.cell, one_node_hours(each) / (one_node_hours(base) or 1.0)
-        mean = each.result["mean_runtime_h"]
+    def row(replay: SweepRow) -> tuple[str, ...]:
+        cell, work = replay.cell, one_node_hours(replay) / (one_node_hours(base) or 1.0)
+        mean = replay.result["mean_runtime_h"]
         return (
             cell.policy,
             cell.objective,
             f"{cell.forward_s:g} s",
             f"{cell.max_parallel}",
             f"{cell.cost_factor:g}",
-            f"{UsedNodes.of(each).share:.1%}",
-            f"{work_share(each):.1%}",
+            f"{UsedNodes.of(replay).share:.1%}",
+            f"{work_share(replay):.1%}",
             f"{work - 1:+.1%}" if one_node_hours(base) else "",
-            f"{int(each.result['completed']):,}",
+            f"{int(replay.result['completed']):,}",
             "" if mean is None else f"{mean:.1f}",
-            f"{int(each.result['preemptions']):,}",
-            f"{int(each.result['rescales']):,}",
+            f"{int(replay.result['preemptions']):,}",
+            f"{int(replay.result['rescales']):,}",
         )
 
     where = (

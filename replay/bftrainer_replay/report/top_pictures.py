@@ -47,48 +47,48 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
         if detail is None
         else PoolSizes(detail.edges_s[:-1], np.diff(detail.edges_s), detail.used)
     )
-    found = course(window, idle, used)
-    most = float(np.nanmax(found.idle, initial=0.0))
-    many = f"{counted(figures.trainings, 'training')}"
-    caps = cap < most
+    hourly = course(window, idle, used)
+    highest = float(np.nanmax(hourly.idle, initial=0.0))
+    trainings = f"{counted(figures.trainings, 'training')}"
+    caps = cap < highest
     words = (
         "of these in training" if detail is not None else "of these, as many as can be in training"
     )
     span = (
         f"Mean week, {window.clock_name}"
-        if found.is_week
+        if hourly.is_week
         else f"Means of an hour, {window.clock_name}"
     )
     legend = (
         ("idle", "idle nodes, "),
         ("training", f"{words}."),
-        ("", f" {span}; nights (20 to 6 h) shaded. {_weekend(found)}"),
+        ("", f" {span}; nights (20 to 6 h) shaded. {_weekend(hourly)}"),
     )
     title = (
-        f"{many} × {counted(figures.nodes_each, 'node')} = at most {cap:,} of the idle nodes"  # noqa: RUF001  # a sign
+        f"{trainings} × {counted(figures.nodes_each, 'node')} = at most {cap:,} of the idle nodes"  # noqa: RUF001  # a sign
         if caps
-        else f"{many} could fill nearly every idle node"
+        else f"{trainings} could fill nearly every idle node"
     )
-    chart = _hours_chart(found, most, cap if caps else None)
+    chart = _hours_chart(hourly, highest, cap if caps else None)
     label = (
-        f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {most:,.0f} in "
+        f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {highest:,.0f} in "
         f"an hour; {title}."
     )
     charts = [("", chart.svg(label))]
-    if found.days:
+    if hourly.days:
         charts.append(
             (
                 "Each day of the log, weekends shaded",
-                _days_chart(found.days[0]).svg("Mean idle nodes of each day", "slim"),
+                _days_chart(hourly.days[0]).svg("Mean idle nodes of each day", "slim"),
             )
         )
     times = (
         [f"{DAYS[k // 24]} {k % 24:02d} h" for k in range(168)]
-        if found.is_week
-        else [f"{at:%Y-%m-%dT%H:%M}" for at in found.begins]
+        if hourly.is_week
+        else [f"{at:%Y-%m-%dT%H:%M}" for at in hourly.begins]
     )
     rows = tuple(
-        (at, _mean(n), _mean(u)) for at, n, u in zip(times, found.idle, found.used, strict=True)
+        (at, _mean(n), _mean(u)) for at, n, u in zip(times, hourly.idle, hourly.used, strict=True)
     )
     sentence = "Read: mean nodes of each hour. An empty cell: out of service, or not recorded."
     table = PageTable(
@@ -101,42 +101,44 @@ def _mean(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.1f}"
 
 
-def _weekend(found: Course) -> str:
+def _weekend(hourly: Course) -> str:
     """Whether weekends differ from other days."""
     days = (
         np.repeat(np.arange(7), 24)
-        if found.is_week
-        else np.array([at.weekday() for at in found.begins])
+        if hourly.is_week
+        else np.array([at.weekday() for at in hourly.begins])
     )
     ends = np.isin(days, _WEEKEND)
     if not ends.any() or ends.all() or len(set(days.tolist())) < 7:
         return ""
-    on, off = float(np.nanmean(found.idle[ends])), float(np.nanmean(found.idle[~ends]))
+    on, off = float(np.nanmean(hourly.idle[ends])), float(np.nanmean(hourly.idle[~ends]))
     if max(on, off) < _APART * min(on, off):
         return ""
     return f"Weekends have {about(on)} idle nodes on average, other days {about(off)}."
 
 
-def _hours_chart(found: Course, most: float, cap: int | None) -> Chart:
-    hours = len(found.idle)
-    chart = Chart(float(hours), max(most * 1.04, 1.0))
+def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
+    hours = len(hourly.idle)
+    chart = Chart(float(hours), max(highest * 1.04, 1.0))
     places = list(range(hours + 1))
-    clock = [k % 24 for k in range(hours)] if found.is_week else [at.hour for at in found.begins]
+    clock = [k % 24 for k in range(hours)] if hourly.is_week else [at.hour for at in hourly.begins]
     weekday = (
-        [k // 24 for k in range(hours)] if found.is_week else [at.weekday() for at in found.begins]
+        [k // 24 for k in range(hours)]
+        if hourly.is_week
+        else [at.weekday() for at in hourly.begins]
     )
     _bands(chart, [hour >= _NIGHT_H[0] or hour < _NIGHT_H[1] for hour in clock], "night")
-    _bands(chart, np.isnan(found.idle).tolist(), "out")
-    chart.steps(places, found.idle, "idle")
-    chart.steps(places, found.used, "training")
-    chart.grid(ticks(most))
+    _bands(chart, np.isnan(hourly.idle).tolist(), "out")
+    chart.steps(places, hourly.idle, "idle")
+    chart.steps(places, hourly.used, "training")
+    chart.grid(ticks(highest))
     if cap is not None:
         chart.line([(0, cap), (hours, cap)], "ceiling")
         chart.text(f"{cap:,}", 0, cap, kind="of-training", dx=-6, dy=4, anchor="end")
     noons = [k for k in range(hours) if clock[k] == 12]
     step = -(-len(noons) // 11)
     for count, k in enumerate(noons):
-        name = DAYS[weekday[k]] + ("" if found.is_week else f" {found.begins[k].day}")
+        name = DAYS[weekday[k]] + ("" if hourly.is_week else f" {hourly.begins[k].day}")
         kind = " ".join(
             filter(
                 None,
@@ -163,13 +165,13 @@ def _bands(chart: Chart, marked: Sequence[bool], kind: str) -> None:
 
 
 def _days_chart(days: Course) -> Chart:
-    most = float(np.nanmax(days.idle, initial=1.0))
-    chart = Chart(float(len(days.idle)), most * 1.04)
+    highest = float(np.nanmax(days.idle, initial=1.0))
+    chart = Chart(float(len(days.idle)), highest * 1.04)
     _bands(chart, [at.weekday() in _WEEKEND for at in days.begins], "night")
     places = list(range(len(days.idle) + 1))
     chart.steps(places, days.idle, "idle")
     chart.steps(places, days.used, "training")
-    chart.grid((0.0, most))
+    chart.grid((0.0, highest))
     months = [k for k, at in enumerate(days.begins) if at.day == 1 or k == 0]
     step = -(-len(months) // 8)
     for k in months[::step]:
@@ -271,8 +273,10 @@ def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
     """
     if plain[trainings] > 0.5:
         return [n for n in (min(plain), trainings) if n == trainings or plain[n] < 0.5]
-    most = max(plain.values())
-    named = dict.fromkeys((trainings, min(plain, key=lambda n: abs(plain[n] - 2 / 3 * most))))
+    largest_share = max(plain.values())
+    named = dict.fromkeys(
+        (trainings, min(plain, key=lambda n: abs(plain[n] - 2 / 3 * largest_share)))
+    )
     return [n for n in named if plain[n] >= _TELLABLE]
 
 
@@ -281,12 +285,12 @@ def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tup
     it, with their words.
     """
     shares, first, last = dict(work), work[0], work[-1]
-    told = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
+    names = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
     if first[1] > _NEARLY_ALL - 0.1 and first[0] != trainings:
-        return [(first[0], f"{counted(first[0], 'training')}: {precise(first[1])}"), *told]
+        return [(first[0], f"{counted(first[0], 'training')}: {precise(first[1])}"), *names]
     if last[1] - shares[trainings] > 2 * _CLOSE:
-        told.append((last[0], f"{last[0]:,}: {precise(last[1])}"))
-    return told
+        names.append((last[0], f"{last[0]:,}: {precise(last[1])}"))
+    return names
 
 
 def _name_points(
@@ -310,8 +314,8 @@ def _name_points(
     ):  # the lowest have the least room
         width, at = _LETTER * len(words), x / chart.wide
         left, base = (
-            each.ravel()
-            for each in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63))
+            axis.ravel()
+            for axis in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63))
         )
         touched = np.zeros(len(left), dtype=np.bool_)
         for px, py in drawn:
@@ -336,15 +340,20 @@ def _name_points(
             np.linspace(left[best], left[best] + width, 30),
             base[best] + np.array([0, _LINE / 2, _LINE]),
         )
-        drawn = np.concatenate((drawn, np.column_stack([each.ravel() for each in corners])))
+        drawn = np.concatenate((drawn, np.column_stack([axis.ravel() for axis in corners])))
 
 
-def _number_axis(chart: Chart, least: int, most: int, at: Callable[[int], float]) -> None:
-    tens = [10**k for k in range(7) if least <= 10**k <= most]
+def _number_axis(chart: Chart, lowest: int, highest: int, at: Callable[[int], float]) -> None:
+    tens = [10**k for k in range(7) if lowest <= 10**k <= highest]
     marks = (
         tens
         if len(tens) > 2
-        else [n * m for m in (1, 10, 100, 1000, 10000) for n in (1, 2, 5) if least <= n * m <= most]
+        else [
+            n * m
+            for m in (1, 10, 100, 1000, 10000)
+            for n in (1, 2, 5)
+            if lowest <= n * m <= highest
+        ]
     )
     for n in marks:
         chart.text(
@@ -352,7 +361,7 @@ def _number_axis(chart: Chart, least: int, most: int, at: Callable[[int], float]
             at(n),
             0,
             dy=17,
-            anchor="start" if n == least else "end" if chart.x(at(n)) > 97 else "middle",
+            anchor="start" if n == lowest else "end" if chart.x(at(n)) > 97 else "middle",
         )
     chart.text("trainings, or jobs, at once", chart.wide / 2, 0, dy=35, anchor="middle")
 
