@@ -110,7 +110,7 @@ def report(
     from bftrainer_replay.logs.gpus import held_parts
     from bftrainer_replay.report.figures import Origin, as_json, read_figures
     from bftrainer_replay.report.gpu_chapter import gpu_chapter, source_by_node, usual_gpus
-    from bftrainer_replay.report.log_page import log_page
+    from bftrainer_replay.report.log_page import Replays, log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import plan_of, worst_and_best
     from bftrainer_replay.report.top import Trainings
@@ -157,9 +157,7 @@ def report(
     page, figures = log_page(
         window,
         characteristics,
-        plan,
-        sample,
-        rows,
+        Replays(plan, sample, rows),
         Trainings(trainers, rates, doubt, "" if table.trainers is None else table.trainers.name),
         origin,
         title,

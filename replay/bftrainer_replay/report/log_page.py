@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,12 +31,21 @@ from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
 
 
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """The replays of a report: their plan, the parts of the log that they cover, and the row of
+    every cell of the plan.
+    """
+
+    plan: ReportPlan
+    sample: LogSample
+    rows: Mapping[Cell, SweepRow]
+
+
 def log_page(
     window: LogWindow,
     characteristics: Characteristics,
-    plan: ReportPlan,
-    sample: LogSample,
-    rows: Mapping[Cell, SweepRow],
+    replays: Replays,
     trainings: Trainings,
     origin: Origin,
     title: str | None,
@@ -44,11 +53,12 @@ def log_page(
     last: ReportFigures | None = None,
     gpus: tuple[Chapter, str] | None = None,
 ) -> tuple[Page, ReportFigures]:
-    """The page and the figures at its top; ``rows`` has every cell of the plan.
+    """The page and the figures at its top.
 
     ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an
     earlier report, ``gpus`` the chapter and the sentence of a log in GPUs.
     """
+    plan, sample, rows = replays.plan, replays.sample, replays.rows
     base = rows[plan.base]
     detail = read_detail(base.result["detail"])
     plain = plain_curve(window, plan.base.max_parallel, trainings.start_s)

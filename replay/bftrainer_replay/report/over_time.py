@@ -36,6 +36,20 @@ class Course:
     is_week: bool = False
     days: tuple[Course, ...] = ()
 
+    @property
+    def weekdays(self) -> list[int]:
+        """The weekday of each bin, from 0 for Monday."""
+        if self.is_week:
+            return [k // 24 for k in range(len(self.idle))]
+        return [at.weekday() for at in self.begins]
+
+    @property
+    def clock_hours(self) -> list[int]:
+        """The hour of the day of each bin."""
+        if self.is_week:
+            return [k % 24 for k in range(len(self.idle))]
+        return [at.hour for at in self.begins]
+
 
 def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
     """By the hour up to three weeks, else as a mean week."""

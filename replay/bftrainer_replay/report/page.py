@@ -67,9 +67,8 @@ def _plain(name: str, cells: Sequence[str]) -> tuple[str, list[str]]:
     ):
         return name, list(cells)
     (unit,) = units
-    return f"{name} ({unit})" if unit else name, [
-        "" if match is None else match[1].replace(",", "") for match in matches
-    ]
+    numbers = ["" if match is None else match[1].replace(",", "") for match in matches]
+    return f"{name} ({unit})" if unit else name, numbers
 
 
 @dataclass(frozen=True)

@@ -67,12 +67,8 @@ class ReportPlan:
             for cell in self.cells
             for cell_of_piece in sample.cells(cell)
         ]
-        return each_once(
-            [
-                *replays,
-                *(task(cell_of_piece, inputs, POOL) for cell_of_piece in sample.cells(self.base)),
-            ]
-        )
+        pools = [task(cell_of_piece, inputs, POOL) for cell_of_piece in sample.cells(self.base)]
+        return each_once([*replays, *pools])
 
 
 def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:

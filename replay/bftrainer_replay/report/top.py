@@ -145,8 +145,8 @@ def sentence(figures: ReportFigures) -> str:
     )
     return (
         f"{_idle_text(figures)} of the node-hours of this cluster lie idle{left_out}: "
-        f"{counted(trainings, 'elastic training')} of up to {counted(nodes_each, 'node')} each{plain} "
-        "would turn "
+        f"{counted(trainings, 'elastic training')} of up to {counted(nodes_each, 'node')} "
+        f"each{plain} would turn "
         f"{precise(work)} of these into work{pool} "
         "and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by "
         f"{shortest_s:g} to {longest_s:.1f} seconds."
@@ -238,11 +238,8 @@ def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
 def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
     """A number between as many as trainings and all: the one nearest to two thirds of all."""
     rest = [plain_jobs for plain_jobs in plain[:-1] if plain_jobs.jobs > jobs]
-    return (
-        min(rest, key=lambda plain_jobs: abs(plain_jobs.share - 2 / 3 * plain[-1].share))
-        if rest
-        else None
-    )
+    target = 2 / 3 * plain[-1].share
+    return min(rest, key=lambda plain_jobs: abs(plain_jobs.share - target), default=None)
 
 
 def _wait_box() -> Box:

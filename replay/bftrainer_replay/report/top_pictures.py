@@ -5,8 +5,8 @@ trainings or plain jobs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,8 @@ _LETTER, _LINE = 0.02, 0.09
 has the lowest charts.
 """
 _BLUE, _ORANGE = "of-training", "of-plain"
+_Name = tuple[float, float, str, str]
+"""Words at a point of a chart: x, share, words, kind."""
 
 
 def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | None) -> TopPicture:
@@ -82,11 +84,7 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
                 _days_chart(hourly.days[0]).svg("Mean idle nodes of each day", "slim"),
             )
         )
-    times = (
-        [f"{DAYS[k // 24]} {k % 24:02d} h" for k in range(168)]
-        if hourly.is_week
-        else [f"{at:%Y-%m-%dT%H:%M}" for at in hourly.begins]
-    )
+    times = _labels(hourly)
     rows = tuple(
         (at, _mean(n), _mean(u)) for at, n, u in zip(times, hourly.idle, hourly.used, strict=True)
     )
@@ -97,17 +95,21 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
     return TopPicture(title, legend, tuple(charts), table)
 
 
+def _labels(hourly: Course) -> list[str]:
+    """When each bin of a course begins, in words."""
+    if not hourly.is_week:
+        return [f"{at:%Y-%m-%dT%H:%M}" for at in hourly.begins]
+    places = zip(hourly.weekdays, hourly.clock_hours, strict=True)
+    return [f"{DAYS[weekday]} {hour:02d} h" for weekday, hour in places]
+
+
 def _mean(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.1f}"
 
 
 def _weekend(hourly: Course) -> str:
     """Whether weekends differ from other days."""
-    days = (
-        np.repeat(np.arange(7), 24)
-        if hourly.is_week
-        else np.array([at.weekday() for at in hourly.begins])
-    )
+    days = np.array(hourly.weekdays)
     ends = np.isin(days, _WEEKEND)
     if not ends.any() or ends.all() or len(set(days.tolist())) < 7:
         return ""
@@ -121,12 +123,7 @@ def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
     hours = len(hourly.idle)
     chart = Chart(float(hours), max(highest * 1.04, 1.0))
     places = list(range(hours + 1))
-    clock = [k % 24 for k in range(hours)] if hourly.is_week else [at.hour for at in hourly.begins]
-    weekday = (
-        [k // 24 for k in range(hours)]
-        if hourly.is_week
-        else [at.weekday() for at in hourly.begins]
-    )
+    clock, weekday = hourly.clock_hours, hourly.weekdays
     _bands(chart, [hour >= _NIGHT_H[0] or hour < _NIGHT_H[1] for hour in clock], "night")
     _bands(chart, np.isnan(hourly.idle).tolist(), "out")
     chart.steps(places, hourly.idle, "idle")
@@ -181,6 +178,27 @@ def _days_chart(days: Course) -> Chart:
     return chart
 
 
+@dataclass(frozen=True, slots=True)
+class _NumberScale:
+    """The logarithmic axis of numbers at once, from the lowest to the highest."""
+
+    lowest: int
+    highest: int
+
+    @property
+    def width(self) -> float:
+        """The length of the axis in powers of ten."""
+        return max(math.log10(self.highest / self.lowest), 0.3)
+
+    def at(self, number: int) -> float:
+        """Where a number is on the axis."""
+        return math.log10(number / self.lowest)
+
+    def placed(self, points: Iterable[tuple[int, float]]) -> list[tuple[float, float]]:
+        """Points (number, share) as the chart draws them."""
+        return [(self.at(number), share) for number, share in points]
+
+
 def number_picture(
     figures: ReportFigures, rows: Sequence[SweepRow], usable: Callable[[int], float]
 ) -> TopPicture:
@@ -188,56 +206,34 @@ def number_picture(
     trainings can hold at most.
     """
     work = [(row.cell.max_parallel, work_share(row)) for row in rows]
-    plain = [(each.jobs, each.share) for each in figures.plain]
-    least, most = min(n for n, _ in (*work, *plain)), max(n for n, _ in (*work, *plain))
-    if work[0][0] >= 10:
-        least = min(work[0][0] // 2, figures.trainings) if least < work[0][0] // 2 else least
-        plain = [point for point in plain if point[0] >= least]
-    wide = max(math.log10(most / least), 0.3)
-    chart = Chart(wide, 1.04)
-
-    def at(number: int) -> float:
-        return math.log10(number / least)
-
-    chart.grid((0.0, 0.5, 1.0), "{:.0%}")
-    numbers = [n for n, _ in work]
-    caps = [
-        (n, min(usable(n), 1.0))
-        for n in sorted({*numbers, *(round(least * 10 ** (wide * k / 24)) for k in range(25))})
-    ]
-    caps = [(n, share) for n, share in caps if numbers[0] <= n <= numbers[-1]]
+    plain = [(jobs.jobs, jobs.share) for jobs in figures.plain]
+    scale = _scale_of(work, plain, figures.trainings)
+    plain = [point for point in plain if point[0] >= scale.lowest]
+    caps = _caps(work, scale, usable)
     is_capped = min(share for _, share in caps) < 1 - _CLOSE
+    chart = Chart(scale.width, 1.04)
+    chart.grid((0.0, 0.5, 1.0), "{:.0%}")
     if is_capped:
-        chart.line([(at(n), share) for n, share in caps], "cap")
-    chart.line([(at(n), share) for n, share in plain], "line plain")
-    chart.line([(at(n), share) for n, share in work], "line training")
-    chart.dots([(at(n), share) for n, share in work], "training")
-    jobs = dict(plain)
-    named = _named(jobs, figures.trainings)
-    chart.dots([(at(n), jobs[n]) for n in named], "plain")
-    lines = [
-        [(at(n), share) for n, share in points]
-        for points in (work, plain, caps if is_capped else work)
-    ]
+        chart.line(scale.placed(caps), "cap")
+    chart.line(scale.placed(plain), "line plain")
+    chart.line(scale.placed(work), "line training")
+    chart.dots(scale.placed(work), "training")
+    jobs_by_number = dict(plain)
+    named = _named(jobs_by_number, figures.trainings)
+    chart.dots(scale.placed((n, jobs_by_number[n]) for n in named), "plain")
+    lines = [work, plain, caps if is_capped else work]
     _name_points(
         chart,
-        [
-            (at(n), dict(work)[n], words, _BLUE)
-            for n, words in _of_trainings(work, figures.trainings)
-        ]
-        + [
-            (at(n), jobs[n], f"{counted(n, 'plain job')}: {precise(jobs[n])}", _ORANGE)
-            for n in named
-        ],
-        lines,
+        _names_of_trainings(scale, work, figures.trainings)
+        + _names_of_jobs(scale, jobs_by_number, named),
+        [scale.placed(points) for points in lines],
     )
-    _number_axis(chart, least, most, at)
+    _number_axis(chart, scale)
     title = _title(figures, is_capped)
-    dotted = (
-        f" Dotted: the most that trainings of {counted(figures.nodes_each, 'node')} can hold."
-        if is_capped
-        else ""
-    )
+    dotted = ""
+    if is_capped:
+        nodes = counted(figures.nodes_each, "node")
+        dotted = f" Dotted: the most that trainings of {nodes} can hold."
     legend = (("", f"Share of the idle node-hours turned into work. Marks are replays.{dotted}"),)
     label = (
         f"{title}. "
@@ -246,8 +242,60 @@ def number_picture(
         + "; ".join(f"{counted(n, 'plain job')} {share:.0%}" for n, share in plain)
     )
     return TopPicture(
-        title, legend, (("", chart.svg(label)),), _number_table(dict(work), dict(plain))
+        title, legend, (("", chart.svg(label)),), _number_table(dict(work), jobs_by_number)
     )
+
+
+def _scale_of(
+    work: Sequence[tuple[int, float]], plain: Sequence[tuple[int, float]], trainings: int
+) -> _NumberScale:
+    """The axis for all numbers; of plain jobs, numbers far below those of trainings are left
+    out.
+    """
+    numbers = [number for number, _ in (*work, *plain)]
+    lowest, first = min(numbers), work[0][0]
+    if first >= 10 and lowest < first // 2:
+        lowest = min(first // 2, trainings)
+    return _NumberScale(lowest, max(numbers))
+
+
+def _caps(
+    work: Sequence[tuple[int, float]], scale: _NumberScale, usable: Callable[[int], float]
+) -> list[tuple[int, float]]:
+    """The share that trainings can hold at most, at numbers all along those that were replayed."""
+    numbers = [number for number, _ in work]
+    between = [round(scale.lowest * 10 ** (scale.width * k / 24)) for k in range(25)]
+    return [
+        (number, min(usable(number), 1.0))
+        for number in sorted({*numbers, *between})
+        if numbers[0] <= number <= numbers[-1]
+    ]
+
+
+def _names_of_trainings(
+    scale: _NumberScale, work: Sequence[tuple[int, float]], trainings: int
+) -> list[_Name]:
+    """The words at points of trainings, and where the points are."""
+    shares = dict(work)
+    return [
+        (scale.at(number), shares[number], words, _BLUE)
+        for number, words in _of_trainings(work, trainings)
+    ]
+
+
+def _names_of_jobs(
+    scale: _NumberScale, shares: Mapping[int, float], named: Sequence[int]
+) -> list[_Name]:
+    """The words at points of plain jobs, and where the points are."""
+    return [
+        (
+            scale.at(number),
+            shares[number],
+            f"{counted(number, 'plain job')}: {precise(shares[number])}",
+            _ORANGE,
+        )
+        for number in named
+    ]
 
 
 def _title(figures: ReportFigures, is_capped: bool) -> str:
@@ -295,7 +343,7 @@ def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tup
 
 def _name_points(
     chart: Chart,
-    points: Sequence[tuple[float, float, str, str]],
+    points: Sequence[_Name],
     lines: Sequence[Sequence[tuple[float, float]]],
 ) -> None:
     """Words for points (x, share, words, kind): each at the nearest place where they touch no line
@@ -343,33 +391,29 @@ def _name_points(
         drawn = np.concatenate((drawn, np.column_stack([axis.ravel() for axis in corners])))
 
 
-def _number_axis(chart: Chart, lowest: int, highest: int, at: Callable[[int], float]) -> None:
-    tens = [10**k for k in range(7) if lowest <= 10**k <= highest]
-    marks = (
-        tens
-        if len(tens) > 2
-        else [
-            n * m
-            for m in (1, 10, 100, 1000, 10000)
-            for n in (1, 2, 5)
-            if lowest <= n * m <= highest
-        ]
-    )
-    for n in marks:
-        chart.text(
-            f"{n:,}",
-            at(n),
-            0,
-            dy=17,
-            anchor="start" if n == lowest else "end" if chart.x(at(n)) > 97 else "middle",
-        )
+def _number_axis(chart: Chart, scale: _NumberScale) -> None:
+    """Write the numbers under the axis, and what they count."""
+    for number in _marks(scale):
+        anchor = "end" if chart.x(scale.at(number)) > 97 else "middle"
+        if number == scale.lowest:
+            anchor = "start"
+        chart.text(f"{number:,}", scale.at(number), 0, dy=17, anchor=anchor)
     chart.text("trainings, or jobs, at once", chart.wide / 2, 0, dy=35, anchor="middle")
+
+
+def _marks(scale: _NumberScale) -> list[int]:
+    """Powers of ten on the axis; with 2 and 5 times them, if they are few."""
+    tens = [10**k for k in range(7) if scale.lowest <= 10**k <= scale.highest]
+    if len(tens) > 2:
+        return tens
+    numbers = [n * m for m in (1, 10, 100, 1000, 10000) for n in (1, 2, 5)]
+    return [number for number in numbers if scale.lowest <= number <= scale.highest]
 
 
 def _number_table(work: Mapping[int, float], plain: Mapping[int, float]) -> PageTable:
     rows = tuple(
-        (f"{n:,}", f"{work[n]:.1%}" if n in work else "", f"{plain[n]:.1%}" if n in plain else "")
-        for n in sorted({*work, *plain})
+        (f"{number:,}", _share_at(work, number), _share_at(plain, number))
+        for number in sorted({*work, *plain})
     )
     return PageTable(
         "top-numbers",
@@ -378,3 +422,8 @@ def _number_table(work: Mapping[int, float], plain: Mapping[int, float]) -> Page
         ("at once", "trainings", "plain one-node jobs"),
         rows,
     )
+
+
+def _share_at(shares: Mapping[int, float], number: int) -> str:
+    """The share at a number; empty if it was not tried."""
+    return f"{shares[number]:.1%}" if number in shares else ""
