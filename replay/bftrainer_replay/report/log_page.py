@@ -17,6 +17,7 @@ from bftrainer_replay.figures.replays import nodes_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
+from bftrainer_replay.report.costs import NO_RATES, CostRates, costs_text, monthly_costs
 from bftrainer_replay.report.figures import Origin, ReportFigures, figures_of
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture, step_series
@@ -52,11 +53,13 @@ def log_page(
     guesses: Mapping[str, str],
     last: ReportFigures | None = None,
     gpus: tuple[Chapter, str] | None = None,
+    rates: CostRates = NO_RATES,
 ) -> tuple[Page, ReportFigures]:
     """The page and the figures at its top.
 
     ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an
-    earlier report, ``gpus`` the chapter and the sentence of a log in GPUs.
+    earlier report, ``gpus`` the chapter and the sentence of a log in GPUs, ``rates`` the prices of
+    the site.
     """
     plan, sample, rows = replays.plan, replays.sample, replays.rows
     base = rows[plan.base]
@@ -83,6 +86,9 @@ def log_page(
         number_picture(figures, [rows[cell] for cell in plan.parallel], usable),
     )
     top = top_of(figures, window, characteristics, sample, trainings, pictures, title, last)
+    costs = costs_text(monthly_costs(figures, rates), rates)
+    if costs:
+        top = replace(top, rows=(("Costs", costs), *top.rows))
     if gpus is not None:
         top = replace(top, rows=(("GPUs", gpus[1]), *top.rows))
     piece = sample.windows[sample.shown]
