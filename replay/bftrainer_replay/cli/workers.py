@@ -11,27 +11,35 @@ as the last decorator: under MPI, the ranks that compute for another one never e
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.sweeping import cores
 
-where_option = click.option(
-    "--workers",
-    "--jobs",
-    "where",
-    metavar="WHERE",
-    help="Number of processes on this machine; mpi (start the command with mpiexec); "
-    "dask:ADDRESS of a scheduler; or MODULE:EXECUTOR, any concurrent.futures.Executor.  "
-    "[default: all cores]",
-)
-"""Gives a command the text, ``where``."""
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def where_option_with(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command the text ``where``; ``default`` says what None means."""
+    return click.option(
+        "--workers",
+        "--jobs",
+        "where",
+        metavar="WHERE",
+        help="Number of processes on this machine; mpi (start the command with mpiexec); "
+        "dask:ADDRESS of a scheduler; or MODULE:EXECUTOR, any concurrent.futures.Executor.  "
+        f"[default: {default}]",
+    )
+
+
+where_option = where_option_with("all cores")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +49,11 @@ class Workers:
     processes: int
     executor: Executor | None = None
 
+    @property
+    def is_this_process(self) -> bool:
+        """Whether one task after another runs in this process."""
+        return self.executor is None and self.processes == 1
+
     def text(self, tasks: int) -> str:
         """Where so many tasks run, in words: ``2 cores``."""
         if self.executor is not None:
@@ -49,16 +62,39 @@ class Workers:
         return f"{used:,} core{'s' * (used != 1)}"
 
 
-def workers_option(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``workers``."""
+def workers_option_with(
+    text: str, default: str | None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Give a command ``workers``, by default those that ``default`` names, which ``text`` says in
+    words.
+    """
 
-    @where_option
-    @functools.wraps(function)
-    def with_workers(*, where: str | None, **others: Any) -> Any:
-        with opened_workers(where) as workers:
-            return None if workers is None else function(workers=workers, **others)
+    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+        @where_option_with(text)
+        @functools.wraps(function)
+        def with_workers(*, where: str | None, **others: Any) -> Any:
+            with opened_workers(default if where is None else where) as workers:
+                return None if workers is None else function(workers=workers, **others)
 
-    return with_workers
+        return with_workers
+
+    return decorate
+
+
+workers_option = workers_option_with("all cores", None)
+
+
+def in_order(
+    workers: Workers, function: Callable[[Item], Result], items: Sequence[Item]
+) -> Iterator[Result]:
+    """The results of a module's function for each item, in the order of the items."""
+    if workers.executor is not None:
+        yield from workers.executor.map(function, items)
+        return
+    from bftrainer_replay.sweep.run_tasks import process_pool
+
+    with process_pool(min(workers.processes, len(items)), function.__module__) as pool:
+        yield from pool.map(function, items)
 
 
 @contextmanager

@@ -122,7 +122,9 @@ def _in_processes(
     left, breaks = list(progress.left), 0
     while left:
         lost: list[Task] = []
-        with _workers(min(jobs, len(left)), sweep) as pool:
+        with process_pool(
+            min(jobs, len(left)), sweep[2].__module__, _begin_task_worker, sweep
+        ) as pool:
             for task, future in _ended(pool, _in_child, left, progress.show):
                 if future is None or isinstance(future.exception(), BrokenExecutor):
                     lost.append(task)
@@ -218,18 +220,38 @@ def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> l
     return []
 
 
+def _begin_child() -> None:
+    """Begin a worker process that ends when its parent ends, even if the parent is killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 @contextmanager
-def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[Executor]:
+def process_pool(
+    jobs: int,
+    preload: str,
+    begin: Callable[..., None] = _begin_child,
+    arguments: tuple[Any, ...] = (),
+) -> Iterator[Executor]:
+    """Processes of one core each, forked from a server that has imported the module ``preload``;
+    each calls ``begin`` first.
+    """
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # one core each
     try:
         server = multiprocessing.get_context("forkserver")
-        server.set_forkserver_preload([sweep[2].__module__])
+        server.set_forkserver_preload([preload])
         with safe_path_for_children():
             _start_server_deaf_to_the_terminal()
         others = set(multiprocessing.active_children())
         with ProcessPoolExecutor(
-            jobs, mp_context=server, initializer=_begin_child, initargs=sweep
+            jobs, mp_context=server, initializer=begin, initargs=arguments
         ) as pool:
             try:
                 yield pool
@@ -262,18 +284,11 @@ def _start_server_deaf_to_the_terminal() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_child(*sweep: Any) -> None:
-    """Begin a worker process that ends when its parent ends, even if the parent is killed."""
+def _begin_task_worker(*sweep: Any) -> None:
+    """Begin a worker process with the inputs of its tasks."""
     global _sweep  # a worker process has one
     _sweep = sweep
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "a worker has a parent"
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
+    _begin_child()
 
 
 def _in_child(task: Task) -> list[FailedTask]:
