@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from bftrainer_replay.comparison.compare import RankedPolicy
     from bftrainer_replay.comparison.rank_tasks import RankTask
     from bftrainer_replay.logs.model import LogWindow
-    from bftrainer_replay.simulation.bounds import Bounds
-    from bftrainer_replay.simulation.play import Scenario
     from bftrainer_replay.simulation.replay_world import Arrival
 
 
@@ -199,10 +197,10 @@ def compare(
             for name, policy in usable.items():
                 on_time = begin(f"replay under {name}")
                 ranking.append(rank_policy(name, scenario, policy, bounds, on_time))
-    if not workers.is_this_process:
-        tasks = _tasks(usable, settings, solver, scenario, bounds)
+    if not workers.is_this_process:  # there, the progress of each is shown
+        tasks = _tasks(usable, settings, solver)
         note(f"{counted(len(tasks), 'replay')} on {workers.text(len(tasks))}")
-        ranking += in_order(workers, rank, tasks)
+        ranking += in_order(workers, rank, (scenario, bounds), tasks)
     order = ranked(ranking)
     if out is not None:
         left_out = tuple(name for name in built if name not in usable)
@@ -269,11 +267,7 @@ def _policies(policies: str, settings: Mapping[str, PolicySettings]) -> dict[str
 
 
 def _tasks(
-    usable: Iterable[str],
-    settings: Mapping[str, PolicySettings],
-    solver: str,
-    scenario: Scenario,
-    bounds: Bounds,
+    usable: Iterable[str], settings: Mapping[str, PolicySettings], solver: str
 ) -> list[RankTask]:
     """The replays of the policies by the names that :func:`_policies` gave them."""
     from bftrainer_replay.comparison.rank_tasks import RankTask
@@ -284,8 +278,7 @@ def _tasks(
         policy, _, objective = name.partition(", ")
         chosen = settings[objective or first]
         names = name, policy, objective or first
-        task = RankTask(*names, chosen.forward_s, chosen.seed, solver, _SOLVE_S, scenario, bounds)
-        tasks.append(task)
+        tasks.append(RankTask(*names, chosen.forward_s, chosen.seed, solver, _SOLVE_S))
     return tasks
 
 

@@ -11,10 +11,11 @@ as the last decorator: under MPI, the ranks that compute for another one never e
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import click
@@ -22,6 +23,7 @@ import click
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.sweeping import cores
 
+Common = TypeVar("Common")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
@@ -85,16 +87,48 @@ workers_option = workers_option_with("all cores", None)
 
 
 def in_order(
-    workers: Workers, function: Callable[[Item], Result], items: Sequence[Item]
-) -> Iterator[Result]:
-    """The results of a module's function for each item, in the order of the items."""
+    workers: Workers,
+    function: Callable[[Common, Item], Result],
+    common: Common,
+    items: Sequence[Item],
+) -> Generator[Result]:
+    """The results of a module's ``function(common, item)`` for each item, in the order of the
+    items. Closing the iterator ends the rest.
+
+    ``common`` may be large; items have to be small. A process of this machine gets ``common`` once.
+    """
+    if workers.is_this_process:
+        yield from (function(common, item) for item in items)
+        return
     if workers.executor is not None:
-        yield from workers.executor.map(function, items)
+        yield from workers.executor.map(partial(function, common), items)
         return
     from bftrainer_replay.sweep.run_tasks import process_pool
 
-    with process_pool(min(workers.processes, len(items)), function.__module__) as pool:
-        yield from pool.map(function, items)
+    given = (function, common)
+    count = min(workers.processes, len(items))
+    with process_pool(count, function.__module__, _begin_worker, given) as pool:
+        try:
+            yield from pool.map(_in_worker, items)
+        except GeneratorExit:  # those that run come to their end, which is better than a kill
+            pool.shutdown(cancel_futures=True)
+
+
+_of_worker: tuple[Callable[[Any, Any], Any], object] | None = None  # of this worker process
+
+
+def _begin_worker(function: Callable[[Any, Any], Any], common: object) -> None:
+    from bftrainer_replay.sweep.run_tasks import begin_child
+
+    global _of_worker  # a worker process has one
+    _of_worker = function, common
+    begin_child()
+
+
+def _in_worker(item: object) -> Any:
+    assert _of_worker is not None, "the worker has begun"
+    function, common = _of_worker
+    return function(common, item)
 
 
 @contextmanager

@@ -25,12 +25,11 @@ class RankTask:
     seed: int
     solver: str
     solve_s: float
-    scenario: Scenario
-    bounds: Bounds
 
 
-def rank(task: RankTask) -> RankedPolicy:
-    """Replay under the policy of a task."""
+def rank(common: tuple[Scenario, Bounds], task: RankTask) -> RankedPolicy:
+    """Replay a scenario under the policy of a task."""
+    scenario, bounds = common
     settings = PolicySettings(
         build_allocator(task.solver, task.solve_s),
         find_objective(task.objective),
@@ -38,4 +37,4 @@ def rank(task: RankTask) -> RankedPolicy:
         task.seed,
     )
     policy = build_policy(task.policy, settings)
-    return rank_policy(task.name, task.scenario, policy, task.bounds)
+    return rank_policy(task.name, scenario, policy, bounds)

@@ -220,7 +220,7 @@ def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> l
     return []
 
 
-def _begin_child() -> None:
+def begin_child() -> None:
     """Begin a worker process that ends when its parent ends, even if the parent is killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
@@ -236,7 +236,7 @@ def _begin_child() -> None:
 def process_pool(
     jobs: int,
     preload: str,
-    begin: Callable[..., None] = _begin_child,
+    begin: Callable[..., None] = begin_child,
     arguments: tuple[Any, ...] = (),
 ) -> Iterator[Executor]:
     """Processes of one core each, forked from a server that has imported the module ``preload``;
@@ -288,7 +288,7 @@ def _begin_task_worker(*sweep: Any) -> None:
     """Begin a worker process with the inputs of its tasks."""
     global _sweep  # a worker process has one
     _sweep = sweep
-    _begin_child()
+    begin_child()
 
 
 def _in_child(task: Task) -> list[FailedTask]:
