@@ -25,6 +25,7 @@ MOST_BYTES = 64 << 20
 """Of a file: 10,000 trainers with curves of 100 points take a third of it."""
 MOST_NODES = 1_000_000
 _MOST_TRAINERS = 10_000
+_MOST_SIZES = 10_000_000  # of all trainers together: solvers make a table of them
 
 _Nodes = Annotated[int, Field(ge=0, le=MOST_NODES)]
 _Seconds = Annotated[float, Field(ge=0, le=1e12, allow_inf_nan=False)]
@@ -120,6 +121,13 @@ def problem_of(document: Mapping[str, Any], source: str) -> Problem:
             raise InputFileError(f"{where}.id", f"another trainer has the id {row.id!r:.100}")
         ids.add(row.id)
         demands.append(_demand(row, objective, where))
+    largest = max((min(demand.max_nodes, table.pool) for demand in demands), default=0)
+    if len(demands) * largest > _MOST_SIZES:
+        raise InputFileError(
+            source,
+            f"{len(demands):,} trainers of up to {largest:,} nodes, expected a product of at most "
+            f"{_MOST_SIZES:,}",
+        )
     weights = tuple([row.weight for row in table.trainers])
     if set(weights) <= {1.0}:
         weights = ()

@@ -26,6 +26,7 @@ B: dict[str, Any] = {
     "scale_down_s": 10,
     "curve": {"nodes": [2, 8], "samples_per_s": [90, 300]},
 }
+LARGE = {"nodes": [1, 1_000_000], "samples_per_s": [1, 1e6]}
 
 
 def problem(**changes: Any) -> dict[str, Any]:
@@ -81,6 +82,15 @@ def test_a_value_and_a_weight_are_used_as_they_stand() -> None:
         ([], "standard input: expected a JSON object, got a JSON list"),
         (problem(pol=3), "standard input: unknown key 'pol', did you mean 'pool'"),
         ({"trainers": []}, "pool: is missing"),
+        (
+            problem(
+                pool=1_000_000,
+                trainers=[
+                    A | {"id": str(i), "max_nodes": 600_000, "curve": LARGE} for i in range(20)
+                ],
+            ),
+            "20 trainers of up to 600,000 nodes, expected a product of at most 10,000,000",
+        ),
         (problem(pool=2), "the trainers hold 3 nodes, more than the pool's 2"),
         (problem(objective="fame"), "objective: unknown objective 'fame'"),
         (problem(trainers=[A, A]), "trainers.1.id: another trainer has the id 'a'"),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from support import random_problems
+from support.command_line import bftrainer
 from support.live_house import house, spec
 from support.patience import PATIENCE
 
@@ -125,6 +126,15 @@ def test_a_pilot_offers_every_answer_of_its_journal(tmp_path: Path) -> None:
     assert any(journaled.values())
     assert audit.values == {number: values for number, values in journaled.items() if values}
     assert [note.text for note in alarms] == ["decision 1: made up"]
+    before = bftrainer("replay", "journal", home.path)
+    assert (before.status, "audited" in before.out) == (0, False)
+    AuditBook(home.path, audit_solver(10.0, restricted_license=False), AuditTotals()).take(
+        message(1)
+    )
+    verified = bftrainer("replay", "journal", home.path)
+    assert verified.out.splitlines()[-1] == "audited: 1 of 1 equal"
+    report = json.loads(bftrainer("replay", "journal", home.path, "--json").out)
+    assert report["audit"] == {"equal": 1, "differing": 0, "skipped": {}}
 
 
 def test_doctor_says_how_many_were_audited(tmp_path: Path) -> None:

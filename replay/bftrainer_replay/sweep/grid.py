@@ -8,17 +8,18 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
 
-from pydantic import Field, NonNegativeInt, create_model
+from pydantic import Field, NonNegativeInt, create_model, model_validator
 
 from bftrainer.config.trainer_file import Count, NotNegative
 from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.decide.allocation.objectives import usual_objective
-from bftrainer.errors import InputFileError, UserError
+from bftrainer.errors import InputFileError, InvalidValueError, UserError
 from bftrainer.plugins import find_objective
 from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.logs.model import EventLog, LogWindow, cut
@@ -32,6 +33,7 @@ from bftrainer_replay.sweep.cell import Cell, CurveKnowledge, Inputs, Task, each
 from bftrainer_replay.sweep.inputs import WorkloadKind, WorkloadTable, inputs_of, workload_of
 from bftrainer_replay.sweep.sample import cost_s
 
+MOST_CELLS = 1_000_000
 _NOT_IN_A_GRID = ("more_files", "unit", "gpus_per_node", "part_cpus", "back_s")
 """Options of a log that a grid does not have: several files of one log, and logs in GPUs."""
 
@@ -96,7 +98,7 @@ class GridTable(ConfigTable):
     seed: Annotated[tuple[NonNegativeInt, ...], Field(min_length=1)] = (0,)
     cost_model: Annotated[tuple[CostModel, ...], Field(min_length=1)] = (CostModel.STALL,)
     decide_on: Annotated[tuple[DecideOn, ...], Field(min_length=1)] = (DecideOn.ALL,)
-    split: Annotated[tuple[Count, ...], Field(min_length=1)] = (1,)
+    split: Annotated[tuple[Annotated[int, Field(ge=1, le=1000)], ...], Field(min_length=1)] = (1,)
     checkpoint_s: Annotated[tuple[NotNegative, ...], Field(min_length=1)] = (0.0,)
     curves: Annotated[tuple[CurveKnowledge, ...], Field(min_length=1)] = ("known",)
     noise: Annotated[tuple[Annotated[float, Field(ge=0, lt=1)], ...], Field(min_length=1)] = (0.0,)
@@ -108,6 +110,14 @@ class GridFile(ConfigTable):
     logs: Annotated[tuple[LogTable, ...], Field(min_length=1)]
     workloads: Annotated[tuple[TrainersTable, ...], Field(min_length=1)] = (TrainersTable(),)
     grid: GridTable = GridTable()
+
+    @model_validator(mode="after")
+    def _check(self) -> GridFile:
+        lengths = [len(getattr(self.grid, name)) or 1 for name in type(self.grid).model_fields]
+        cells = math.prod((len(self.logs), len(self.workloads), *lengths))
+        if cells > MOST_CELLS:
+            raise InvalidValueError(f"{cells:,} cells, expected at most {MOST_CELLS:,}")
+        return self
 
 
 @dataclass(frozen=True)

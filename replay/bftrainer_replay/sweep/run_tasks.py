@@ -125,7 +125,9 @@ def _in_processes(
     left, breaks = list(progress.left), 0
     while left:
         lost: list[Task] = []
-        with _workers(min(jobs, len(left)), sweep) as pool:
+        with process_pool(
+            min(jobs, len(left)), sweep[2].__module__, _begin_task_worker, sweep
+        ) as pool:
             for task, future in _ended(pool, _in_child, left, progress.show):
                 if future is None or isinstance(future.exception(), BrokenExecutor):
                     lost.append(task)
@@ -226,23 +228,23 @@ def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> l
     return []
 
 
-class _SharedSweep:
+class _SharedArguments:
     """What every worker needs, pickled once into memory that all of them map.
 
     A worker that starts receives a file descriptor only. Sent through its pipe, a log of some
     megabytes would hold the parent until the worker has read it.
     """
 
-    def __init__(self, sweep: tuple[Inputs, ResultStore, Compute]) -> None:
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
         self._descriptor = os.memfd_create("bftrainer-sweep")
         with os.fdopen(self._descriptor, "wb", closefd=False) as memory:
-            pickle.dump(sweep, memory, pickle.HIGHEST_PROTOCOL)
+            pickle.dump(arguments, memory, pickle.HIGHEST_PROTOCOL)
 
-    def load(self) -> tuple[Inputs, ResultStore, Compute]:
+    def load(self) -> tuple[Any, ...]:
         """The same values in a worker."""
         with mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ) as memory:
-            sweep: tuple[Inputs, ResultStore, Compute] = pickle.loads(memory)  # noqa: S301  # ours
-        return sweep
+            arguments: tuple[Any, ...] = pickle.loads(memory)  # noqa: S301  # ours
+        return arguments
 
     def close(self) -> None:
         """Free the memory once no worker maps it any more."""
@@ -255,21 +257,42 @@ class _SharedSweep:
         self._descriptor = duplicate.detach()
 
 
+def _begin_worker(begin: Callable[..., None], shared: _SharedArguments) -> None:
+    """Begin a worker process that ends when its parent ends, even if the parent is killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    begin(*shared.load())
+
+
 @contextmanager
-def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[Executor]:
+def process_pool(
+    jobs: int,
+    preload: str,
+    begin: Callable[..., None],
+    arguments: tuple[Any, ...] = (),
+) -> Iterator[Executor]:
+    """Processes of one core each, forked from a server that has imported the module ``preload``;
+    each calls ``begin`` first.
+    """
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # one core each
-    shared = _SharedSweep(sweep)
+    shared = _SharedArguments(arguments)
     try:
         server = multiprocessing.get_context("forkserver")
-        server.set_forkserver_preload([sweep[2].__module__])
+        server.set_forkserver_preload([preload])
         others = set(multiprocessing.active_children())
         # A signal that interrupted the creation of semaphores would leave them behind.
         with ending_deferred():
             with safe_path_for_children():
                 _start_server_deaf_to_the_terminal()
             pool = ProcessPoolExecutor(
-                jobs, mp_context=server, initializer=_begin_child, initargs=(shared,)
+                jobs, mp_context=server, initializer=_begin_worker, initargs=(begin, shared)
             )
         with pool:
             try:
@@ -304,18 +327,10 @@ def _start_server_deaf_to_the_terminal() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_child(shared: _SharedSweep) -> None:
-    """Begin a worker process that ends when its parent ends, even if the parent is killed."""
+def _begin_task_worker(*sweep: Any) -> None:
+    """Keep the inputs of a worker's tasks."""
     global _sweep  # a worker process has one
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "a worker has a parent"
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-    _sweep = shared.load()
+    _sweep = sweep
 
 
 def _in_child(task: Task) -> list[FailedTask]:

@@ -95,6 +95,7 @@ def test_a_wrong_shard_is_refused(text: str) -> None:
         (f'{LOG}start = "1999-01-01"\n', "log.csv: start 1999-01-01 is outside the log"),
         (f"{LOG}nodes = 1000\n", "log.csv: nodes = 1000: there are only"),
         (f'{LOG}partition = "gpu"\n', "gpu: .* no partitions"),
+        (f"{LOG}[grid]\nseed = {list(range(1001))}\nforward_s = {list(range(1000))}\n", "cells"),
         (f"{LOG}unit = 3\n", "unknown key 'unit'"),
         (f"{LOG}[grid]\nforward = [3]\n", "unknown key 'forward', did you mean 'forward_s'"),
         (f"{LOG}[grid]\nsplit = [0]\n", r"grid.split.0: input should be greater"),
