@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
-from importlib.metadata import entry_points
 from typing import TypeVar
 
 LAUNCHER_GROUP = "bftrainer.launchers"
@@ -143,6 +142,9 @@ def default_site() -> str:
 
 
 def _all_traits(group: str, table: str, default: Traits) -> dict[str, Traits]:
+    # The import takes 20 ms, which most commands do not spend.
+    from importlib.metadata import entry_points
+
     modules = {point.name: point.value.partition(":")[0] for point in entry_points(group=group)}
     return {name: _traits(modules[name], table, name, default) for name in sorted(modules)}
 

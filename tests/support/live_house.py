@@ -30,6 +30,7 @@ from bftrainer.pilot.persistence.journal import JournalEntry, entries, last_stat
 from bftrainer.pilot.persistence.registry import FragmentRecord, Registry, TrainerRecord
 from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
 from bftrainer.pilot.persistence.store import Store, open_store
+from bftrainer.pilot.pilot_process import run_pilot
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.rerun import decide_again
 from bftrainer.pilot.runtime import PilotDependencies, PilotRuntime
@@ -107,24 +108,31 @@ class House:
             else None
         )
         try:
-            site = Site(
-                self.cluster,
-                self.cluster,
-                peers=self.neighbours,
-                reconfigure=lambda _: self.site_keeps,
-                permit=lambda: self.permit,
-                yielding=self.yielding,
-            )
-            parts = PilotDependencies(
-                self.path, site, self.clock, background=self.background, audit=self.audit
-            )
             until_s = self.clock.elapsed_s() + seconds
-            self.running = it = HousePilot(self, parts, store, until_s, hints)
-            return run(it.world, it.state, it.decisions.policy, it.decisions)
+            self.running = pilot = HousePilot(self, self.dependencies(), store, until_s, hints)
+            return run(pilot.world, pilot.state, pilot.decisions.policy, pilot.decisions)
         finally:
             store.close()
             if hints is not None:
                 hints.close()
+
+    def dependencies(self) -> PilotDependencies:
+        """What a pilot of this house stands on."""
+        site = Site(
+            self.cluster,
+            self.cluster,
+            peers=self.neighbours,
+            reconfigure=lambda _: self.site_keeps,
+            permit=lambda: self.permit,
+            yielding=self.yielding,
+        )
+        return PilotDependencies(
+            self.path, site, self.clock, background=self.background, audit=self.audit
+        )
+
+    def start_and_end(self, **tables: dict[str, Any]) -> None:
+        """The whole start of a pilot with these keys changed, which is told to end at once."""
+        run_pilot(self.dependencies(), configuration(self.tables | tables), Signals(ends=True))
 
     def reload(self, **tables: dict[str, Any]) -> None:
         """SIGHUP, after these keys have changed."""

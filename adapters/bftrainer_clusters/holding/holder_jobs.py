@@ -91,7 +91,7 @@ class SchedulerTraits:
 
 
 class HolderSettings(ConfigTable):
-    """The keys that the tables of both schedulers have."""
+    """The keys that the tables of all schedulers have."""
 
     options: tuple[str, ...] = ()
     """Further options for the submission of a holder, such as ["--constraint=ib"]."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Generic
 
 from bftrainer.cluster.model import NodeRequest
-from bftrainer.errors import CommandError, SchedulerError, UnknownStateError, UserError
+from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
 from bftrainer.fragment_names import fragment_name
 from bftrainer.system.clock import Clock
 from bftrainer_clusters.holding.holder_files import HolderFiles
@@ -125,10 +125,10 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         return self.cluster.is_limit(reason)
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
-        """Submit one holder. Raises ``UserError`` for a node whose name is no plain word."""
+        """Submit one holder. Raises ``SchedulerError`` for a node whose name is no plain word."""
         label = self.label + request.node
         if not _LABEL.fullmatch(label):
-            raise UserError(
+            raise SchedulerError(
                 f"node {request.node!r} cannot be held: {label!r} is no word of letters, digits "
                 "and _.:-; exclude the node (nodes.exclude)"
             )

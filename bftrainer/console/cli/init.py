@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from bftrainer.console.cli.choices import HOLDER
+from bftrainer.console.cli.choices import HOLDER, PluginOption
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.state import state_option
 from bftrainer.errors import UserError
@@ -16,10 +16,11 @@ from bftrainer.plugin_traits import default_site
 @click.command()
 @click.option(
     "--holder",
+    cls=PluginOption,
     type=HOLDER,
     default=default_site,
-    show_default="a recorded log",
-    help="Source of nodes: a scheduler, the nodes of a job, or those of a recorded log.",
+    show_default=False,
+    help="Source of nodes: {names}.  [default: {default}]",
 )
 @click.option("--force", is_flag=True, help="Replace an existing configuration.")
 @state_option

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.console.cli.choices import FILE, LAUNCHER, IsoTime
+from bftrainer.console.cli.choices import FILE, LAUNCHER, IsoTime, PluginOption
 from bftrainer.console.cli.output import json_option, note, say, show_json
 from bftrainer.console.cli.state import set_option, state_option
 from bftrainer.counted import counted
@@ -37,10 +37,11 @@ _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
 @click.option("--name", metavar="NAME", help="Name of the trainer, for use in other commands.")
 @click.option(
     "--launcher",
+    cls=PluginOption,
     type=LAUNCHER,
     help=(
-        "How the workers are started.  [default: as any program that resumes from a "
-        "checkpoint; for SCRIPT.py, guessed from the script]"
+        "How the workers are started: {names}.  [default: {default}; for SCRIPT.py, guessed from "
+        "the script]"
     ),
 )
 @click.option("--min-nodes", type=int, metavar="N", help="Smallest number of nodes.  [default: 1]")
