@@ -86,6 +86,9 @@ class ElasticTraining(Training):
         self._state.step, self._state.samples = saved["step"], self.sampler.samples
         self.rate.base = saved.get("base", self.rate.base)
 
+    def _next_step(self) -> tuple[int, int]:
+        return int(self._state.step), int(self._hvd.rank())
+
     def _place(self) -> tuple[int, int]:
         return self._hvd.rank(), self._hvd.size()
 

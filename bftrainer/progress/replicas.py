@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.group import Group
+from bftrainer.progress.randomness import seed_step
 from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate
@@ -68,6 +70,8 @@ class Replicas:
         self.steps = 0
         """Steps that were applied since training began."""
         self._plain = model
+        library = sys.modules.get("torch")
+        self._script_seed = 0 if library is None else int(library.initial_seed())
         self._kept: dict[str, Kept] = {"model": model, "optimizer": optimizer, "sampler": sampler}
         self._kept |= {} if rate is None else {"rate": rate}
         self._kept |= {f"keep {number}": one for number, one in enumerate(keep)}
@@ -174,6 +178,7 @@ class Replicas:
                 )
                 if self.rank == 0 and self._group.error is None:
                     self._leave_if_requested()
+        seed_step(self._script_seed, self.steps, self.rank)
         if not self._watched:
             self._watched = True
             self._report.watch(self._plain, self.optimizer, sampler=self.sampler, rate=self.rate)

@@ -11,9 +11,9 @@
             optimizer.step()
             training.step(loss)
 
-It brings the order of the data, the learning rate at every size, checkpoints and the report, as
-``docs/training.md`` describes them. Without bftrainer the same script trains as well, and resumes
-from its checkpoint. A loop over steps wants :class:`StepLoop`.
+It brings the order of the data, the learning rate at every size, the random numbers of each step,
+checkpoints and the report, as ``docs/training.md`` describes them. Without bftrainer the same
+script trains as well, and resumes from its checkpoint. A loop over steps wants :class:`StepLoop`.
 """
 
 from __future__ import annotations
@@ -172,6 +172,14 @@ class _Loader:
         return len(self._training.sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self._loader:
-            self._training.apply_rate()
-            yield self._training.placed(batch)
+        training = self._training
+        batches = iter(self._loader)
+        while True:
+            training._seed("data")
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            training.apply_rate()
+            training._seed()
+            yield training.placed(batch)
