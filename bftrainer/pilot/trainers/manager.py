@@ -51,7 +51,7 @@ from bftrainer.pilot.trainers.steps import (
 from bftrainer.pilot.trainers.stopping import EarlyStops
 from bftrainer.times import PilotS
 from bftrainer.wires.hosts_file import HostSlots
-from bftrainer.wires.reports import DriverView
+from bftrainer.wires.reports import DriverView, Ending
 from bftrainer.wires.worker_times import TrainingTimes
 
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
@@ -292,6 +292,8 @@ class TrainerManager:
 
     def _write(self, it: ManagedTrainer, outcome: Outcome) -> None:
         if outcome.driver_ended:
+            ended_well = it.state.view.ending in (Ending.DONE, Ending.STOPPED)
+            it.classify_unreported(has_trained=ended_well and not it.fault)
             it.fault, it.state.ordered, it.state.leaving = "", frozenset(), frozenset()
             self._write_usage_of(
                 it
