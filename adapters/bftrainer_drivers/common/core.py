@@ -543,8 +543,17 @@ def _independent_ended(it: RunState, member: Member, end: Exit, now_s: float) ->
 
 
 def _over(it: RunState, now_s: float) -> list[DriverStep]:
-    it.outcome = _verdict(it)
+    if not _was_broken_by_stranger(it):
+        it.outcome = _verdict(it)
     return _begin(it, now_s) if it.outcome is None else []
+
+
+def _was_broken_by_stranger(it: RunState) -> bool:
+    """Whether a stranger took a worker's place while the group connected: no failure of the
+    trainer, which begins again.
+    """
+    is_new_group = it.phase is None and it.leaving is None and not it.terms.elastic
+    return is_new_group and any(end.met_stranger for end in it.exits)
 
 
 def _verdict(it: RunState) -> DriverOutcome | None:

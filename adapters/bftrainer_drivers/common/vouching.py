@@ -31,6 +31,8 @@ VOUCH = "BFTRAINER_VOUCH"
 """
 SHARED_INTERFACE = "BFTRAINER_SHARED_INTERFACE"
 """Set in the worker's environment where users of other hosts can reach the interface: its name."""
+CLOSED = "bftrainer: closed a connection to gloo that no worker of this trainer has made:"
+"""In the log of a worker whose group a stranger has tried to join."""
 _UNCHECKED = ("ProcessGroupNCCL", "ProcessGroupUCC", "ProcessGroupXCCL")
 """torch's groups that connect by libraries of their own."""
 _NODE = "BFTRAINER_NODE"
@@ -100,8 +102,7 @@ def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
     _, connected = sockets()  # all workers have connected: later ones are nobody's
     for one in strangers(group, connected, vouched):
         print(
-            "bftrainer: closed a connection to gloo that no worker of this trainer has made: "
-            f"{place(one.peer)}",
+            f"{CLOSED} {place(one.peer)}",
             flush=True,
         )
         with (
