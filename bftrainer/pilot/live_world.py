@@ -277,10 +277,9 @@ class LiveWorld:
         pool = self._nodes.pool
         if not self._kills:
             return pool
-        by_gpu = self._config.now.nodes.unit == "gpu"
-        return Nodes(
-            name for name in pool if (holder_of(name) if by_gpu else name) not in self._kills
-        )
+        if self._config.now.nodes.unit == "gpu":
+            return Nodes(slot for slot in pool if holder_of(slot) not in self._kills)
+        return pool.difference(self._kills)
 
     def _beat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
         """Count usage, write the heartbeat, renew the holders' leases. They live only while the

@@ -100,12 +100,12 @@ class ElasticTraining(Training):
 
     def _report(self, reporter: Reporter | None) -> None:
         self.report = reporter or Reporter()
-        it = self._file
+        file = self._file
         track(
             self._state,
             self._hvd,
-            checkpoint=it,
+            checkpoint=file,
             checkpoint_every_s=self._every_s,
-            keep=it.kept,
+            keep=file.kept,
             reporter=self.report,
         )

@@ -61,12 +61,12 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     ) -> None:
         from torch.utils.data import DataLoader
 
-        found = parts(data, batch, loader_options)
-        self.batches = batches(Scaling.WEAK, found.batch)
-        self.sampler = Sampler(found.data, self.batches, seed=seed, shuffle=found.shuffle)
-        self.loader = DataLoader(found.data, batch_sampler=self.sampler, **found.options)
+        source = parts(data, batch, loader_options)
+        self.batches = batches(Scaling.WEAK, source.batch)
+        self.sampler = Sampler(source.data, self.batches, seed=seed, shuffle=source.shuffle)
+        self.loader = DataLoader(source.data, batch_sampler=self.sampler, **source.options)
         self.rate: LearningRate | None = None
-        self._rule = (found.batch, rule, warmup_steps)
+        self._rule = (source.batch, rule, warmup_steps)
         self._restored: dict[str, Any] | None = None
         self._epochs, self._checkpoint, self._every = epochs, named(checkpoint), checkpoint_every
 

@@ -74,7 +74,7 @@ class Replicas:
         self._script_seed = 0 if library is None else int(library.initial_seed())
         self._kept: dict[str, Kept] = {"model": model, "optimizer": optimizer, "sampler": sampler}
         self._kept |= {} if rate is None else {"rate": rate}
-        self._kept |= {f"keep {number}": one for number, one in enumerate(keep)}
+        self._kept |= {f"keep {number}": keeper for number, keeper in enumerate(keep)}
         self._checkpoint = checkpoint
         self._every_s = checkpoint_every_s
         self._report = reporter or Reporter(environment)
@@ -153,12 +153,14 @@ class Replicas:
         """The content of a checkpoint: weights, optimizer, position, rate, ``keep``, and the number
         of steps.
         """
-        return {key: one.state_dict() for key, one in self._kept.items()} | {"steps": self.steps}
+        return {key: keeper.state_dict() for key, keeper in self._kept.items()} | {
+            "steps": self.steps
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint; all replicas that start together load the same one."""
-        for key, one in self._kept.items():
-            one.load_state_dict(state[key])
+        for key, keeper in self._kept.items():
+            keeper.load_state_dict(state[key])
         self.steps = int(state["steps"])
 
     def _begin(self) -> None:

@@ -184,7 +184,7 @@ class StepLoop:
             "step": self.step_number,
         }
         content |= self._position()
-        content["keep"] = {name: one.state_dict() for name, one in self._keep.items()}
+        content["keep"] = {name: keeper.state_dict() for name, keeper in self._keep.items()}
         part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
         make_anew(part)  # beside that, an error of Python's names the file
         torch.save(content, part)
@@ -202,8 +202,8 @@ class StepLoop:
         self.optimizer.load_state_dict(content["optimizer"])
         self._restore(content)
         self.step_number = int(content["step"])
-        for name, one in self._keep.items():
-            one.load_state_dict(content["keep"][name])
+        for name, keeper in self._keep.items():
+            keeper.load_state_dict(content["keep"][name])
 
     def _expect(self, steps: int) -> None:
         """Report the length of the training: the steps that are left have the present number of

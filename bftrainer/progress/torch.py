@@ -82,16 +82,16 @@ class Training(StepLoop):
         import torch
 
         self._begin(model, optimizer, checkpoint, checkpoint_every_s, keep)
-        found = parts(data, batch, loader_options)
-        self.batches = batches(scaling, found.batch)
+        source = parts(data, batch, loader_options)
+        self.batches = batches(scaling, source.batch)
         rates = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self._shares = [rate / rates[0] for rate in rates]
-        self.rate = LearningRate(float(rates[0]), found.batch, rule, warmup_steps)
+        self.rate = LearningRate(float(rates[0]), source.batch, rule, warmup_steps)
         self.sampler = Sampler(
-            found.data, self.batches, self.rank, self.size, seed=seed, shuffle=found.shuffle
+            source.data, self.batches, self.rank, self.size, seed=seed, shuffle=source.shuffle
         )
         self.loader = _Loader(
-            torch.utils.data.DataLoader(found.data, batch_sampler=self.sampler, **found.options),
+            torch.utils.data.DataLoader(source.data, batch_sampler=self.sampler, **source.options),
             self,
         )
         self._schedule = schedule

@@ -380,7 +380,7 @@ def test_the_start_of_a_program_that_reports_later_has_not_trained() -> None:
 
 @pytest.mark.parametrize(
     ("status", "nodes", "text"),
-    [(RUNNING, 2, "running"), (RUNNING, 0, "stopping"), (WAITING, 1, "starting")],
+    [(RUNNING, 2, "running"), (RUNNING, 0, "leaving"), (WAITING, 1, "starting")],
 )
 def test_no_trainer_runs_without_nodes(status: TrainerStatus, nodes: int, text: str) -> None:
     assert status_text(record(status), nodes) == text

@@ -37,8 +37,8 @@ class PlainBackend(RestartBackend):
         do not meet. It has no key (docs/security.md).
         """
         port = _FIRST_PORT + secrets.randbelow(_PORTS)
-        found = numbered(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
-        return found[:1] if self._per_trainer else found
+        workers = numbered(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
+        return workers[:1] if self._per_trainer else workers
 
 
 if __name__ == "__main__":

@@ -272,23 +272,23 @@ class TrainerManager:
         """A worker was killed on a node that was not lost: a failure of its trainer, once for all
         workers of an incarnation.
         """
-        it = self._trainers.get(kill.trainer)
-        if it is None or it.record.status.is_final or kill.ran_s > UNREPORTED_PROGRESS_S:
+        trainer = self._trainers.get(kill.trainer)
+        if trainer is None or trainer.record.status.is_final or kill.ran_s > UNREPORTED_PROGRESS_S:
             return
-        furthest = it.record.samples_at_failure
-        if furthest is None or it.samples > furthest:
-            it.killed_nodes = ()
-        elif kill.incarnation == it.killed_incarnation:
+        furthest = trainer.record.samples_at_failure
+        if furthest is None or trainer.samples > furthest:
+            trainer.killed_nodes = ()
+        elif kill.incarnation == trainer.killed_incarnation:
             return
-        it.killed_incarnation = kill.incarnation
-        it.killed_nodes = (*it.killed_nodes, node)
-        outcome = after_kill(it.record, it.samples, it.killed_nodes)
-        if not it.state.view.alive:
-            self._write(it, outcome)
+        trainer.killed_incarnation = kill.incarnation
+        trainer.killed_nodes = (*trainer.killed_nodes, node)
+        outcome = after_kill(trainer.record, trainer.samples, trainer.killed_nodes)
+        if not trainer.state.view.alive:
+            self._write(trainer, outcome)
         elif outcome.is_over and outcome.change is not None:
-            self._give_up(it, outcome.change.reason or "")
+            self._give_up(trainer, outcome.change.reason or "")
         else:
-            self._write(it, counted_only(outcome))
+            self._write(trainer, counted_only(outcome))
 
     def _write(self, it: ManagedTrainer, outcome: Outcome) -> None:
         if outcome.driver_ended:
