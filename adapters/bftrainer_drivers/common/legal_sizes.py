@@ -29,7 +29,9 @@ class LegalSizes:
     @classmethod
     def of(cls, trainer: TrainerMessage) -> LegalSizes:
         """The sizes that the trainer's message has."""
-        listed = None if trainer.sizes is None else tuple(n for n in trainer.sizes if n > 0)
+        if trainer.sizes is None:
+            return cls(trainer.min_nodes, trainer.max_nodes)
+        listed = tuple(size for size in trainer.sizes if size > 0)
         return cls(trainer.min_nodes, trainer.max_nodes, listed)
 
     @property

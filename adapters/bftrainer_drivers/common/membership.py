@@ -101,26 +101,26 @@ class Membership:
 
     def tick(self, now_s: float) -> list[Action]:
         """Actions that time, or what was noted, has made due."""
-        if self.leaving:
+        if self.leaving or self._ends_by_itself():
             return []
         wanted, present = self.usable(), len(self.present())
         is_short = present > 0 or self.restarts or self.sizes.smallest > 1 or not self.group
-        if not wanted and is_short and not self._ends_by_itself():
+        if not wanted and is_short:
             return self._leave(self.sizes.shortage(present), is_short=True)
-        if self.restarts:
-            if {host.fragment for host in wanted} == {
-                member.host.fragment for member in self.group
-            }:
-                wanted = []
-        elif self.group and self.independent and not wanted:
-            return self._leave("no nodes")
-        elif self.group and not self.independent:
-            alive = self._alive()
-            if not alive:
-                return []
-            if not any(member.host in wanted for member in alive):
-                return self._leave("no nodes" if not wanted else "none of its nodes is left")
+        if self.restarts and _fragments(wanted) == _fragments(m.host for m in self.group):
+            wanted = []
+        if reason := self._reason_to_leave(wanted):
+            return self._leave(reason)
         return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
+
+    def _reason_to_leave(self, wanted: list[HostSlots]) -> str:
+        """Why the group of an elastic launcher cannot go on with these hosts; empty if it can."""
+        if self.restarts or not self.group:
+            return ""
+        if not wanted:
+            return "no nodes"
+        can_stay = self.independent or any(member.host in wanted for member in self._alive())
+        return "" if can_stay else "none of its nodes is left"
 
     def present(self) -> list[HostSlots]:
         """The hosts file without withheld fragments."""
@@ -160,15 +160,17 @@ class Membership:
         """A group of new workers on all hosts that can be used: ``group``, of members that are warm
         or not.
         """
-        there = {
+        prepared = {
             member.host: member
             for member in (*self.retiring, *self.announced, *self.warm, *self.warming)
         }
-        self.group = tuple(
-            there.pop(host) if host in there else self._member(host) for host in self.usable()
-        )
+        group: list[Member] = []
+        for host in self.usable():
+            member = prepared.pop(host, None)
+            group.append(self._member(host) if member is None else member)
+        self.group = tuple(group)
         self.warming, self.warm, self.retiring, self.announced = [], {}, {}, ()
-        return [Drop(member) for member in there.values()]
+        return [Drop(member) for member in prepared.values()]
 
     def warmed(self, member: Member, now_s: float) -> None:
         """All workers of a member wait for their ranks."""
@@ -207,9 +209,11 @@ class Membership:
 
     def formed(self, labels: Iterable[str]) -> None:
         """Horovod has formed a group of the members with these labels."""
-        known = {member.label: member for member in (*self.announced, *self.retiring, *self.group)}
+        by_label = {
+            member.label: member for member in (*self.announced, *self.retiring, *self.group)
+        }
         self.last_group = self.group
-        self.group = tuple(known[label] for label in sorted(labels) if label in known)
+        self.group = tuple(by_label[label] for label in sorted(labels) if label in by_label)
         self.over &= set(self.group)
         for member in self.group:
             self.retiring.pop(member, None)
@@ -229,9 +233,9 @@ class Membership:
         return Member(f"{host.node}.{host.fragment}.{self._stays}", host)
 
     def _drop(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
-        gone = [member for member in [*self.warming, *self.warm] if member.host not in wanted]
-        self.warming = [member for member in self.warming if member not in gone]
-        for member in gone:
+        dropped = [member for member in [*self.warming, *self.warm] if member.host not in wanted]
+        self.warming = [member for member in self.warming if member not in dropped]
+        for member in dropped:
             self.warm.pop(member, None)
         for member in self.announced:
             if member.host not in wanted and member not in self.group:
@@ -241,14 +245,14 @@ class Membership:
         ]
         for member in retired:
             del self.retiring[member]
-        return [Drop(member) for member in [*gone, *retired]]
+        return [Drop(member) for member in [*dropped, *retired]]
 
     def _warm_up(self, wanted: list[HostSlots]) -> list[Action]:
         group = () if self.restarts else self.group
         if not self.sizes.allow(len(self.announced)):  # no group forms without the next stay
             group = tuple(member for member in group if member not in self.over)
-        known = {member.host for member in (*self.announced, *self.warming, *self.warm, *group)}
-        joining = [self._member(host) for host in wanted if host not in known]
+        present = {member.host for member in (*self.announced, *self.warming, *self.warm, *group)}
+        joining = [self._member(host) for host in wanted if host not in present]
         self.warming += joining
         return [StartWarming(member) for member in joining]
 
@@ -268,3 +272,7 @@ class Membership:
         self.warm = {m: warm_s for m, warm_s in self.warm.items() if m not in announced}
         self.announced = announced
         return [Announce(announced)]
+
+
+def _fragments(hosts: Iterable[HostSlots]) -> set[str]:
+    return {host.fragment for host in hosts}

@@ -78,7 +78,7 @@ def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank
     listed = ",".join(
         f"{node}:{sum(host.slots for host in part)}" for (node, _), part in parts.items()
     )
-    found: list[Rank] = []
+    ranks: list[Rank] = []
     for part in parts.values():
         local = [(host, slot) for host in part for slot in range(host.slots)]
         shared = {
@@ -88,6 +88,6 @@ def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank
             **visible_gpus(part),
         }
         for local_rank, (host, slot) in enumerate(local):
-            own = {"RANK": str(len(found)), "LOCAL_RANK": str(local_rank)}
-            found.append((host, slot, {**common, **shared, **own}))
-    return found
+            own = {"RANK": str(len(ranks)), "LOCAL_RANK": str(local_rank)}
+            ranks.append((host, slot, {**common, **shared, **own}))
+    return ranks

@@ -198,7 +198,7 @@ class Run:
         trainer has beside it.
         """
         hosts = {host, *self.state.membership.usable()}
-        return visible_gpus([it for it in hosts if it.part == host.part], host)
+        return visible_gpus([other for other in hosts if other.part == host.part], host)
 
     def _listen(self) -> None:
         """Wait up to one poll for something, then handle all that has come."""
@@ -246,15 +246,15 @@ class Run:
         """Whether a node of the trainer is preempted and its workers may save: as if ``hosts``
         listed it no longer.
         """
-        found = (
+        fragments = (
             {line.get("fragment") for line in self._notices.read()}
             if self.settings.notice_s
             else set()
         )
-        if found:
-            self._preempted |= {name for name in found if isinstance(name, str)}
+        if fragments:
+            self._preempted |= {name for name in fragments if isinstance(name, str)}
             self._stamps = None
-        return bool(found)
+        return bool(fragments)
 
     def _read_progress(self) -> None:
         for line in map(parse_progress, self._progress.read()):

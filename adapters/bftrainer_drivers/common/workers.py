@@ -68,12 +68,12 @@ class WorkerProcess:
         if self.process.returncode is not None:
             return self.process.returncode
         try:
-            found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            ending = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         except ChildProcessError:
             return self.process.wait()  # another thread has just reaped it
-        if found is None:
+        if ending is None:
             return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        return ending.si_status if ending.si_code == os.CLD_EXITED else -ending.si_status
 
     def kill(self) -> None:
         """End the worker now: SIGKILL to the whole group of a local worker, a signal to the
@@ -87,10 +87,10 @@ class WorkerProcess:
         if self.by is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-        elif (found := identify(self.process.pid)) is not None:
+        elif (process := identify(self.process.pid)) is not None:
             name = f"end {self.process.pid}"
             threading.Thread(
-                target=end_all, args=([found], self.by), name=name, daemon=True
+                target=end_all, args=([process], self.by), name=name, daemon=True
             ).start()
 
     def end_group_with_leader(self) -> None:

@@ -113,8 +113,8 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         self._on_formed = on_formed
         self._may_form = may_form
         self._listening: dict[tuple[str, int], tuple[Addresses, bytes]] = {}
-        self._told: object = None
-        self._told_at = 0.0
+        self._notified: object = None
+        self._notified_s = 0.0
         self._changed = threading.Event()
         self._forming = threading.Lock()
         self._freed: set[tuple[str, int]] = set()
@@ -145,8 +145,8 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         if not self.has_rank_assignment(host, slot):
             return _NOT_IN_THE_GROUP
         self.record_ready(host, slot)
-        found: str = self.get_slot_info(host, slot).to_response_string()
-        return found.encode("ascii")
+        answer: str = self.get_slot_info(host, slot).to_response_string()
+        return answer.encode("ascii")
 
     def register_worker_server(
         self, host: str, slot: int, addresses: Addresses, secret_key: bytes
@@ -247,9 +247,11 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
                 continue
             wanted, _ = self._get_host_assignments(current)
             target = sorted(wanted)
-            recently = target == self._told and time.monotonic() - self._told_at < NOTICE_EVERY_S
+            recently = (
+                target == self._notified and time.monotonic() - self._notified_s < NOTICE_EVERY_S
+            )
             listener = self._listening.get((coordinator.hostname, coordinator.local_rank))
             if wanted == self.host_assignments or recently or listener is None:
                 continue
             if notify(*listener):
-                self._told, self._told_at = target, time.monotonic()
+                self._notified, self._notified_s = target, time.monotonic()

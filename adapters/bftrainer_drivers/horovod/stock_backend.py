@@ -107,12 +107,14 @@ class StockBackend(Backend):
         elif not self._settled and self._deaf_commits >= DEAF_COMMITS:
             # Show horovodrun the hosts of its group; the same change follows as a new one.
             withheld = self.run.state.membership.withheld
-            there = tuple(member for member in self._group if member.host.fragment not in withheld)
+            trainees = tuple(
+                member for member in self._group if member.host.fragment not in withheld
+            )
             print(
                 "rank 0 has not received the notice of the last change; the change is repeated",
                 flush=True,
             )
-            self._make_known(there)
+            self._make_known(trainees)
             self._taken_back_s = now_s
 
     def note(self, heard: Heard) -> None:
@@ -149,22 +151,22 @@ class StockBackend(Backend):
 
     def _follow_reports(self) -> bool:
         """Whether there were any of workers."""
-        found = False
+        has_reports = False
         for report in map(parse_event, self._reports.read()):
             if report is None or report.incarnation != self.run.events.incarnation:
                 continue
             match report.event:
                 case WorkerStarted(_, fragment, _, _, log):
                     self.run.tell(Joined(self._members[fragment], self.run.directory.path / log))
-                    found = True
+                    has_reports = True
                 case WorkerExited(host, fragment, slot, _, status, planned):
                     log_path = self.run.directory.worker_log(
                         report.incarnation, host, fragment, slot
                     )
                     ended = exit_of(status, planned, log_path, host, slot)
                     self.run.tell(WorkerEnded(self._members[fragment], ended))
-                    found = True
-        return found
+                    has_reports = True
+        return has_reports
 
     def _started(self) -> subprocess.Popen[bytes]:
         directory, trainer, settings = self.run.directory, self.run.trainer, self.run.settings

@@ -72,9 +72,9 @@ class ReplicaBackend(Backend):
         """Then the next step's quorum is formed, if it can begin."""
 
         async def called() -> T:
-            found = call()
+            result = call()
             self._lighthouse.tick()
-            return found
+            return result
 
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
@@ -96,9 +96,9 @@ class ReplicaBackend(Backend):
 
     def drop(self, member: Member) -> None:
         """Lost or not needed: before it asks for a step that it will not live to make."""
-        mine = [name for name, (of, _) in self._replicas.items() if of == member]
-        self._in_loop(lambda: self._lose(mine))
-        end([self._replicas[name][1] for name in mine])
+        names = [name for name, (of, _) in self._replicas.items() if of == member]
+        self._in_loop(lambda: self._lose(names))
+        end([self._replicas[name][1] for name in names])
 
     def _lose(self, names: Sequence[str]) -> None:
         """At once with the loss, dismiss the members that the core announces no longer: between
@@ -113,11 +113,11 @@ class ReplicaBackend(Backend):
     def note(self, heard: Heard) -> None:
         if not isinstance(heard, WorkerEnded):
             return
-        mine = heard.member, heard.exit.slot
+        ended_worker = heard.member, heard.exit.slot
         ended = [
             name
             for name, (member, worker) in self._replicas.items()
-            if (member, worker.slot) == mine
+            if (member, worker.slot) == ended_worker
         ]
         for name in ended:
             del self._replicas[name]
@@ -161,13 +161,13 @@ class ReplicaBackend(Backend):
         """A quorum of other replicas; in the lighthouse's thread. Those that were released end at
         once.
         """
-        there = {
+        replicas = {
             name: self._replicas[name]
             for name in (*formed.replicas, *formed.released)
             if name in self._replicas
         }
-        end([there[name][1] for name in formed.released if name in there])
-        labels = {there[name][0].label for name in formed.replicas if name in there}
+        end([replicas[name][1] for name in formed.released if name in replicas])
+        labels = {replicas[name][0].label for name in formed.replicas if name in replicas}
         self.run.tell(GroupFormed(tuple(sorted(labels))))
 
     def _environment(self, host: HostSlots, slot: int, replica: str) -> dict[str, str]:

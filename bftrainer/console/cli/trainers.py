@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 PENDING = "submitted"
 """The status of a submission that no pilot has read yet."""
 STARTING = "starting"
+LEAVING = "leaving"
 PENDING_REMARK = "not read by a pilot yet"
 NO_PILOT = "waits for a pilot, and none runs here (bftrainer pilot)"
 _OUTPUT_SHOWN = 200
@@ -346,12 +347,15 @@ def allocation(state: Path) -> PresentAllocation:
 
 
 def status_text(record: TrainerRecord, nodes: int) -> str:
-    """The status, but "starting" for a trainer that waits although it has nodes.
+    """The status, but "starting" for a trainer that waits although it has nodes, and "leaving" for
+    one that runs although it has none.
 
-    Its workers start, or another trainer still has to leave these nodes.
+    Workers start, or another trainer still has to leave these nodes; or they save and leave.
     """
     if record.status.value == "waiting" and nodes:
         return STARTING
+    if record.status.name == "RUNNING" and not nodes:
+        return LEAVING
     return record.status.value
 
 

@@ -34,6 +34,9 @@ class ManagedTrainer:
     """Sizes at which it has trained under this pilot."""
     held_node_s: float = 0.0
     trained_node_s: float = 0.0
+    stalled_node_s: float = 0.0
+    unreported_node_s: float = 0.0
+    """Of a driver that says that it trains, while its program has reported nothing."""
     repeated_samples: float = 0.0
     metrics: tuple[Metric, ...] = ()
     """The metrics that were written last."""
@@ -71,11 +74,27 @@ class ManagedTrainer:
         last change of size.
         """
         view, node_s = self.state.view, len(self.state.ordered) * passed_s
-        if view.alive:
-            self.held_node_s += node_s
-            # For a program that reports nothing, what its driver says counts.
-            if view.trains or (view.on and view.heard_s == 0):
-                self.trained_node_s += node_s
+        if not view.alive:
+            return
+        self.held_node_s += node_s
+        if view.heard_s:
+            self.classify_unreported(has_trained=False)
+        if view.trains:
+            self.trained_node_s += node_s
+        elif view.on and not view.heard_s:
+            self.unreported_node_s += node_s
+        else:
+            self.stalled_node_s += node_s
+
+    def classify_unreported(self, *, has_trained: bool) -> None:
+        """Count the time before the first report: the start of a program that reports later, or a
+        program that never reports, which has trained unless it failed.
+        """
+        if has_trained:
+            self.trained_node_s += self.unreported_node_s
+        else:
+            self.stalled_node_s += self.unreported_node_s
+        self.unreported_node_s = 0.0
 
     def take_usage(self) -> Usage | None:
         """Return the usage that is not in the registry yet, for the caller to write; None if there
@@ -83,12 +102,13 @@ class ManagedTrainer:
         """
         metrics = self.state.view.metrics
         changed = metrics if metrics and metrics is not self.metrics else ()
-        held, trained, repeated = self.held_node_s, self.trained_node_s, self.repeated_samples
-        if not (self.state.view.alive or held or repeated or changed):
+        held, trained, stalled = self.held_node_s, self.trained_node_s, self.stalled_node_s
+        repeated = self.repeated_samples
+        if not (self.state.view.alive or held or trained or stalled or repeated or changed):
             return None
-        self.held_node_s = self.trained_node_s = self.repeated_samples = 0.0
+        self.held_node_s = self.trained_node_s = self.stalled_node_s = self.repeated_samples = 0.0
         self.metrics = metrics
-        return Usage(self.name, self.samples, held, trained, held - trained, changed, repeated)
+        return Usage(self.name, self.samples, held, trained, stalled, changed, repeated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ from bftrainer.pilot.trainers.stopping import EarlyStops
 from bftrainer.slots import Slot, slot_of
 from bftrainer.times import PilotS
 from bftrainer.wires.hosts_file import HostSlots
-from bftrainer.wires.reports import DriverView
+from bftrainer.wires.reports import DriverView, Ending
 from bftrainer.wires.worker_times import TrainingTimes
 
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
@@ -311,6 +311,8 @@ class TrainerManager:
 
     def _write(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
         if outcome.driver_ended:
+            ended_well = trainer.state.view.ending in (Ending.DONE, Ending.STOPPED)
+            trainer.classify_unreported(has_trained=ended_well and not trainer.fault)
             trainer.fault = ""
             trainer.state.ordered = trainer.state.leaving = frozenset()
             # First, so that subscribers that hear of the end have heard of all its usage.

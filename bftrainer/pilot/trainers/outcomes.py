@@ -15,7 +15,13 @@ from bftrainer.fragment_names import node_of
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.trainers.for_core import fits
-from bftrainer.pilot.trainers.remarks import cause, closing_remark, last_words, remark
+from bftrainer.pilot.trainers.remarks import (
+    cause,
+    closing_remark,
+    is_certain_error,
+    last_words,
+    remark,
+)
 from bftrainer.pilot.trainers.steps import TargetState
 from bftrainer.times import HostS
 from bftrainer.wires.log_tail import out_of_memory
@@ -23,6 +29,10 @@ from bftrainer.wires.reports import LATE, DriverView, Ending
 from bftrainer.wires.task_board import PUT_ASIDE
 
 MAX_FAILURES = 4
+MAX_CERTAIN_FAILURES = 2
+"""Of a trainer without progress that fails as it will on every node; the first failure may come
+from a node without the file system.
+"""
 RETRY_S = 5.0
 KILLED_RETRY_S = 1.0
 """Where something has killed a driver that had made progress: its reaper ends the workers
@@ -248,7 +258,8 @@ def after_failure(
             ),
         )
     text = cause(": ".join(filter(None, [memory, reason, last_words(tail)])), record.spec.cwd)
-    if none_fits or failures >= MAX_FAILURES:
+    is_certain = not samples and is_certain_error(" ".join([reason, last_words(tail)]))
+    if none_fits or failures >= (MAX_CERTAIN_FAILURES if is_certain else MAX_FAILURES):
         return Outcome(
             replace(change, status=TrainerStatus.FAILED, reason=text, finished=True),
             notes,

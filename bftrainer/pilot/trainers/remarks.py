@@ -99,6 +99,21 @@ def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
     )
 
 
+_CERTAIN = re.compile(
+    r"the command cannot be started: |the driver cannot be started: "
+    r"|can't open file '.*': \[Errno 2\]|\b(SyntaxError|IndentationError|TabError): "
+    r"|ModuleNotFoundError: No module named "
+)
+"""Errors that come again on every node that has the same files."""
+
+
+def is_certain_error(text: str) -> bool:
+    """Whether a failure will come again at every start, because a program or file is missing or is
+    no program.
+    """
+    return _CERTAIN.search(text) is not None
+
+
 def last_words(tail: Sequence[str]) -> str:
     """The line of a log's end that says most: the last one that names an error, else the last one;
     empty without any.

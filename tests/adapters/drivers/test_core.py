@@ -476,6 +476,26 @@ def test_the_core_changes_no_state_and_says_nothing_after_the_end(
                 assert not {each.host.fragment for each in step.members} & withheld
 
 
+@pytest.mark.parametrize(
+    ("met_stranger", "has_stepped", "fails"),
+    [(True, False, False), (True, True, True), (False, False, True)],
+)
+def test_a_group_that_a_stranger_breaks_while_it_connects_begins_again(
+    met_stranger: bool, has_stepped: bool, fails: bool
+) -> None:
+    told = training(TORCHRUN, A, B) if has_stepped else Told(TORCHRUN)
+    if not has_stepped:
+        told.hear(HostsListed((A, B)))
+        told.hear(*(Joined(told.member(host), LOG) for host in (A, B)))
+    for host in (A, B):
+        error = "RuntimeError: Connection closed by peer [127.0.0.1]:4711"
+        end = Exit(1, False, LOG, error, host.node, met_stranger=met_stranger)
+        told.hear(WorkerEnded(told.member(host), end))
+    told.hear(GroupOver())
+    assert (told.state.outcome is not None) is fails
+    assert bool(told.of(Begin)) is not fails
+
+
 TWO_OR_FOUR = LegalSizes(1, 4, (2, 4))
 GROUPS = pytest.mark.parametrize(
     "terms",
