@@ -15,7 +15,7 @@ from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.pilot.nodes.yielding import (
     CYCLE_S,
     LONGEST_REST_S,
-    QueueFacts,
+    WaitingQueue,
     YieldMemory,
     YieldRules,
     next_yield,
@@ -55,12 +55,12 @@ class Site:
     starts: list[tuple[str, float]] = field(default_factory=list)
     served: list[tuple[str, float | None]] = field(default_factory=list)
 
-    def queue(self) -> QueueFacts:
+    def queue(self) -> WaitingQueue:
         holders = tuple(
             ListedHolder(str(job), node, pilot=pilot) for node, (job, pilot) in self.held.items()
         )
         idle = ALL - self.held.keys() - self.busy
-        return QueueFacts(
+        return WaitingQueue(
             PilotS(self.now_s),
             SERVER_S + self.now_s,
             PilotS(self.now_s - 2.0),
@@ -75,7 +75,7 @@ class Site:
     def own(self, pilot: str) -> list[HeldFragment]:
         return [fragment(node, job) for node, (job, of) in self.held.items() if of == pilot]
 
-    def look(self, pilot: str = "a", queue: QueueFacts | None = None) -> tuple[str, ...]:
+    def look(self, pilot: str = "a", queue: WaitingQueue | None = None) -> tuple[str, ...]:
         """The nodes that a pilot releases at once after a look."""
         memory = self.memories.get(pilot, YieldMemory())
         seen = queue or self.queue()

@@ -117,5 +117,5 @@ def _range_length(text: str) -> int:
     numbers = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", text)
     if numbers is None:
         raise SchedulerError(f"squeue: not the tasks of an array: {text[:40]!r}")
-    first, last, step = (int(number) if number else 0 for number in numbers.groups())
+    first, last, step = (int(number or "0") for number in numbers.groups())
     return (last - first) // max(step, 1) + 1 if numbers[2] else 1

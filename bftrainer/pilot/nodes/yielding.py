@@ -39,7 +39,7 @@ further void offer: a job that waits for something else costs trainers a bounded
 
 
 @dataclass(frozen=True, slots=True)
-class QueueFacts:
+class WaitingQueue:
     """The queue at one look.
 
     ``at_s`` is the pilot's time of the look, ``server_s`` the scheduler's, ``before_s`` the pilot's
@@ -156,7 +156,7 @@ class YieldDecision:
 
 
 def next_yield(
-    queue: QueueFacts,
+    queue: WaitingQueue,
     own: Sequence[HeldFragment],
     costs: Mapping[str, float],
     memory: YieldMemory,
@@ -205,7 +205,7 @@ def _number(job: str) -> int:
     return int(job) if job.isdecimal() else 0
 
 
-def _offer_of(job: NodeWait, earlier: Offer | None, queue: QueueFacts) -> Offer:
+def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offer:
     """The offer of a job as of this look. One that needs other nodes now begins anew."""
     if earlier is None:
         submitted_s = queue.before_s
@@ -221,7 +221,7 @@ def _offer_of(job: NodeWait, earlier: Offer | None, queue: QueueFacts) -> Offer:
     return replace(earlier, job=job, looks=0, enough_s=None, void=None)
 
 
-def _judged(offer: Offer, queue: QueueFacts, waiting: frozenset[str], pool: _Pool) -> Offer:
+def _judged(offer: Offer, queue: WaitingQueue, waiting: frozenset[str], pool: _Pool) -> Offer:
     """The offer, which may have become void, or be repeated after that."""
     if offer.void is not None:
         if _is_repeated(offer.void, queue, waiting, pool.rules):
@@ -240,7 +240,7 @@ def _judged(offer: Offer, queue: QueueFacts, waiting: frozenset[str], pool: _Poo
 
 
 def _is_repeated(
-    void: VoidOffer, queue: QueueFacts, waiting: frozenset[str], rules: YieldRules
+    void: VoidOffer, queue: WaitingQueue, waiting: frozenset[str], rules: YieldRules
 ) -> bool:
     """Whether a main job has started or ended since, or the longest wait has passed."""
     age_s = queue.at_s - void.at_s
@@ -250,7 +250,7 @@ def _is_repeated(
     return has_changed and age_s >= void.rest_s
 
 
-def _served(offer: Offer, queue: QueueFacts) -> JobServed:
+def _served(offer: Offer, queue: WaitingQueue) -> JobServed:
     """A job that is no longer pending. Schedulers show the seconds of starts, looks are finer."""
     job, started_s = offer.job, dict(queue.starts).get(offer.job.job)
     why = f", {job.reason}" if job.reason not in ("", "None") else ""
@@ -292,7 +292,7 @@ class _Pool:
     @classmethod
     def of(
         cls,
-        queue: QueueFacts,
+        queue: WaitingQueue,
         own: Sequence[HeldFragment],
         costs: Mapping[str, float],
         memory: YieldMemory,
@@ -355,7 +355,7 @@ class _Pool:
             return job.size
         return usable - usable % job.task_size if job.task_size else 0
 
-    def serve(self, offer: Offer, queue: QueueFacts) -> tuple[Offer, tuple[str, ...]]:
+    def serve(self, offer: Offer, queue: WaitingQueue) -> tuple[Offer, tuple[str, ...]]:
         """Take the nodes of a job that fits; the offer after that, and own fragments to release."""
         job = offer.job
         is_enough, size = self.has_idle(job), self._size(job)
@@ -406,7 +406,7 @@ class _Pool:
         own: tuple[str, ...],
         others: frozenset[str],
         is_enough: bool,
-        queue: QueueFacts,
+        queue: WaitingQueue,
     ) -> Offer:
         enough_s = None
         if is_enough:
@@ -435,7 +435,7 @@ class _Pool:
         return tuple((job, node, at_s) for (job, node), at_s in sorted(released.items()))
 
 
-def _unresponsive(memory: YieldMemory, queue: QueueFacts, rules: YieldRules) -> frozenset[str]:
+def _unresponsive(memory: YieldMemory, queue: WaitingQueue, rules: YieldRules) -> frozenset[str]:
     """Holders of other pilots that should have left by now. A holder that is no longer listed is
     forgotten.
     """
