@@ -25,7 +25,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import product
 from pathlib import Path
 
@@ -33,7 +33,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.never_preempts import PLAIN, MainJobs, held, pilot_text
 from support.slurm_lab import Lab, Settings, wait_until
-from support.slurm_user import LabUser, lab_user
+from support.slurm_user import LabUser, lab_user, python_of_users
 from support.slurm_versions import VERSIONS, SlurmVersion
 
 NODES = 3
@@ -144,7 +144,7 @@ def pilot(user: LabUser, text: str) -> Iterator[Path]:
     """A pilot of this user with a trainer that leaves at once; its state directory."""
     state = user.folder("state")
     user.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", text, str(state / "bftrainer.toml"))
-    argv = (sys.executable, "-m", "bftrainer")
+    argv = (python_of_users()[0], "-m", "bftrainer")
     process = user.spawn(*argv, "pilot", "--state", str(state), out=user.lab.root / "pilot.out")
     try:
         words = (
@@ -169,7 +169,7 @@ def pilot(user: LabUser, text: str) -> Iterator[Path]:
 
 def events(user: LabUser, state: Path) -> list[dict[str, str]]:
     argv = (
-        sys.executable,
+        python_of_users()[0],
         "-m",
         "bftrainer",
         "events",
@@ -194,12 +194,16 @@ def mode_of(user: LabUser, state: Path) -> str:
     return "site" if held(user.lab) else ""
 
 
+def _with_python(user: LabUser) -> LabUser:
+    return replace(user, variables=python_of_users()[1])
+
+
 def examine(lab: ConfiguredLab, chosen: Configuration, limit_s: float, folder: Path) -> Outcome:
     """Let a pilot hold nodes, if it does, and submit main jobs."""
     outcome = Outcome()
     partition = chosen.holders
     text = pilot_text().replace('partition = "main"', f'partition = "{partition}"')
-    with lab_user(lab) as user, pilot(user, text) as state:
+    with lab_user(lab) as account, pilot(user := _with_python(account), text) as state:
         wait_until(lambda: mode_of(user, state), "the pilot's mode", 40, 0.5)
         outcome.mode = mode_of(user, state)
         if outcome.mode == "refused":
