@@ -202,7 +202,9 @@ def examine(lab: ConfiguredLab, chosen: Configuration, limit_s: float, folder: P
     """Let a pilot hold nodes, if it does, and submit main jobs."""
     outcome = Outcome()
     partition = chosen.holders
-    text = pilot_text().replace('partition = "main"', f'partition = "{partition}"')
+    text = pilot_text(yield_notice_s=0.5).replace(
+        'partition = "main"', f'partition = "{partition}"'
+    )
     with lab_user(lab) as account, pilot(user := _with_python(account), text) as state:
         wait_until(lambda: mode_of(user, state), "the pilot's mode", 40, 0.5)
         outcome.mode = mode_of(user, state)
