@@ -133,6 +133,25 @@ def test_what_is_released_and_still_listed_counts_as_leaving() -> None:
     assert site.look(queue=replace(before, at_s=PilotS(1.0))) == ()
 
 
+def test_own_holders_that_are_known_no_more_count_as_leaving() -> None:
+    """They were released after the look, for another reason."""
+    site = holding(4, busy=set(NODES[4:]), jobs=[wait(1, 2)])
+    queue = site.queue()
+    rules = replace(RULES, own_pilot="a")
+    decision = next_yield(queue, site.own("a")[:2], {}, YieldMemory(), rules)
+    assert decision.releases == ()
+    assert decision.memory.blocks
+
+
+def test_a_fragment_that_is_leaving_for_another_reason_is_hastened() -> None:
+    site = holding(3, busy=set(NODES[3:]), jobs=[wait(1, 2)])
+    first, *others = site.own("a")
+    leaving = replace(first, given_back_s=PilotS(0.0))
+    decision = next_yield(site.queue(), [leaving, *others], {}, YieldMemory(), RULES)
+    assert decision.hasten == {leaving.name}
+    assert [len(release.names) for release in decision.releases] == [1]
+
+
 def test_cheapest_first() -> None:
     site = holding(3, busy=set(NODES[3:]), jobs=[wait(1, 2)])
     costs = {fragment_name("n2", "102"): 60.0, fragment_name("n0", "100"): 9.0}

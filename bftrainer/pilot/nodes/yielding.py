@@ -62,12 +62,14 @@ class WaitingQueue:
 @dataclass(frozen=True, slots=True)
 class YieldRules:
     """``notice_s``: how long trainers may take to leave. ``poll_s``: between two looks.
-    ``worst_wait_s``: the longest time limit of a holder.
+    ``worst_wait_s``: the longest time limit of a holder. ``own_pilot``: this pilot in the list of
+    holders.
     """
 
     notice_s: float = 5.0
     poll_s: float = 2.0
     worst_wait_s: float = 1800.0
+    own_pilot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +314,8 @@ class _Pool:
         leaving = {holder.node for holder in queue.holders if holder.is_leaving}
         leaving |= {node for job, node in released if (job, node) in listed}
         leaving |= {h.node for h in own if not h.is_ready and (job_of(h.name), h.node) in listed}
+        strays = [holder for holder in queue.holders if holder.pilot == rules.own_pilot]
+        leaving |= {holder.node for holder in strays if holder.job not in own_jobs}
         unresponsive = _unresponsive(memory, queue, rules)
         silent_pilots = {holder.pilot for holder in queue.holders if holder.job in unresponsive}
         others = {

@@ -257,9 +257,8 @@ class Registry:
         marks = ", ".join("?" * len(kinds))
         where = f"notes WHERE kind IN ({marks}) AND at_s <= ?"
         rows = self._latest(where, *kinds, min(at_s, _END_S), 1)
-        return (
-            Note(*(rows[0][key] for key in ("at_s", "kind", "subject", "text"))) if rows else None
-        )
+        notes = [Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows]
+        return notes[0] if notes else None
 
     def _latest(self, of: str, *values: object) -> list[sqlite3.Row]:
         """The last rows of a table, oldest first."""
