@@ -84,7 +84,7 @@ def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
     if not is_number(size) or not is_number(priority):
         raise SchedulerError(f"squeue: job {job['%A']}: {size[:40]!r} nodes, {priority[:40]!r}")
     required = lists.read(job["%n"])
-    tasks = task_count(job["%K"])
+    tasks = parse_task_count(job["%K"])
     nodes = (usable | required) - lists.read(job["%x"])
     return NodeWait(
         job["%A"],
@@ -98,7 +98,7 @@ def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
     )
 
 
-def task_count(text: str) -> int:
+def parse_task_count(text: str) -> int:
     """How many pending tasks of an array (``1,3,5-9:2%2``) may run at the same time; 1 of another
     job. Raises ``SchedulerError``.
     """
