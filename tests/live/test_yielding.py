@@ -191,6 +191,14 @@ def test_a_pending_holder_is_canceled() -> None:
     assert [release.names for release in decision.releases] == [("n2#200",)], "n2 is idle"
 
 
+def test_a_holder_that_is_starting_counts_as_released_for_the_job() -> None:
+    site = holding(2, busy=set(NODES[2:]), jobs=[wait(1, 2)])
+    starting = [fragment(node, job, FragmentPhase.PENDING) for node, (job, _) in site.held.items()]
+    decision = next_yield(site.queue(), starting, {}, YieldMemory(), RULES)
+    assert [release.names for release in decision.releases] == [("n0#100", "n1#101")]
+    assert decision.memory.offers[0].released == 2
+
+
 def void(site: Site) -> None:
     """An offer that a whole backfill cycle does not take."""
     site.look()

@@ -274,8 +274,8 @@ class _Pool:
     """The nodes that are left for the jobs further down the queue.
 
     ``leaving`` will be idle soon, some of them as soon as the trainers of ``given_back`` fragments
-    have left. ``own`` and ``others`` are holders by node; ``pending`` are own fragments that have
-    not started.
+    have left. ``own`` and ``others`` are holders by node; ``pending`` are own fragments that are
+    not ready, of which ``starting`` have their nodes already.
     """
 
     rules: YieldRules
@@ -287,6 +287,7 @@ class _Pool:
     costs: Mapping[str, float]
     given_back: Mapping[str, str] = field(default_factory=dict)
     hastened: set[str] = field(default_factory=set)
+    starting: frozenset[str] = frozenset()
     pending: tuple[str, ...] = ()
     released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
     unresponsive: frozenset[str] = frozenset()
@@ -336,6 +337,9 @@ class _Pool:
             others,
             costs,
             {h.node: h.name for h in own if h.given_back_s is not None and not h.is_released},
+            starting=frozenset(
+                h.node for h in own if h.name in not_started and (job_of(h.name), h.node) in listed
+            ),
             pending=tuple(not_started),
             released=released,
             unresponsive=unresponsive,
@@ -363,6 +367,7 @@ class _Pool:
         """Take the nodes of a job that fits; the offer after that, and own fragments to release."""
         job = offer.job
         is_enough, size = self.has_idle(job), self._size(job)
+        starting = set(self.starting & self.leaving)
         required = self._required(job)
         count = max(size - len(job.required), 0)
         for nodes in (self.idle, self.leaving):
@@ -371,10 +376,12 @@ class _Pool:
             self.hastened.update(self.given_back[node] for node in taken if node in self.given_back)
             count -= len(taken)
         chosen = (*required, *self._chosen(job, count))
+        starting -= self.leaving  # their holders are canceled
         own = tuple(sorted(self.own.pop(node).name for node in chosen if node in self.own))
         others = frozenset(self.others.pop(node) for node in chosen if node in self.others)
         self.released |= {(job_of(name), node_of(name)): self.at_s for name in own}
-        return self._offered(offer, own, others, is_enough, queue), own
+        released = len(own) + len(starting)
+        return self._offered(offer, released, others, is_enough, queue), own
 
     def _required(self, job: NodeWait) -> list[str]:
         """The nodes that a job names and that have to be released for it."""
@@ -407,7 +414,7 @@ class _Pool:
     def _offered(
         self,
         offer: Offer,
-        own: tuple[str, ...],
+        released: int,
         others: frozenset[str],
         is_enough: bool,
         queue: WaitingQueue,
@@ -416,12 +423,12 @@ class _Pool:
         if is_enough:
             enough_s = queue.server_s if offer.enough_s is None else offer.enough_s
         released_s = offer.released_s
-        if own and released_s is None:
+        if released and released_s is None:
             released_s = queue.at_s
         awaited_s = offer.awaited_s if others <= offer.awaited and others else queue.at_s
         return replace(
             offer,
-            released=offer.released + len(own),
+            released=offer.released + released,
             released_s=released_s,
             looks=offer.looks + 1 if is_enough else 0,
             enough_s=enough_s,
