@@ -24,7 +24,7 @@ from bftrainer.decide.policies.gather import GatheringArrivals
 from bftrainer.decide.policies.line import key_s
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.pilot.decision_maker import policy_of
-from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED, WAY
+from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED, WAY_KINDS, way_of
 from bftrainer.pilot.persistence.journal import JournalEntry
 from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.store import Store
@@ -161,11 +161,7 @@ def _obstacle(store: Store, at_s: float) -> str:
 
 def _way(store: Store, at_s: float) -> str:
     """Who frees nodes for main jobs, if that is the pilot."""
-    notes = [
-        note for note in Registry(store).notes(_NOTES) if note.kind == WAY and note.at_s <= at_s
-    ]
-    words = notes[-1].text.partition(" (")[0] if notes else ""
-    return "" if words.startswith("site") else words
+    return way_of(Registry(store).last_note(WAY_KINDS, at_s)).partition(" (")[0]
 
 
 def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:

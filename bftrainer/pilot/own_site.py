@@ -20,6 +20,7 @@ def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
     """The site that ``nodes.holder`` names, with the settings of every driver."""
     site = find_site(config.nodes.holder).build(config, state_dir, clock)
     _check_shared_cap(site, config)
+    _check_way(site, config)
     _configure_drivers(site, config)
     return site
 
@@ -31,6 +32,7 @@ def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
     The settings of drivers change for trainers that start from now on.
     """
     _check_shared_cap(site, config)
+    _check_way(site, config)
     kept = site.reconfigure(config)
     _configure_drivers(site, config)
     return kept
@@ -78,6 +80,14 @@ def _is_gone_everywhere(job: str) -> bool | None:
     if False in answers:
         return False
     return True if True in answers else None
+
+
+def _check_way(site: Site, config: PilotConfig) -> None:
+    if config.nodes.give_way in ("yield", "blind") and site.yielding is None:
+        raise InvalidValueError(
+            f'nodes.give_way = "{config.nodes.give_way}": holder {config.nodes.holder!r} cannot '
+            'tell which main jobs wait; set "auto" (holder "slurm" can)'
+        )
 
 
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:

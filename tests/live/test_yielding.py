@@ -15,7 +15,7 @@ from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.pilot.nodes.yielding import (
     CYCLE_S,
     LONGEST_REST_S,
-    QueueFacts,
+    WaitingQueue,
     YieldMemory,
     YieldRules,
     next_yield,
@@ -55,12 +55,12 @@ class Site:
     starts: list[tuple[str, float]] = field(default_factory=list)
     served: list[tuple[str, float | None]] = field(default_factory=list)
 
-    def queue(self) -> QueueFacts:
+    def queue(self) -> WaitingQueue:
         holders = tuple(
             ListedHolder(str(job), node, pilot=pilot) for node, (job, pilot) in self.held.items()
         )
         idle = ALL - self.held.keys() - self.busy
-        return QueueFacts(
+        return WaitingQueue(
             PilotS(self.now_s),
             SERVER_S + self.now_s,
             PilotS(self.now_s - 2.0),
@@ -75,7 +75,7 @@ class Site:
     def own(self, pilot: str) -> list[HeldFragment]:
         return [fragment(node, job) for node, (job, of) in self.held.items() if of == pilot]
 
-    def look(self, pilot: str = "a", queue: QueueFacts | None = None) -> tuple[str, ...]:
+    def look(self, pilot: str = "a", queue: WaitingQueue | None = None) -> tuple[str, ...]:
         """The nodes that a pilot releases at once after a look."""
         memory = self.memories.get(pilot, YieldMemory())
         seen = queue or self.queue()
@@ -133,6 +133,25 @@ def test_what_is_released_and_still_listed_counts_as_leaving() -> None:
     assert site.look(queue=replace(before, at_s=PilotS(1.0))) == ()
 
 
+def test_own_holders_that_are_known_no_more_count_as_leaving() -> None:
+    """They were released after the look, for another reason."""
+    site = holding(4, busy=set(NODES[4:]), jobs=[wait(1, 2)])
+    queue = site.queue()
+    rules = replace(RULES, own_pilot="a")
+    decision = next_yield(queue, site.own("a")[:2], {}, YieldMemory(), rules)
+    assert decision.releases == ()
+    assert decision.memory.blocks
+
+
+def test_a_fragment_that_is_leaving_for_another_reason_is_hastened() -> None:
+    site = holding(3, busy=set(NODES[3:]), jobs=[wait(1, 2)])
+    first, *others = site.own("a")
+    leaving = replace(first, given_back_s=PilotS(0.0))
+    decision = next_yield(site.queue(), [leaving, *others], {}, YieldMemory(), RULES)
+    assert decision.hasten == {leaving.name}
+    assert [len(release.names) for release in decision.releases] == [1]
+
+
 def test_cheapest_first() -> None:
     site = holding(3, busy=set(NODES[3:]), jobs=[wait(1, 2)])
     costs = {fragment_name("n2", "102"): 60.0, fragment_name("n0", "100"): 9.0}
@@ -170,6 +189,14 @@ def test_a_pending_holder_is_canceled() -> None:
     pending = fragment("n2", 200, FragmentPhase.PENDING)
     decision = next_yield(site.queue(), [*site.own("a"), pending], {}, YieldMemory(), RULES)
     assert [release.names for release in decision.releases] == [("n2#200",)], "n2 is idle"
+
+
+def test_a_holder_that_is_starting_counts_as_released_for_the_job() -> None:
+    site = holding(2, busy=set(NODES[2:]), jobs=[wait(1, 2)])
+    starting = [fragment(node, job, FragmentPhase.PENDING) for node, (job, _) in site.held.items()]
+    decision = next_yield(site.queue(), starting, {}, YieldMemory(), RULES)
+    assert [release.names for release in decision.releases] == [("n0#100", "n1#101")]
+    assert decision.memory.offers[0].released == 2
 
 
 def void(site: Site) -> None:

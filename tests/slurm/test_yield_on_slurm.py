@@ -9,6 +9,7 @@ import re
 import signal
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from conftest import started
 from support.live_machine import Machine, eventually, machine
 from support.never_preempts import MainJobs, held, never, pilot_text
 from support.slurm_lab import Lab, wait_until
-from support.slurm_user import LabUser, lab_user, missing_user, python_for_users
+from support.slurm_user import LabUser, lab_user, missing_user, python_of_users
 from support.slurm_versions import SlurmVersion
 
 NODES = 4
@@ -91,13 +92,12 @@ def test_a_pilot_that_is_stopped_loses_its_nodes_with_their_leases(
 @pytest.fixture
 def hidden(slurm_version: SlurmVersion) -> Iterator[LabUser]:
     """An ordinary user of a cluster that hides jobs."""
-    if reason := missing_user() or (
-        "" if python_for_users() else f"{sys.executable} is not for other users"
-    ):
+    python, variables = python_of_users()
+    if reason := missing_user() or ("" if python else f"{sys.executable} is not for other users"):
         pytest.skip(reason)
     for lab in started(never(NODES, "jobs"), slurm_version):
         with lab_user(lab) as user:
-            yield user
+            yield replace(user, variables=variables)
 
 
 @pytest.mark.root
@@ -106,7 +106,7 @@ def test_where_the_queue_is_hidden_main_jobs_start_as_well(hidden: LabUser, tmp_
     state = hidden.folder("state")
     text = pilot_text()
     hidden.run("sh", "-c", 'printf %s "$1" > "$2"', "sh", text, str(state / "bftrainer.toml"))
-    argv = (sys.executable, "-m", "bftrainer")
+    argv = (python_of_users()[0], "-m", "bftrainer")
     where = ("--state", str(state))
     process = hidden.spawn(*argv, "pilot", *where, out=lab.root / "pilot.out")
     try:

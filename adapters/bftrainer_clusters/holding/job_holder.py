@@ -262,8 +262,9 @@ class JobHolder(Generic[SettingsT]):
         """Let the jobs of these fragments, which run, end after so many seconds at the latest. If
         the scheduler does not answer, nothing happens.
         """
-        known = self._table.by_name
-        jobs = {known[name].job for name in names if name in known and known[name].has_run}
+        fragments = self._table.by_name
+        running = [name for name in names if name in fragments and fragments[name].has_run]
+        jobs = {fragments[name].job for name in running}
         if jobs and not self._jobs.wait_s(CallKind.TIDY):
             with suppress(CommandError, SchedulerError):
                 self._jobs.shorten(sorted(jobs), seconds)

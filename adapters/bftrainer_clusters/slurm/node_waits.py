@@ -84,7 +84,7 @@ def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
     if not is_number(size) or not is_number(priority):
         raise SchedulerError(f"squeue: job {job['%A']}: {size[:40]!r} nodes, {priority[:40]!r}")
     required = lists.read(job["%n"])
-    tasks = task_count(job["%K"])
+    tasks = parse_task_count(job["%K"])
     nodes = (usable | required) - lists.read(job["%x"])
     return NodeWait(
         job["%A"],
@@ -98,7 +98,7 @@ def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
     )
 
 
-def task_count(text: str) -> int:
+def parse_task_count(text: str) -> int:
     """How many pending tasks of an array (``1,3,5-9:2%2``) may run at the same time; 1 of another
     job. Raises ``SchedulerError``.
     """
@@ -117,5 +117,5 @@ def _range_length(text: str) -> int:
     numbers = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", text)
     if numbers is None:
         raise SchedulerError(f"squeue: not the tasks of an array: {text[:40]!r}")
-    first, last, step = (int(number) if number else 0 for number in numbers.groups())
+    first, last, step = (int(number or "0") for number in numbers.groups())
     return (last - first) // max(step, 1) + 1 if numbers[2] else 1

@@ -114,6 +114,18 @@ def list_trainers(
     ended = [record for record in registered if record.status.is_final]
     if ended and not everything:
         say(hanging("", _ended(ended)))
+    if way := _way(folder):
+        say(hanging("", f"main jobs: {way}"))
+
+
+def _way(folder: Path) -> str:
+    """Who frees nodes for main jobs, if that is the pilot that runs here."""
+    from bftrainer.pilot.nodes.holding_permission import WAY_KINDS, way_of
+
+    if not has_registry(folder):
+        return ""
+    with opened_registry(folder) as registry:
+        return way_of(registry.last_note(WAY_KINDS)).partition(" (")[0]
 
 
 def _is_of_group(submission: Request, group: str | None) -> bool:

@@ -40,7 +40,7 @@ from bftrainer.fragment_names import job_of, node_of
 from bftrainer.pilot.nodes.holding_order import OrderFacts
 from bftrainer.pilot.nodes.node_facts import Candidate, Harvest, LimitWaits
 from bftrainer.pilot.nodes.poll_schedule import PollOutcome, PollSchedule, rules_of
-from bftrainer.pilot.nodes.yielding import QueueFacts
+from bftrainer.pilot.nodes.yielding import WaitingQueue
 from bftrainer.sharing.fair_share import Sharer
 from bftrainer.sharing.peers import overlap, peer_holders, rivals
 from bftrainer.times import ElapsedS, PilotS
@@ -135,7 +135,7 @@ class ClusterView:
     clock_offset_s: float | None = None
     seen_s: PilotS = PilotS(-math.inf)
     order: OrderFacts = field(default_factory=OrderFacts)
-    queue: QueueFacts | None = None
+    queue: WaitingQueue | None = None
     harvest: Harvest = field(default_factory=Harvest)
     part_gpus: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     first_seen: FirstSeen = field(default_factory=lambda: MappingProxyType({}))
@@ -337,14 +337,14 @@ _IDLE = (Availability.FREE, Availability.PLANNED)
 
 def _queue(
     view: ClusterView, seen: Observation, at_s: PilotS, config: PilotConfig
-) -> QueueFacts | None:
+) -> WaitingQueue | None:
     """The jobs that wait for nodes, where this pilot has to make way for them."""
     waits = seen.node_waits
     if waits is None:
         return None
     before_s = PilotS(at_s - config.times.poll_s) if view.queue is None else view.queue.at_s
     held = {holder.node for holder in waits.holders}
-    return QueueFacts(
+    return WaitingQueue(
         at_s,
         seen.at_s,
         before_s,

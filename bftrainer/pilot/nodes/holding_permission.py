@@ -7,11 +7,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from bftrainer.cluster.model import GiveWay, HoldingPermit
+from bftrainer.pilot.persistence.registry import Note
 from bftrainer.times import ElapsedS
 
 REFUSED, ALLOWED, ACCEPTED = "refused", "allowed", "accepted"
 WAY, YIELD = "give way", "yield"
 """Kinds of notes: who frees nodes for main jobs, and a main job for which nodes were released."""
+WAY_KINDS = (WAY, "pilot")
+"""A pilot that starts finds out again."""
 REPEAT_S = 86_400.0
 
 
@@ -25,6 +28,15 @@ def way_words(permit: HoldingPermit) -> str:
         case GiveWay.BLIND:
             words = "blind: the pilot releases nodes when the scheduler counts a waiting job"
     return f"{words} ({permit.why})" if permit.why else words
+
+
+def way_of(note: Note | None) -> str:
+    """The text of the latest note of :data:`WAY_KINDS`, if a pilot frees nodes itself; empty where
+    the scheduler does, and where no pilot has found out since it started.
+    """
+    if note is None or note.kind != WAY or note.text.startswith(GiveWay.SITE.value):
+        return ""
+    return note.text
 
 
 @dataclass

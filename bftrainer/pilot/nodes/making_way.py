@@ -117,7 +117,8 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
     if facts.queue is None:
         return WayDecision(facts.memory, blocks=True)
     nodes = facts.config.nodes
-    rules = YieldRules(nodes.yield_notice_s, nodes.yield_poll_s, nodes.worst_wait_s)
+    own_pilot = f"{facts.own.user}/{facts.own.pilot}"
+    rules = YieldRules(nodes.yield_notice_s, nodes.yield_poll_s, nodes.worst_wait_s, own_pilot)
     given_back = [h for h in facts.fragments if h.given_back_s is not None]
     leaving = [h for h in facts.fragments if h.given_back_s is None and h not in kept]
     own = [*kept, *given_back, *(replace(h, given_back_s=facts.queue.at_s) for h in leaving)]

@@ -16,7 +16,7 @@ from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.pilot.nodes.holding_order import OrderFacts, UnheldNodes
 from bftrainer.pilot.nodes.low_water import LowWater
 from bftrainer.pilot.nodes.node_requests import BackOff
-from bftrainer.pilot.nodes.yielding import QueueFacts, YieldMemory
+from bftrainer.pilot.nodes.yielding import WaitingQueue, YieldMemory
 from bftrainer.sharing.fair_share import ShareMemory, Sharer
 from bftrainer.times import PilotS
 
@@ -129,7 +129,7 @@ class NodeFacts:
     own: PeerPilot = UNKNOWN_PILOT
     order: OrderFacts = field(default_factory=OrderFacts)
     permit: HoldingPermit = field(default_factory=HoldingPermit)
-    queue: QueueFacts | None = None
+    queue: WaitingQueue | None = None
     glance: Glance | None = None
     harvest: Harvest = field(default_factory=Harvest)
     clock_offset_s: float | None = None

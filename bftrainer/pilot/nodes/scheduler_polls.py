@@ -114,7 +114,7 @@ class SchedulerPolls:
         """
         has_changed, self._way = way is not self._way, way
         is_wanted = self._glances.attend(way, own, watches=is_offering)
-        if way is GiveWay.SITE:
+        if way is not GiveWay.YIELD and self.view.queue is not None:
             self.view = replace(self.view, queue=None)
         self._wants_look = self._wants_look or is_wanted or has_changed
         if self._wants_look and self._poll is None:

@@ -39,7 +39,7 @@ further void offer: a job that waits for something else costs trainers a bounded
 
 
 @dataclass(frozen=True, slots=True)
-class QueueFacts:
+class WaitingQueue:
     """The queue at one look.
 
     ``at_s`` is the pilot's time of the look, ``server_s`` the scheduler's, ``before_s`` the pilot's
@@ -62,12 +62,14 @@ class QueueFacts:
 @dataclass(frozen=True, slots=True)
 class YieldRules:
     """``notice_s``: how long trainers may take to leave. ``poll_s``: between two looks.
-    ``worst_wait_s``: the longest time limit of a holder.
+    ``worst_wait_s``: the longest time limit of a holder. ``own_pilot``: this pilot in the list of
+    holders.
     """
 
     notice_s: float = 5.0
     poll_s: float = 2.0
     worst_wait_s: float = 1800.0
+    own_pilot: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +158,7 @@ class YieldDecision:
 
 
 def next_yield(
-    queue: QueueFacts,
+    queue: WaitingQueue,
     own: Sequence[HeldFragment],
     costs: Mapping[str, float],
     memory: YieldMemory,
@@ -205,7 +207,7 @@ def _number(job: str) -> int:
     return int(job) if job.isdecimal() else 0
 
 
-def _offer_of(job: NodeWait, earlier: Offer | None, queue: QueueFacts) -> Offer:
+def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offer:
     """The offer of a job as of this look. One that needs other nodes now begins anew."""
     if earlier is None:
         submitted_s = queue.before_s
@@ -221,7 +223,7 @@ def _offer_of(job: NodeWait, earlier: Offer | None, queue: QueueFacts) -> Offer:
     return replace(earlier, job=job, looks=0, enough_s=None, void=None)
 
 
-def _judged(offer: Offer, queue: QueueFacts, waiting: frozenset[str], pool: _Pool) -> Offer:
+def _judged(offer: Offer, queue: WaitingQueue, waiting: frozenset[str], pool: _Pool) -> Offer:
     """The offer, which may have become void, or be repeated after that."""
     if offer.void is not None:
         if _is_repeated(offer.void, queue, waiting, pool.rules):
@@ -240,7 +242,7 @@ def _judged(offer: Offer, queue: QueueFacts, waiting: frozenset[str], pool: _Poo
 
 
 def _is_repeated(
-    void: VoidOffer, queue: QueueFacts, waiting: frozenset[str], rules: YieldRules
+    void: VoidOffer, queue: WaitingQueue, waiting: frozenset[str], rules: YieldRules
 ) -> bool:
     """Whether a main job has started or ended since, or the longest wait has passed."""
     age_s = queue.at_s - void.at_s
@@ -250,7 +252,7 @@ def _is_repeated(
     return has_changed and age_s >= void.rest_s
 
 
-def _served(offer: Offer, queue: QueueFacts) -> JobServed:
+def _served(offer: Offer, queue: WaitingQueue) -> JobServed:
     """A job that is no longer pending. Schedulers show the seconds of starts, looks are finer."""
     job, started_s = offer.job, dict(queue.starts).get(offer.job.job)
     why = f", {job.reason}" if job.reason not in ("", "None") else ""
@@ -272,8 +274,8 @@ class _Pool:
     """The nodes that are left for the jobs further down the queue.
 
     ``leaving`` will be idle soon, some of them as soon as the trainers of ``given_back`` fragments
-    have left. ``own`` and ``others`` are holders by node; ``pending`` are own fragments that have
-    not started.
+    have left. ``own`` and ``others`` are holders by node; ``pending`` are own fragments that are
+    not ready, of which ``starting`` have their nodes already.
     """
 
     rules: YieldRules
@@ -285,6 +287,7 @@ class _Pool:
     costs: Mapping[str, float]
     given_back: Mapping[str, str] = field(default_factory=dict)
     hastened: set[str] = field(default_factory=set)
+    starting: frozenset[str] = frozenset()
     pending: tuple[str, ...] = ()
     released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
     unresponsive: frozenset[str] = frozenset()
@@ -292,7 +295,7 @@ class _Pool:
     @classmethod
     def of(
         cls,
-        queue: QueueFacts,
+        queue: WaitingQueue,
         own: Sequence[HeldFragment],
         costs: Mapping[str, float],
         memory: YieldMemory,
@@ -312,6 +315,8 @@ class _Pool:
         leaving = {holder.node for holder in queue.holders if holder.is_leaving}
         leaving |= {node for job, node in released if (job, node) in listed}
         leaving |= {h.node for h in own if not h.is_ready and (job_of(h.name), h.node) in listed}
+        strays = [holder for holder in queue.holders if holder.pilot == rules.own_pilot]
+        leaving |= {holder.node for holder in strays if holder.job not in own_jobs}
         unresponsive = _unresponsive(memory, queue, rules)
         silent_pilots = {holder.pilot for holder in queue.holders if holder.job in unresponsive}
         others = {
@@ -332,6 +337,9 @@ class _Pool:
             others,
             costs,
             {h.node: h.name for h in own if h.given_back_s is not None and not h.is_released},
+            starting=frozenset(
+                h.node for h in own if h.name in not_started and (job_of(h.name), h.node) in listed
+            ),
             pending=tuple(not_started),
             released=released,
             unresponsive=unresponsive,
@@ -355,10 +363,11 @@ class _Pool:
             return job.size
         return usable - usable % job.task_size if job.task_size else 0
 
-    def serve(self, offer: Offer, queue: QueueFacts) -> tuple[Offer, tuple[str, ...]]:
+    def serve(self, offer: Offer, queue: WaitingQueue) -> tuple[Offer, tuple[str, ...]]:
         """Take the nodes of a job that fits; the offer after that, and own fragments to release."""
         job = offer.job
         is_enough, size = self.has_idle(job), self._size(job)
+        starting = set(self.starting & self.leaving)
         required = self._required(job)
         count = max(size - len(job.required), 0)
         for nodes in (self.idle, self.leaving):
@@ -367,10 +376,12 @@ class _Pool:
             self.hastened.update(self.given_back[node] for node in taken if node in self.given_back)
             count -= len(taken)
         chosen = (*required, *self._chosen(job, count))
+        starting -= self.leaving  # their holders are canceled
         own = tuple(sorted(self.own.pop(node).name for node in chosen if node in self.own))
         others = frozenset(self.others.pop(node) for node in chosen if node in self.others)
         self.released |= {(job_of(name), node_of(name)): self.at_s for name in own}
-        return self._offered(offer, own, others, is_enough, queue), own
+        released = len(own) + len(starting)
+        return self._offered(offer, released, others, is_enough, queue), own
 
     def _required(self, job: NodeWait) -> list[str]:
         """The nodes that a job names and that have to be released for it."""
@@ -403,21 +414,21 @@ class _Pool:
     def _offered(
         self,
         offer: Offer,
-        own: tuple[str, ...],
+        released: int,
         others: frozenset[str],
         is_enough: bool,
-        queue: QueueFacts,
+        queue: WaitingQueue,
     ) -> Offer:
         enough_s = None
         if is_enough:
             enough_s = queue.server_s if offer.enough_s is None else offer.enough_s
         released_s = offer.released_s
-        if own and released_s is None:
+        if released and released_s is None:
             released_s = queue.at_s
         awaited_s = offer.awaited_s if others <= offer.awaited and others else queue.at_s
         return replace(
             offer,
-            released=offer.released + len(own),
+            released=offer.released + released,
             released_s=released_s,
             looks=offer.looks + 1 if is_enough else 0,
             enough_s=enough_s,
@@ -435,7 +446,7 @@ class _Pool:
         return tuple((job, node, at_s) for (job, node), at_s in sorted(released.items()))
 
 
-def _unresponsive(memory: YieldMemory, queue: QueueFacts, rules: YieldRules) -> frozenset[str]:
+def _unresponsive(memory: YieldMemory, queue: WaitingQueue, rules: YieldRules) -> frozenset[str]:
     """Holders of other pilots that should have left by now. A holder that is no longer listed is
     forgotten.
     """

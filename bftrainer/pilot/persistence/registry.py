@@ -5,6 +5,7 @@ host's clock.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -250,10 +251,21 @@ class Registry:
         rows = self._latest(of, *values, last)
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
+    def last_note(self, kinds: tuple[str, ...], at_s: float = math.inf) -> Note | None:
+        """The latest note of some kinds at or before a time; None if there is none."""
+        marks = ", ".join("?" * len(kinds))
+        where = f"notes WHERE kind IN ({marks}) AND at_s <= ?"
+        rows = self._latest(where, *kinds, min(at_s, _END_S), 1)
+        notes = [Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows]
+        return notes[0] if notes else None
+
     def _latest(self, of: str, *values: object) -> list[sqlite3.Row]:
         """The last rows of a table, oldest first."""
         query = f"SELECT * FROM (SELECT * FROM {of} ORDER BY number DESC LIMIT ?) ORDER BY number"  # noqa: S608  # ours
         return self.store.read(query, *values)
+
+
+_END_S = 1e18
 
 
 @lru_cache(maxsize=1024)  # frozen, and read again at every submission

@@ -12,7 +12,7 @@ from support.recorded_slurm import MARK, VERSIONS, recorded
 from bftrainer.cluster.model import NodeWaits
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.job_list import parse_jobs, query
-from bftrainer_clusters.slurm.node_waits import MANY_TASKS, node_waits, task_count
+from bftrainer_clusters.slurm.node_waits import MANY_TASKS, node_waits, parse_task_count
 from bftrainer_clusters.slurm.text import parse_counters, parse_nodes
 
 NODES = frozenset({"node01", "node02", "node03", "node04"})
@@ -100,13 +100,13 @@ def test_counters_that_are_missing_are_an_error() -> None:
     ],
 )
 def test_tasks_of_an_array(text: str, count: int) -> None:
-    assert task_count(text) == count
+    assert parse_task_count(text) == count
 
 
 @given(st.text(alphabet="0123456789,-:%.x", max_size=20))
 def test_tasks_that_are_no_tasks_are_an_error(text: str) -> None:
     with suppress(SchedulerError):
-        assert 1 <= task_count(text) <= 10**10
+        assert 1 <= parse_task_count(text) <= 10**10
 
 
 def test_the_list_without_these_columns_is_read_as_before() -> None:
