@@ -6,9 +6,8 @@ The numbers of nodes are of the pages where they are given, otherwise of the rig
 
 from __future__ import annotations
 
-from support.public_sites import PublicSite, config, partition, qos
-
 from bftrainer_clusters.slurm.config import SlurmSettings
+from support.public_sites import PublicSite, config, partition, qos
 
 IRIS_CPU, IRIS_GPU = "c[001-060]", "g[001-030]"
 
