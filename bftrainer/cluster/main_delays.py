@@ -65,13 +65,13 @@ class _Audit:
 
     def __init__(self, log: JobLog) -> None:
         self._log = log
-        names = {node for job in log.jobs for node in job.nodes}
-        names |= {node for nodes in log.partitions.values() for node in nodes}
+        names = frozenset[str]().union(*(job.nodes for job in log.jobs), *log.partitions.values())
         self._bits = {name: 1 << place for place, name in enumerate(sorted(names))}
         self._moments = self._course()
         self._masks = self._masks_of_partitions()
         self._counts: dict[str, tuple[Counts, Counts]] = {}
         self._started = [job for job in log.jobs if not job.is_holder and job.start_s is not None]
+        self._own_bits = [_union(job.nodes, self._bits) for job in self._started]
         self._eligible_s = np.array([job.eligible_s for job in self._started], dtype=np.float64)
         self._start_s = np.array([job.start_s for job in self._started], dtype=np.float64)
         ends_s = [math.inf if job.end_s is None else job.end_s for job in self._started]
@@ -121,9 +121,12 @@ class _Audit:
     def _could_run(self, job: PastJob, ahead: list[PastJob], mask: int, place: int) -> bool:
         """Whether backfill would have started the job if held nodes had been idle."""
         at_s = max(float(self._moments.times_s[place]), job.eligible_s)
+        waiting = _waiting(ahead, at_s)
+        if not waiting:
+            return True
         free = mask & ~self._moments.busy[place]
         plan = _Plan(at_s, free.bit_count(), self._releases(mask, at_s))
-        for other in _waiting(ahead, at_s)[:_PLANNED_JOBS]:
+        for other in waiting[:_PLANNED_JOBS]:
             plan.add(other.size, other.limit_s)
             if not plan.fits_now(job.size, job.limit_s):
                 return False
@@ -137,7 +140,7 @@ class _Audit:
         releases = []
         for place in np.flatnonzero(runs):
             job = self._started[int(place)]
-            nodes = (_union(job.nodes, self._bits) & mask).bit_count()
+            nodes = (self._own_bits[int(place)] & mask).bit_count()
             if nodes:
                 releases.append((max(float(self._start_s[place]) + job.limit_s, at_s), nodes))
         return releases
@@ -147,15 +150,15 @@ class _Audit:
         queue up to this job. What waited for something else as well took no nodes from it.
         """
         waited = (self._eligible_s < end_s) & (self._start_s > begin_s)
-        others = (self._started[int(place)] for place in np.flatnonzero(waited))
         ahead = [
-            other
-            for other in others
-            if other.rank < job.rank
-            and not other.other_reason
-            and _union(other.nodes, self._bits) & mask
+            self._started[place]
+            for place in map(int, np.flatnonzero(waited))
+            if self._own_bits[place] & mask
         ]
-        return sorted(ahead, key=_rank)
+        return sorted(
+            (other for other in ahead if other.rank < job.rank and not other.other_reason),
+            key=_rank,
+        )
 
     def _course(self) -> _Moments:
         """All moments at which a node is taken or left, by main jobs (or an outage) and holders."""

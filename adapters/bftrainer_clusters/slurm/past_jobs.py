@@ -55,7 +55,7 @@ _OF_NODES = frozenset({"None", "", "Priority", "Resources", "Unknown", "BeginTim
 the jobs that it waits for.
 """
 _ID = re.compile(r"\d+(?:[_+]\S*)?")
-_EVENT_FIELDS = ("NodeName", "TimeStart", "TimeEnd")
+_EVENT_FIELDS = ("NodeName", "TimeStart", "TimeEnd", "State")
 
 
 @dataclass
@@ -248,7 +248,7 @@ def _outages(text: str) -> Iterator[Outage]:
         fields = line.split("|")
         if len(fields) != len(_EVENT_FIELDS):
             continue
-        node, start, end = fields
+        node, start, end, _ = fields
         start_s = _time(start) if node else None
         if start_s is not None:
             yield Outage(node, start_s, _time(end))

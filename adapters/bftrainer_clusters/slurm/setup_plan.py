@@ -205,22 +205,22 @@ def _by_qos(view: SiteView, partition: str, name: str) -> SetupPlan:
     return SetupPlan(keys, config, changed, tuple(commands), (remark,))
 
 
-def _partition_for(view: SiteView, partition: str) -> Partition:
+def _partition_for(view: SiteView, name: str) -> Partition:
     """The named partition, or the one with the most GPUs, then nodes, in which no jobs share a
     core.
     """
     partitions = view.facts.partitions
-    if partition:
-        if partition not in partitions:
+    if name:
+        if name not in partitions:
             raise UserError(
-                f"--partition {partition}: there is none; expected one of "
+                f"--partition {name}: there is none; expected one of "
                 f"{', '.join(sorted(partitions))}"
             )
-        return partitions[partition]
+        return partitions[name]
     usable = [place.partition for place in places(view) if place.partition.jobs_a_core == 1]
     if usable:
         return usable[0]
-    return max(partitions.values(), key=lambda each: (len(each.nodes), each.name))
+    return max(partitions.values(), key=lambda partition: (len(partition.nodes), partition.name))
 
 
 def _exempt_commands(view: SiteView, ours: Partition | None, qos: str) -> Iterator[tuple[str, ...]]:
@@ -255,13 +255,13 @@ def recommendations(view: SiteView) -> list[str]:
     text, config = view.facts.config_text, view.facts.config
     has_cgroups = parse_has_cgroups(text)
     grace_s = qos_limits.grace_s(config, None, None)
-    found = (
+    findings = (
         checks.killing(config, grace_s),
         checks.user_signal(config, None, has_cgroups),
         checks.epilog(text, has_cgroups),
         checks.scheduler(config),
     )
-    return [check.remedy for check in found if check.state is CheckStatus.WARNING]
+    return [check.remedy for check in findings if check.state is CheckStatus.WARNING]
 
 
 def plan_text(plan: SetupPlan, view: SiteView, advice: Iterable[str] = ()) -> str:
@@ -298,10 +298,12 @@ def _difference(plan: SetupPlan) -> Iterator[str]:
             yield f"-{change.key}={change.old}"
         yield f"+{change.key}={change.new}"
     for partition in plan.partitions:
+        old = " ".join(f"{change.key}={change.old}" for change in partition.settings)
+        new = " ".join(f"{change.key}={change.new}" for change in partition.settings)
         head = f"PartitionName={partition.name}"
         if not partition.is_new:
-            yield f"-{head} {' '.join(f'{each.key}={each.old}' for each in partition.settings)}"
-        yield f"+{head} {' '.join(f'{each.key}={each.new}' for each in partition.settings)}"
+            yield f"-{head} {old}"
+        yield f"+{head} {new}"
 
 
 def _keys_text(plan: SetupPlan) -> Iterator[str]:

@@ -86,6 +86,11 @@ class Place:
         return len(self.partition.nodes) - len(self.exclude)
 
     @property
+    def name(self) -> str:
+        """For lists of names."""
+        return f"{self.partition.name} ({self.qos})" if self.qos else self.partition.name
+
+    @property
     def words(self) -> str:
         """For comments and questions."""
         qos = f" with QOS {self.qos}" if self.qos else ""
@@ -104,9 +109,9 @@ class Place:
             not self.ends_later,
             -self.gpus,
             -self.nodes,
+            self.partition.tier,
             not self.partition.is_default,
             self.usage_factor,
-            self.partition.tier,
             -self.longest_s,
             self.partition.name,
             self.qos,
@@ -145,13 +150,13 @@ def choose(view: SiteView, partition: str = "", qos: str = "", account: str = ""
 
 def places(view: SiteView) -> list[Place]:
     """All places in which this user may submit jobs, the best first."""
-    found = [
+    every = [
         _place(view, partition, qos, accounts)
         for partition in view.facts.partitions.values()
         if partition.starts_jobs and partition.state == "UP" and _admits_user(view, partition)
         for qos, accounts in _qos_and_accounts(view, partition)
     ]
-    return sorted(found, key=lambda place: place.order)
+    return sorted(every, key=lambda place: place.order)
 
 
 def _admits_user(view: SiteView, partition: Partition) -> bool:
@@ -373,9 +378,6 @@ def _no_such_place(every: list[Place], partition: str, qos: str, account: str) -
     options = " ".join(f"{option} {name}" for option, name in given.items() if name)
     if not every:
         return "your jobs may run in no partition that is UP; ask the administrators for access"
-    names = dict.fromkeys(
-        f"{place.partition.name} ({place.qos})" if place.qos else place.partition.name
-        for place in every
-    )
+    names = dict.fromkeys(place.name for place in every)
     shown = ", ".join(tuple(names)[:_MAX_CHOICES])
     return f"{options}: your jobs cannot run there; expected a partition (and QOS) such as {shown}"

@@ -20,7 +20,7 @@ from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.setup import parse_version
 from bftrainer_clusters.slurm.several_nodes import SHRINKS_SINCE
 from bftrainer_clusters.slurm.site_choice import Place, SiteChoice, SiteView, Way
-from bftrainer_clusters.slurm.site_limits import Holders, most_nodes
+from bftrainer_clusters.slurm.site_limits import Holders
 from bftrainer_clusters.slurm.text import hides_jobs
 
 WORST_WAIT_S = 1800.0
@@ -30,7 +30,7 @@ happens to the pilot.
 HIDDEN_WINDOW_S = 3600.0
 """Where pending jobs are hidden, no window is seen, and a node is not held for longer."""
 _MAX_NODES_PER_HOLDER = 64
-_COUNTS_OF_JOBS = frozenset({"Jobs", "Submit"})
+_COUNTS_JOBS = re.compile("Jobs|Submit")
 _BY_OPTION = "given on the command line"
 
 
@@ -182,10 +182,10 @@ def _nodes_per_holder(place: Place, holders: Holders) -> tuple[int, int, str]:
     what sets it.
     """
     caps = [
-        (int(most_nodes(key, value, holders.partition)), f"{source.name} has {key} {value}")
+        (int(value), f"{source.name} has {key} {value}")
         for source in holders.sources
         for key, value in source.caps.items()
-        if any(word in key for word in _COUNTS_OF_JOBS) and value.isdecimal() and int(value)
+        if _COUNTS_JOBS.search(key) and value.isdecimal() and int(value)
     ]
     if not caps:
         return 1, 0, ""

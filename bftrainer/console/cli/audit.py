@@ -14,6 +14,7 @@ from bftrainer.console.cli.output import (
     clock_time,
     counted,
     json_option,
+    length,
     note,
     say,
     show_json,
@@ -181,7 +182,7 @@ def _remarks(log: JobLog) -> list[str]:
     """What a reader of the result should know of the account."""
     remarks = list(log.remarks)
     if log.skipped:
-        remarks.append(f"{counted(log.skipped, 'record')} could not be read, and do not count")
+        remarks.append(f"not counted: {counted(log.skipped, 'record')} that cannot be read")
     if not any(job.is_holder for job in log.jobs):
         remarks.append("the account has no holder, so no job can have waited for one")
     return remarks
@@ -190,7 +191,7 @@ def _remarks(log: JobLog) -> list[str]:
 def _verdict(log: JobLog, delays: tuple[MainDelay, ...], within_s: float) -> str:
     """One line."""
     main_count = sum(not job.is_holder for job in log.jobs)
-    span = f"in {(log.end_s - log.begin_s) / 86_400:.3g} days"
+    span = f"in {length(log.end_s - log.begin_s)}"
     late = _late(delays, within_s)
     if not late:
         worst_s = max((delay.seconds for delay in delays), default=0.0)
