@@ -74,8 +74,7 @@ class _Audit:
         self._own_bits = [_union(job.nodes, self._bits) for job in self._started]
         self._eligible_s = np.array([job.eligible_s for job in self._started], dtype=np.float64)
         self._start_s = np.array([job.start_s for job in self._started], dtype=np.float64)
-        ends_s = [math.inf if job.end_s is None else job.end_s for job in self._started]
-        self._end_s = np.array(ends_s, dtype=np.float64)
+        self._end_s = np.array(list(map(_end_s, self._started)), dtype=np.float64)
 
     def delay(self, job: PastJob) -> Iterator[MainDelay]:
         """The delay of a main job; nothing where there is none."""
@@ -295,6 +294,11 @@ def _waiting(jobs: list[PastJob], at_s: float) -> list[PastJob]:
         for job in jobs
         if job.eligible_s <= at_s and job.start_s is not None and at_s < job.start_s
     ]
+
+
+def _end_s(job: PastJob) -> float:
+    """When a job ended; never, while it runs."""
+    return math.inf if job.end_s is None else job.end_s
 
 
 def _rank(job: PastJob) -> tuple[float, float, str]:
