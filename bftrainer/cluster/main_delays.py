@@ -11,7 +11,7 @@ from __future__ import annotations
 import bisect
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,26 +52,22 @@ def main_delays(log: JobLog) -> tuple[MainDelay, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Moments:
-    """The state of all nodes from each moment to the next one, as sets of bits."""
+class _Course:
+    """How many nodes of a partition are idle, and how many are held, from each moment on."""
 
     times_s: Floats
-    busy: list[int]
-    held: list[int]
+    idle: Counts
+    held: Counts
 
 
 class _Audit:
-    """The log as a course of moments, with what is computed once for each partition."""
+    """The log, with what is computed once for all jobs."""
 
     def __init__(self, log: JobLog) -> None:
         self._log = log
-        names = frozenset[str]().union(*(job.nodes for job in log.jobs), *log.partitions.values())
-        self._bits = {name: 1 << place for place, name in enumerate(sorted(names))}
-        self._moments = self._course()
-        self._masks = self._masks_of_partitions()
-        self._counts: dict[str, tuple[Counts, Counts]] = {}
+        self._members = _nodes_of_partitions(log)
+        self._courses = _courses(log, self._members)
         self._started = [job for job in log.jobs if not job.is_holder and job.start_s is not None]
-        self._own_bits = [_union(job.nodes, self._bits) for job in self._started]
         self._eligible_s = np.array([job.eligible_s for job in self._started], dtype=np.float64)
         self._start_s = np.array([job.start_s for job in self._started], dtype=np.float64)
         self._end_s = np.array(list(map(_end_s, self._started)), dtype=np.float64)
@@ -94,142 +90,158 @@ class _Audit:
         self, job: PastJob, partition: str, begin_s: float, end_s: float
     ) -> Iterator[MainDelay]:
         """The stretches in which the job waited for held nodes of a partition."""
-        mask = self._masks.get(partition, 0)
-        if not mask:
+        course = self._courses.get(partition)
+        if course is None:
             return
-        idle, held = self._counts_of(partition)
-        times_s = self._moments.times_s
+        times_s = course.times_s
         first = max(int(np.searchsorted(times_s, begin_s, side="right")) - 1, 0)
         last = int(np.searchsorted(times_s, end_s, side="left"))
-        here, held_here = idle[first:last], held[first:last]
-        lacks = (here < job.size) & (here + held_here >= job.size)
-        candidates = np.flatnonzero(lacks) + first
-        if not len(candidates):
+        idle, held = course.idle[first:last], course.held[first:last]
+        lacks = (idle < job.size) & (idle + held >= job.size)
+        candidates = [int(place) + first for place in np.flatnonzero(lacks)]
+        if not candidates:
             return
-        ahead = self._ahead(job, mask, begin_s, end_s)
-        places = [int(place) for place in candidates]
-        waits = [place for place in places if self._could_run(job, ahead, mask, place)]
+        ahead = self._ahead(job, partition, begin_s, end_s)
+        waits = [place for place in candidates if self._could_run(job, ahead, partition, place)]
         for run in _runs(waits):
             stretch_begin_s = max(float(times_s[run[0]]), begin_s)
             after = run[-1] + 1
             stretch_end_s = min(float(times_s[after]) if after < len(times_s) else end_s, end_s)
             if stretch_end_s > stretch_begin_s:
-                missing = job.size - int(idle[run[0]])
-                yield MainDelay(job, stretch_begin_s, stretch_end_s, missing, int(held[run[0]]))
+                missing = job.size - int(course.idle[run[0]])
+                held_count = int(course.held[run[0]])
+                yield MainDelay(job, stretch_begin_s, stretch_end_s, missing, held_count)
 
-    def _could_run(self, job: PastJob, ahead: list[PastJob], mask: int, place: int) -> bool:
+    def _could_run(self, job: PastJob, ahead: list[PastJob], partition: str, place: int) -> bool:
         """Whether backfill would have started the job if held nodes had been idle."""
-        at_s = max(float(self._moments.times_s[place]), job.eligible_s)
+        course = self._courses[partition]
+        at_s = max(float(course.times_s[place]), job.eligible_s)
         waiting = _waiting(ahead, at_s)
         if not waiting:
             return True
-        free = mask & ~self._moments.busy[place]
-        plan = _Plan(at_s, free.bit_count(), self._releases(mask, at_s))
+        free = int(course.idle[place] + course.held[place])
+        plan = _Plan(at_s, free, self._releases(partition, at_s))
         for other in waiting[:_PLANNED_JOBS]:
             plan.add(other.size, other.limit_s)
             if not plan.fits_now(job.size, job.limit_s):
                 return False
         return plan.fits_now(job.size, job.limit_s)
 
-    def _releases(self, mask: int, at_s: float) -> list[tuple[float, int]]:
+    def _releases(self, partition: str, at_s: float) -> list[tuple[float, int]]:
         """When the main jobs that run on nodes of a partition reach their time limits, and how many
         of its nodes each has.
         """
         runs = (self._start_s <= at_s) & (self._end_s > at_s)
         releases = []
-        for place in np.flatnonzero(runs):
-            job = self._started[int(place)]
-            nodes = (self._own_bits[int(place)] & mask).bit_count()
+        for place in map(int, np.flatnonzero(runs)):
+            job = self._started[place]
+            nodes = len(job.nodes)
+            if job.partition != partition:
+                nodes = len(job.nodes & self._members[partition])
             if nodes:
                 releases.append((max(float(self._start_s[place]) + job.limit_s, at_s), nodes))
         return releases
 
-    def _ahead(self, job: PastJob, mask: int, begin_s: float, end_s: float) -> list[PastJob]:
+    def _ahead(self, job: PastJob, partition: str, begin_s: float, end_s: float) -> list[PastJob]:
         """Main jobs that waited for nodes of a partition at the same time, in the order of the
         queue up to this job. What waited for something else as well took no nodes from it.
         """
+        members = self._members[partition]
         waited = (self._eligible_s < end_s) & (self._start_s > begin_s)
-        ahead = [
-            self._started[place]
-            for place in map(int, np.flatnonzero(waited))
-            if self._own_bits[place] & mask
+        others = [self._started[place] for place in map(int, np.flatnonzero(waited))]
+        ahead = [other for other in others if other.rank < job.rank and not other.other_reason]
+        shares = [
+            other
+            for other in ahead
+            if other.nodes and (other.partition == partition or other.nodes & members)
         ]
-        return sorted(
-            (other for other in ahead if other.rank < job.rank and not other.other_reason),
-            key=_rank,
-        )
-
-    def _course(self) -> _Moments:
-        """All moments at which a node is taken or left, by main jobs (or an outage) and holders."""
-        log = self._log
-        changes: dict[float, list[tuple[frozenset[str], int, bool]]] = defaultdict(list)
-        for job in log.jobs:
-            if job.start_s is not None and job.nodes:
-                changes[job.start_s].append((job.nodes, 1, job.is_holder))
-                if job.end_s is not None:
-                    changes[max(job.end_s, job.start_s)].append((job.nodes, -1, job.is_holder))
-        for outage in log.outages:
-            node = frozenset({outage.node}) & self._bits.keys()
-            changes[outage.start_s].append((node, 1, False))
-            if outage.end_s is not None:
-                changes[outage.end_s].append((node, -1, False))
-        changes.setdefault(log.begin_s, [])
-        states = {False: _Occupied(self._bits), True: _Occupied(self._bits)}
-        times_s, busy, held = [], [], []
-        for at_s in sorted(changes):
-            for nodes, step, is_holder in changes[at_s]:
-                states[is_holder].change(nodes, step)
-            times_s.append(at_s)
-            busy.append(states[False].bits)
-            held.append(states[True].bits & ~states[False].bits)
-        return _Moments(np.array(times_s, dtype=np.float64), busy, held)
-
-    def _masks_of_partitions(self) -> dict[str, int]:
-        """The nodes of each partition. One that only holders had may be of any partition that
-        shares nodes with theirs.
-        """
-        nodes: dict[str, set[str]] = defaultdict(set)
-        for name, listed in self._log.partitions.items():
-            nodes[name] |= listed
-        held: dict[str, set[str]] = defaultdict(set)
-        for job in self._log.jobs:
-            if job.start_s is not None:
-                (held if job.is_holder else nodes)[job.partition] |= job.nodes
-        placed = frozenset[str]().union(*nodes.values())
-        for partition, members in held.items():
-            unplaced = members - placed
-            for own in list(nodes.values()):
-                if own & members:
-                    own |= unplaced
-            nodes[partition] |= members
-        return {name: _union(members, self._bits) for name, members in nodes.items()}
-
-    def _counts_of(self, partition: str) -> tuple[Counts, Counts]:
-        """How many nodes of a partition are idle, and how many are held, from each moment on."""
-        if partition not in self._counts:
-            mask, moments = self._masks[partition], self._moments
-            both = zip(moments.busy, moments.held, strict=True)
-            idle = [(mask & ~busy & ~held).bit_count() for busy, held in both]
-            held_counts = [(mask & held).bit_count() for held in moments.held]
-            counts = np.array(idle, dtype=np.int64), np.array(held_counts, dtype=np.int64)
-            self._counts[partition] = counts
-        return self._counts[partition]
+        return sorted(shares, key=_rank)
 
 
-class _Occupied:
-    """Nodes with jobs: several may share one."""
+def _nodes_of_partitions(log: JobLog) -> dict[str, frozenset[str]]:
+    """The nodes of each partition. One that only holders had may be of any partition that shares
+    nodes with theirs.
+    """
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for name, listed in log.partitions.items():
+        nodes[name] |= listed
+    held: dict[str, set[str]] = defaultdict(set)
+    for job in log.jobs:
+        if job.start_s is not None:
+            (held if job.is_holder else nodes)[job.partition] |= job.nodes
+    placed = frozenset[str]().union(*nodes.values())
+    for partition, members in held.items():
+        unplaced = members - placed
+        for own in list(nodes.values()):
+            if own & members:
+                own |= unplaced
+        nodes[partition] |= members
+    return {name: frozenset(members) for name, members in nodes.items()}
 
-    def __init__(self, bits: Mapping[str, int]) -> None:
-        self._bits = bits
-        self._jobs: dict[str, int] = defaultdict(int)
-        self.bits = 0
 
-    def change(self, nodes: Iterable[str], step: int) -> None:
-        """A job comes (1) or leaves (-1)."""
+def _courses(log: JobLog, members: Mapping[str, frozenset[str]]) -> dict[str, _Course]:
+    """The course of each partition: the same moments for all."""
+    changes = _changes(log)
+    times_s = sorted(changes)
+    partitions_of: dict[str, list[str]] = defaultdict(list)
+    for name, nodes in members.items():
         for node in nodes:
-            self._jobs[node] += step
-            bit = self._bits[node]
-            self.bits = self.bits | bit if self._jobs[node] > 0 else self.bits & ~bit
+            partitions_of[node].append(name)
+    idle = {name: np.zeros(len(times_s), dtype=np.int64) for name in members}
+    held = {name: np.zeros(len(times_s), dtype=np.int64) for name in members}
+    now = {name: [len(nodes), 0] for name, nodes in members.items()}
+    jobs: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for moment, at_s in enumerate(times_s):
+        for nodes, step, is_holder in changes[at_s]:
+            for node in nodes:
+                before = _state(jobs[node])
+                jobs[node][is_holder] += step
+                after = _state(jobs[node])
+                if before != after:
+                    for name in partitions_of[node]:
+                        _move(now[name], before, after)
+        for name, (idle_count, held_count) in now.items():
+            idle[name][moment], held[name][moment] = idle_count, held_count
+    every_s = np.array(times_s, dtype=np.float64)
+    return {name: _Course(every_s, idle[name], held[name]) for name in members}
+
+
+_IDLE, _HELD, _BUSY = range(3)
+
+
+def _state(jobs: list[int]) -> int:
+    """The state of a node with so many main jobs and holders."""
+    main_jobs, holders = jobs
+    if main_jobs > 0:
+        return _BUSY
+    return _HELD if holders > 0 else _IDLE
+
+
+def _move(counts: list[int], before: int, after: int) -> None:
+    """Count a node, which was in one state, in another; busy nodes are not counted."""
+    if before != _BUSY:
+        counts[before] -= 1
+    if after != _BUSY:
+        counts[after] += 1
+
+
+def _changes(log: JobLog) -> dict[float, list[tuple[frozenset[str], int, bool]]]:
+    """By time, the nodes that a job takes (1) or leaves (-1), and whether it is a holder; an outage
+    takes a node as main jobs do.
+    """
+    changes: dict[float, list[tuple[frozenset[str], int, bool]]] = defaultdict(list)
+    changes[log.begin_s] = []
+    for job in log.jobs:
+        if job.start_s is not None and job.nodes:
+            changes[job.start_s].append((job.nodes, 1, job.is_holder))
+            if job.end_s is not None:
+                changes[max(job.end_s, job.start_s)].append((job.nodes, -1, job.is_holder))
+    for outage in log.outages:
+        node = frozenset({outage.node})
+        changes[outage.start_s].append((node, 1, False))
+        if outage.end_s is not None:
+            changes[max(outage.end_s, outage.start_s)].append((node, -1, False))
+    return changes
 
 
 class _Plan:
@@ -278,13 +290,6 @@ class _Plan:
         if not is_step and at_s < math.inf:
             self._times_s.insert(place, at_s)
             self._free.insert(place, self._free[place - 1])
-
-
-def _union(nodes: Iterable[str], bits: Mapping[str, int]) -> int:
-    union = 0
-    for node in nodes:
-        union |= bits[node]
-    return union
 
 
 def _waiting(jobs: list[PastJob], at_s: float) -> list[PastJob]:

@@ -48,7 +48,10 @@ TIMEOUT_S = 300.0
 """Of one call of sacct: slurmdbd takes minutes for a busy day."""
 _DAY_S = 86_400.0
 _MAX_LINES = 20_000_000
+_MAX_LISTED = 10_000_000
+"""Nodes in all different lists: 640 MB of sets."""
 _MAX_LINE = 1_000_000
+_MAX_DIGITS = 13
 _UNKNOWN = ("", "Unknown", "None", "N/A")
 _OF_NODES = frozenset({"None", "", "Priority", "Resources", "Unknown", "BeginTime", "Dependency"})
 """Reasons that say nothing of another obstacle than nodes: a job is not eligible before the time or
@@ -62,7 +65,7 @@ _EVENT_FIELDS = ("NodeName", "TimeStart", "TimeEnd", "State")
 class _Records:
     """Rows of sacct as jobs. Records that cannot be read are counted."""
 
-    lists: HostLists = field(default_factory=lambda: HostLists(most_listed=50_000_000))
+    lists: HostLists = field(default_factory=lambda: HostLists(most_listed=_MAX_LISTED))
     jobs: dict[tuple[str, float | None], PastJob] = field(default_factory=dict)
     skipped: int = 0
 
@@ -209,7 +212,7 @@ def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob |
         frozenset() if nodes in (*NOTHING, "None assigned") else lists.read(nodes),
         row.get("user", ""),
         _limit(row),
-        float(row.get("priority") or 0.0),
+        _priority(row),
         "" if reason in _OF_NODES else reason,
         is_holder,
     )
@@ -218,7 +221,7 @@ def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob |
 def _limit(row: Mapping[str, str]) -> float:
     """TimelimitRaw is in minutes, Timelimit like 1-00:00:00."""
     raw = row.get("timelimitraw", "")
-    if raw.isdecimal():
+    if raw.isdecimal() and len(raw) < _MAX_DIGITS:
         return float(raw) * 60.0
     text = row.get("timelimit", "")
     with suppress(SchedulerError):
@@ -226,11 +229,16 @@ def _limit(row: Mapping[str, str]) -> float:
     return float("inf")
 
 
+def _priority(row: Mapping[str, str]) -> float:
+    text = row.get("priority", "")
+    return float(text) if text.isdecimal() and len(text) < _MAX_DIGITS else 0.0
+
+
 def _time(text: str) -> float | None:
     """Seconds since 1970, of which sacct also prints local times."""
     if text in _UNKNOWN:
         return None
-    if text.isdecimal():
+    if text.isdecimal() and len(text) < _MAX_DIGITS:
         return float(text)
     return datetime.fromisoformat(text).timestamp()
 

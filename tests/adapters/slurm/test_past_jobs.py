@@ -115,6 +115,13 @@ def test_rows(row: str, expected: tuple[object, ...] | None, tmp_path: Path) -> 
     assert all(job.limit_s in (60.0, 3600.0) for job in log.jobs)
 
 
+@pytest.mark.parametrize("reason", ["None", "Resources", "QOSMaxJobsPerUserLimit"])
+def test_a_job_that_waited_for_something_else_too(reason: str) -> None:
+    text = recorded("audit.jobs.txt").replace("|5|1|None|", f"|5|1|{reason}|")
+    (delay,) = main_delays(live_log(0.5, Sacct(text), NOW_S))
+    assert delay.job.other_reason == (reason if reason.startswith("QOS") else "")
+
+
 @pytest.mark.parametrize(
     "row",
     [

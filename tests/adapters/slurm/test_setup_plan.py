@@ -137,6 +137,9 @@ def test_new_preemption_leaves_main_jobs_alone() -> None:
     text = plan_text(plan_setup(view(site)), view(site))
     facts, _ = carried_out(text, site)
     assert {facts.partitions[name].preempt_mode for name in ("long", "express")} == {"OFF"}
+    # scontrol shows a partition that says nothing with the mode of the cluster, which becomes CANCEL.
+    assert "+PartitionName=long PriorityTier=2 PreemptMode=OFF" in text
+    assert "+PartitionName=express PriorityTier=6 PreemptMode=OFF" in text
     assert "restart slurmctld" in text
     assert "+PartitionName=scavenger Nodes=n[1-8] PriorityTier=1 PreemptMode=CANCEL" in text
 
