@@ -135,7 +135,7 @@ def test_nodes_that_other_main_jobs_can_use_are_left_alone() -> None:
         (partition("all", "n[1-4]", MaxTime="00:00:30"), "may run for a minute"),
         (partition("all", "n[1-4]") + " MinNodes=2", "has 2 nodes at least"),
         (partition("all", "(null)"), "it has no nodes"),
-        (partition("all", "n[1-4]", OverSubscribe="FORCE:4"), "run on the cores of holders"),
+        (partition("all", "n[1-4]", OverSubscribe="FORCE:4"), "run on the cores"),
     ],
 )
 def test_a_place_where_no_node_can_be_held(line: str, why: str) -> None:
