@@ -146,7 +146,7 @@ def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal
 
 def _asked(question: UndecidedError, wishes: SiteWishes) -> SiteWishes:
     """The wishes with the user's answer to a question."""
-    say(f"{question.question}?")
+    say(question.question + ("." if question.choices else "?"))
     name = question.option.removeprefix("--").replace("-", "_")
     answer: object = True
     if question.choices:

@@ -4,9 +4,11 @@ answers as recorded.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import tomllib
+from contextlib import redirect_stderr, redirect_stdout
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -17,6 +19,7 @@ from support.recorded_slurm import recorded
 
 from bftrainer.cluster.site_advice import SiteWishes
 from bftrainer.config.pilot import read_config
+from bftrainer.console.cli.main import run
 from bftrainer.errors import InvalidValueError, UndecidedError
 from bftrainer_clusters.slurm.associations import Association
 from bftrainer_clusters.slurm.config import SlurmSettings
@@ -239,6 +242,53 @@ def test_without_a_terminal_a_question_is_one_line_and_nothing_is_written(
     line = complaint(ended)
     assert line.endswith("; decide with --chains-allowed")
     assert not path.exists()
+
+
+class Terminal(io.StringIO):
+    """Standard input of a user who sits there."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def at_terminal(answers: str, *arguments: object) -> tuple[int, str]:
+    """Status and output of a command whose questions are answered."""
+    out, before = io.StringIO(), sys.stdin
+    sys.stdin = Terminal(answers)
+    try:
+        with redirect_stdout(out), redirect_stderr(out):
+            return run([str(argument) for argument in arguments]), out.getvalue()
+    finally:
+        sys.stdin = before
+
+
+def test_on_a_terminal_the_user_is_asked(slurm: Path, tmp_path: Path) -> None:
+    path = tmp_path / "s" / "bftrainer.toml"
+    words = ("init", "--holder", "slurm", "--partition", "main", "--state", tmp_path / "s")
+    status, out = at_terminal("n\n", *words)
+    assert (status, path.exists()) == (2, False)
+    assert "do the site's rules allow that" in out
+    assert "nothing is written" in out
+    status, out = at_terminal("y\n", *words)
+    assert (status, path.exists()) == (0, True), out
+    assert "Mode yield" in out
+
+
+def test_on_a_terminal_the_user_chooses_among_partitions(slurm: Path, tmp_path: Path) -> None:
+    main, scavenge = (slurm / "show_partition").read_text().splitlines()
+    few = scavenge.replace("=scavenge ", "=few ").replace("[01-08]", "[01-02]")
+    few = few.replace(",node=8", ",node=2,gres/gpu=8")
+    assert "gres/gpu=8" in few
+    rest = scavenge.replace("=scavenge ", "=rest ").replace("[01-08]", "[03-08]")
+    (slurm / "show_partition").write_text("\n".join([main, few, rest, ""]))
+    nodes = slurm / "show_node"
+    nodes.write_text(nodes.read_text().replace("Partitions=main,scavenge", "Partitions=main,rest"))
+    words = ("init", "--holder", "slurm", "--state", tmp_path / "s")
+    status, out = at_terminal("rest\n", *words)
+    assert status == 0, out
+    assert "partition few (2 nodes, 8 GPUs) has the most GPUs, partition rest (6 nodes) has" in out
+    keys = tomllib.loads((tmp_path / "s" / "bftrainer.toml").read_text())
+    assert keys["slurm"] == {"partition": "rest"}
 
 
 def test_a_holder_that_sbatch_refuses_is_a_refusal(slurm: Path, tmp_path: Path) -> None:
