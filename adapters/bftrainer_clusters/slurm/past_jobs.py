@@ -80,9 +80,14 @@ class _Records:
             self.jobs[job.id, job.start_s] = job
 
 
-def live_log(days: float, ask: RunCommand, now_s: float | None = None) -> JobLog:
+def live_log(
+    days: float, ask: RunCommand, now_s: float | None = None, user: str = "root"
+) -> JobLog:
     """The jobs of the last days, asked for day by day. Raises ``CommandError`` where sacct does not
     answer.
+
+    slurmdbd may hide jobs of others from ``user``, and says so nowhere: a remark does where none is
+    seen.
     """
     end_s = time.time() if now_s is None else now_s
     begin_s = end_s - days * _DAY_S
@@ -99,6 +104,12 @@ def live_log(days: float, ask: RunCommand, now_s: float | None = None) -> JobLog
     except CommandError as error:
         outages = ()
         remarks.append(f"times at which nodes were down are not known: {error}")
+    main_users = {job.user for job in records.jobs.values() if not job.is_holder}
+    if user != "root" and not main_users - {user}:
+        remarks.append(
+            "no main job of another user is seen: slurmdbd may hide them (PrivateData in "
+            "slurmdbd.conf); have an operator run the audit"
+        )
     nodes = {name: partition.nodes for name, partition in partitions.items()}
     jobs = tuple(records.jobs.values())
     return JobLog(jobs, begin_s, end_s, nodes, outages, records.skipped, tuple(remarks))

@@ -136,6 +136,7 @@ class SlurmSite:
             lambda argv: command.run(
                 of_cluster(argv, cluster), timeout_s=past_jobs.TIMEOUT_S, env=ENVIRONMENT
             ),
+            user=own_name(),
         )
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:

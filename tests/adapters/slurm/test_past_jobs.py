@@ -82,6 +82,15 @@ def test_without_events_the_result_says_so() -> None:
     assert "times at which nodes were down are not known" in log.remarks[0]
 
 
+def test_where_no_job_of_others_is_seen_the_result_says_so() -> None:
+    """The recorded jobs are root's."""
+    assert live_log(0.5, Sacct(), NOW_S, "root").remarks == ()
+    assert live_log(0.5, Sacct(), NOW_S, "ann").remarks == ()
+    own = recorded("audit.jobs.txt").replace("|root|", "|ann|")
+    (remark,) = live_log(0.5, Sacct(own), NOW_S, "ann").remarks
+    assert "slurmdbd may hide them" in remark
+
+
 def test_a_file_with_names_of_jobs(tmp_path: Path, utc: None) -> None:
     path = tmp_path / "jobs.txt"
     path.write_text(recorded("audit.file.txt"))
