@@ -8,6 +8,7 @@ BFTrainerError                    exit status 1: an internal or external failure
 │   ├── NoFeasibleCountsError     no allocation satisfies the legal sizes of all trainers
 │   ├── StateDirError             a state directory is unsafe, in use, or of another version
 │   │   └── DirectoryInUseError   another pilot uses it
+│   ├── UndecidedError            a program cannot decide; has the option by which the user does
 │   ├── WindowsUnknownError       the site hides the jobs that end windows
 │   └── TrainerFailedError        no result: the trainer failed, was canceled or rejected
 ├── WaitTimeoutError              a trainer has not ended in time; also a TimeoutError
@@ -91,6 +92,20 @@ class UnknownNameError(UserError):
 
 class NoFeasibleCountsError(UserError):
     """No counts satisfy the legal sizes of all trainers within the pool."""
+
+
+class UndecidedError(UserError):
+    """Nothing that a program can read decides; the user has to.
+
+    ``option`` is the command's option for the answer (``--partition``), ``choices`` are the answers
+    among which to choose; none: a flag, which says yes.
+    """
+
+    def __init__(self, option: str, question: str, choices: tuple[str, ...] = ()) -> None:
+        super().__init__(f"{question}; decide with {option}")
+        self.option = option
+        self.question = question
+        self.choices = choices
 
 
 class StateDirError(UserError):

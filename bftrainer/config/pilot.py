@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from ipaddress import ip_address
 from pathlib import Path
@@ -21,6 +21,7 @@ from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.errors import InvalidValueError, UnknownNameError
 from bftrainer.plugin_traits import SITE_GROUP, all_sites, default_site, site_traits
 from bftrainer.slots import Grain
+from bftrainer.system.printable import printable
 
 _QUIET = re.compile(
     r"(?:(mon|tue|wed|thu|fri|sat|sun)-(mon|tue|wed|thu|fri|sat|sun) )?(\d\d):(\d\d)-(\d\d):(\d\d)"
@@ -440,12 +441,16 @@ def _is_day_between(day: int, first: str, last: str) -> bool:
 
 
 def commented_default(
-    site: Mapping[str, type[BaseModel]] = MappingProxyType({}), **chosen: object
+    site: Mapping[str, type[BaseModel]] = MappingProxyType({}),
+    reasons: Mapping[str, str] = MappingProxyType({}),
+    remarks: Iterable[str] = (),
+    **chosen: object,
 ) -> str:
     """A configuration file with every key, its default and its description; ``chosen`` keys
     (table_key) are set.
 
-    ``site`` holds the tables that belong to the site's adapter.
+    ``site`` holds the tables that belong to the site's adapter, ``reasons`` why keys are chosen,
+    ``remarks`` the lines of a comment at the head.
     """
     own = {
         name: type(field.default)
@@ -453,6 +458,8 @@ def commented_default(
         if isinstance(field.default, BaseModel)
     }
     lines = ["# The pilot's configuration. A line that is commented out shows the default."]
+    for remark in remarks:
+        lines += [f"# {line}" for line in _wrapped(_on_one_line(remark))]
     for table, model in {**own, **site}.items():
         lines += ["", f"[{table}]  # {_first_paragraph(model.__doc__)}"]
         # A site's own keys come first.
@@ -461,11 +468,18 @@ def commented_default(
             if inner.description:
                 lines += [f"# {line}" for line in _wrapped(inner.description)]
             name = f"{table}_{key}"
+            if name in reasons:
+                lines += [f"# {line}" for line in _wrapped(f"Set: {_on_one_line(reasons[name])}.")]
             default = inner.get_default(call_default_factory=True)
             value = chosen.get(name, None if inner.is_required() else default)
             shown = "..." if value is None else _as_toml(value)
             lines.append(f"{key} = {shown}" if name in chosen else f"#{key} = {shown}")
     return "\n".join(lines) + "\n"
+
+
+def _on_one_line(text: str) -> str:
+    """Text for a comment: what others wrote cannot end it."""
+    return printable(text, keep="")
 
 
 def _first_paragraph(text: str | None) -> str:

@@ -8,6 +8,7 @@ import os
 import socket
 import struct
 from collections.abc import Iterable
+from contextlib import suppress
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
 
@@ -28,6 +29,29 @@ def interface_address(interface: str) -> str:
                 f"interface {interface!r} has no IPv4 address on this host: {error}"
             ) from error
     return socket.inet_ntoa(answer[20:24])
+
+
+def route_to(host: str) -> tuple[str, IPv4Network]:
+    """The interface by which this host reaches another one, and the interface's network; nothing is
+    sent. Raises :class:`InvalidValueError` where there is none with an IPv4 address.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((host, 9))  # of UDP: the kernel only chooses the route
+        except OSError as error:
+            raise InvalidValueError(f"no route to {host}: {error}") from error
+        own = probe.getsockname()[0]
+        for _, name in socket.if_nameindex():
+            with suppress(InvalidValueError):
+                if interface_address(name) == own:
+                    return name, IPv4Network(f"{own}/{_netmask(probe, name)}", strict=False)
+    raise InvalidValueError(f"no interface of this host has the address {own}")
+
+
+def _netmask(probe: socket.socket, interface: str) -> str:
+    siocgifnetmask = 0x891B  # netdevice(7)
+    name = struct.pack("256s", interface.encode()[:15])
+    return socket.inet_ntoa(fcntl.ioctl(probe, siocgifnetmask, name)[20:24])
 
 
 def tcp_listener(address: str, port: int, backlog: int) -> socket.socket:

@@ -45,15 +45,18 @@ def partition(name: str, nodes: str, tier: int = 1, mode: str = "OFF", **more: s
         "GraceTime": "0",
         "MaxTime": "UNLIMITED",
         "OverSubscribe": "NO",
+        "AllowAccounts": "ALL",
+        "TRES": "cpu=1,node=1",
         **more,
     }
     return (
-        f"PartitionName={name} AllowQos={given['AllowQos']} Default={given['Default']} "
+        f"PartitionName={name} AllowGroups=ALL AllowAccounts={given['AllowAccounts']} "
+        f"AllowQos={given['AllowQos']} Default={given['Default']} "
         f"QoS={given['QoS']} "
         f"GraceTime={given['GraceTime']} MaxTime={given['MaxTime']} LLN=NO Nodes={nodes} "
         f"PriorityTier={tier} RootOnly=NO "
         f"OverSubscribe={given['OverSubscribe']} OverTimeLimit=NONE PreemptMode={mode} "
-        "State=UP TRES=cpu=1,node=1"
+        f"State=UP TRES={given['TRES']}"
     )
 
 

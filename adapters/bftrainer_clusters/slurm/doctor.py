@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from bftrainer.cluster.model import Availability, NodeRequest, Observation
+from bftrainer.cluster.model import Availability, NodeRequest, NodeView
 from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import BFTrainerError, CommandError, UserError
@@ -127,11 +127,11 @@ def _look(
     if settings is not None:
         if by_gpu:
             yield from left_alone(seen.nodes)
-        yield _guarded(lambda: _holder(settings, seen, idle, by_gpu))
+        yield _guarded(lambda: _holder(settings, seen.nodes, idle, by_gpu))
 
 
 def _holder(
-    settings: SlurmSettings, seen: Observation, idle: list[str], by_gpu: bool = False
+    settings: SlurmSettings, nodes: tuple[NodeView, ...], idle: list[str], by_gpu: bool = False
 ) -> Check:
     """``sbatch --test-only`` with the command of a holder: Slurm checks account, partition, QOS,
     options and the script.
@@ -139,7 +139,7 @@ def _holder(
     script = holder_script(settings.holder_script, "holder.slurm")
     members = [
         node.name
-        for node in seen.nodes
+        for node in nodes
         if not settings.partition or settings.partition in node.partitions
     ]
     nodes = [node for node in idle if node in members] or members
@@ -157,6 +157,12 @@ def _holder(
     argv.insert(1, "--test-only")
     _ask(argv, settings.timeout_s, settings.cluster)
     return Check.ok("holder", f"sbatch would accept a holder on {nodes[0]} ({script})")
+
+
+def holder_check(settings: SlurmSettings, nodes: tuple[NodeView, ...]) -> Check:
+    """``sbatch --test-only`` of a holder with these settings, on one of these nodes."""
+    idle = [node.name for node in nodes if node.availability is Availability.FREE]
+    return _guarded(lambda: _holder(settings, nodes, idle))
 
 
 def _guarded(look: Callable[[], Check]) -> Check:

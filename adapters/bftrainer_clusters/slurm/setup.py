@@ -32,6 +32,13 @@ class Partition:
     allowed_qos: frozenset[str] = frozenset()
     """Empty: all but ``denied_qos``."""
     denied_qos: frozenset[str] = frozenset()
+    allowed_accounts: frozenset[str] = frozenset()
+    """Empty: all but ``denied_accounts``."""
+    denied_accounts: frozenset[str] = frozenset()
+    allowed_groups: frozenset[str] = frozenset()
+    """Empty: users of all groups."""
+    min_nodes: int = 0
+    """Nodes that a job there must request."""
     is_default: bool = False
     over_min: str = ""
     """OverTimeLimit, where it differs from the cluster's."""
@@ -58,6 +65,11 @@ class Partition:
     def admits(self, qos: str) -> bool:
         """Whether jobs of a QOS may run there (AllowQos, DenyQos)."""
         return qos not in self.denied_qos and (not self.allowed_qos or qos in self.allowed_qos)
+
+    def admits_account(self, account: str) -> bool:
+        """Whether jobs of an account may run there (AllowAccounts, DenyAccounts)."""
+        is_allowed = not self.allowed_accounts or account in self.allowed_accounts
+        return is_allowed and account not in self.denied_accounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,6 +223,7 @@ _ALONE = re.compile(
 
 def _partition(line: str, lists: HostLists) -> Partition:
     value = partial(value_of, line)
+    min_nodes = value("MinNodes", "0")
     return Partition(
         value("PartitionName"),
         int(value("PriorityTier")),
@@ -221,10 +234,12 @@ def _partition(line: str, lists: HostLists) -> Partition:
         value("State"),
         value("RootOnly") == "YES",
         qos="" if (qos := value("QoS", "")) in NOTHING else qos,
-        allowed_qos=frozenset()
-        if (allowed := value("AllowQos", "ALL")) == "ALL"
-        else frozenset(allowed.split(",")),
+        allowed_qos=_unless_all(value("AllowQos", "ALL")),
         denied_qos=frozenset(value("DenyQos", "").split(",")) - {""},
+        allowed_accounts=_unless_all(value("AllowAccounts", "ALL")),
+        denied_accounts=frozenset(value("DenyAccounts", "").split(",")) - {""},
+        allowed_groups=_unless_all(value("AllowGroups", "ALL")),
+        min_nodes=int(min_nodes) if min_nodes.isdecimal() else 0,
         is_default=value("Default", "") == "YES",
         over_min="" if (over := value("OverTimeLimit", "NONE")) == "NONE" else over,
         tres=parse_tres(value("TRES", "")),
@@ -233,6 +248,11 @@ def _partition(line: str, lists: HostLists) -> Partition:
         jobs_a_core=int(forced[1]) if (forced := _FORCED.search(line)) else 1,
         whole_blocks=bool(re.search(r"\s(ExclusiveTopo=YES|Exclusive=TOPO)\b", line)),
     )
+
+
+def _unless_all(text: str) -> frozenset[str]:
+    """The names of a list such as AllowQos; none where it is ALL."""
+    return frozenset() if text.upper() == "ALL" else frozenset(text.split(","))
 
 
 def parse_tres(text: str) -> dict[str, float]:

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from bftrainer.cluster.model import GiveWay, JobCounters
 from bftrainer.cluster.observed import ObservedSite
+from bftrainer.cluster.past_jobs import JobLog
 from bftrainer.cluster.selection import may_be_held
+from bftrainer.cluster.site_advice import SiteProposal, SiteWishes
 from bftrainer.cluster.site_plugin import JobNodes, OwnJob, Site, SitePlugin
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.in_effect import ConfigCell
@@ -22,12 +24,13 @@ from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import BFTrainerError, UserError
+from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.users import own_name
 from bftrainer_clusters.holding.call_budget import CallBudget
 from bftrainer_clusters.holding.site_settings import check_times, pilot_name, reloader
-from bftrainer_clusters.slurm import pilot_job
-from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm import past_jobs, pilot_job, site_reader
+from bftrainer_clusters.slurm.calls import ENVIRONMENT, SlurmCalls
 from bftrainer_clusters.slurm.clusters import (
     HOST_CLUSTER,
     check_environment,
@@ -120,6 +123,24 @@ class SlurmSite:
             reloader(NAME, settings, RELOADED, read_again, holder.reconfigure),
             holder.permit,
             yielding=_Yielding(commands, holder),
+        )
+
+    def propose(self, wishes: SiteWishes) -> SiteProposal | None:
+        return site_reader.propose(wishes)
+
+    def setup_steps(self, partition: str, qos: str) -> str:
+        return site_reader.setup_steps(partition, qos)
+
+    def job_log(self, days: float, file: Path | None) -> JobLog:
+        if file is not None:
+            return past_jobs.file_log(file)
+        cluster = chosen_cluster(os.environ)
+        return past_jobs.live_log(
+            days,
+            lambda argv: command.run(
+                of_cluster(argv, cluster), timeout_s=past_jobs.TIMEOUT_S, env=ENVIRONMENT
+            ),
+            user=own_name(),
         )
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:

@@ -105,6 +105,18 @@ TABLE = (
         "Solve one allocation problem from a file.",
         "Tools",
     ),
+    Command(
+        "site-setup",
+        f"{_HERE}.site_setup:site_setup",
+        "Print what an administrator changes so that main jobs preempt holders.",
+        "Tools",
+    ),
+    Command(
+        "audit",
+        f"{_HERE}.audit:audit",
+        "Measure how long main jobs waited for held nodes.",
+        "Tools",
+    ),
     Command("policy", None, "List the installed policies.", "Tools"),
     Command(
         "policy list",

@@ -1,16 +1,62 @@
-"""``bftrainer init``: a state directory with a commented configuration."""
+"""``bftrainer init``: a state directory with a commented configuration, and what the site's own
+answers decide in it.
+"""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.console.cli.choices import HOLDER, PluginOption
-from bftrainer.console.cli.output import say
+from bftrainer.console.cli.choices import HOLDER, PluginOption, with_options
+from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.state import state_option
-from bftrainer.errors import UserError
+from bftrainer.errors import CommandError, SchedulerError, UndecidedError, UserError
 from bftrainer.plugin_traits import default_site
+
+if TYPE_CHECKING:
+    from bftrainer.cluster.site_advice import SiteProposal, SiteWishes
+    from bftrainer.cluster.site_plugin import SitePlugin
+
+_site_options = with_options(
+    click.option(
+        "--partition",
+        default="",
+        metavar="NAME",
+        help="Partition of the holders. Default: where main jobs wait least for them.",
+    ),
+    click.option("--qos", default="", metavar="NAME", help="QOS of the holders."),
+    click.option("--account", default="", metavar="NAME", help="Account of the holders."),
+    click.option(
+        "--slots",
+        type=click.IntRange(min=1),
+        help="Workers per node. Default: one for each GPU.",
+    ),
+    click.option(
+        "--longest",
+        "longest_s",
+        type=click.FloatRange(min=60),
+        metavar="SECONDS",
+        help="Longest time limit of a holder.",
+    ),
+    click.option(
+        "--nodes-per-holder", type=click.IntRange(1, 64), help="Nodes that share a holder job."
+    ),
+    click.option(
+        "--interface", default="", metavar="NAME", help="Network interface for training traffic."
+    ),
+    click.option(
+        "--chains-allowed",
+        is_flag=True,
+        help="The site's rules allow many short jobs one after another.",
+    ),
+    click.option(
+        "--blank", is_flag=True, help="Do not read the site; write every key as a comment."
+    ),
+)
 
 
 @click.command()
@@ -22,15 +68,23 @@ from bftrainer.plugin_traits import default_site
     show_default=False,
     help="Source of nodes: {names}.  [default: {default}]",
 )
+@_site_options
 @click.option("--force", is_flag=True, help="Replace an existing configuration.")
 @state_option
-def init(holder: str, force: bool, state: Path) -> None:
+def init(holder: str, blank: bool, force: bool, state: Path, **given: Any) -> None:
     """Create a state directory with a configuration that explains every key.
+
+    At a Slurm site, the scheduler's answers decide about partition, QOS, account, limits, GPUs and
+    network. Each decided key has its reason in the file; an option has the last word. Where nothing
+    shows what the site's rules allow, the command asks, or names the option for the answer.
+    Nothing is submitted.
 
     \b
     Example:
       bftrainer init --holder slurm --state ~/.bftrainer
+      bftrainer init --holder slurm --partition scavenger --force
     """
+    from bftrainer.cluster.site_advice import SiteWishes
     from bftrainer.cluster.site_plugin import find_site
     from bftrainer.config.pilot import commented_default
     from bftrainer.console.client.state_dir import CONFIG_NAME
@@ -41,7 +95,76 @@ def init(holder: str, force: bool, state: Path) -> None:
     path = open_state_dir(state, create=True) / CONFIG_NAME
     if path.exists() and not force:
         raise UserError(f"{path} already exists; replace it with --force")
+    wishes = SiteWishes(**given)
+    if blank and wishes != SiteWishes():
+        raise UserError("--blank sets no key; remove it, or the options with values")
+    proposal = None if blank else _proposal(holder, site, wishes)
+    keys = () if proposal is None else proposal.keys
     tables = {} if site.table is None else {holder: site.table}
     chosen = {"nodes_holder": holder, **site.init_values}
-    write_atomically(path, commented_default(tables, **chosen).encode(), 0o600)
+    text = commented_default(
+        tables,
+        {f"{key.table}_{key.key}": key.reason for key in keys},
+        () if proposal is None else proposal.remarks,
+        **chosen,
+        **{f"{key.table}_{key.key}": key.value for key in keys},
+    )
+    write_atomically(path, text.encode(), 0o600)
     say(f"written: {path}")
+    if proposal is not None:
+        _show(proposal)
+
+
+def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal | None:
+    """The keys that the site decides; None where it decides none. On a terminal, the user is asked
+    where it cannot.
+    """
+    from bftrainer.cluster.site_advice import ProposingSite, SiteWishes
+
+    if not isinstance(site, ProposingSite):
+        if wishes != SiteWishes():
+            raise UserError(
+                f"--holder {holder} has no partitions to choose among; set its keys in the file"
+            )
+        return None
+    while True:
+        try:
+            proposal = site.propose(wishes)
+        except UndecidedError as question:
+            if not sys.stdin.isatty():
+                raise
+            wishes = _asked(question, wishes)
+        except (CommandError, SchedulerError) as error:
+            if wishes != SiteWishes():
+                raise
+            note(f"the site could not be read, so its keys are comments: {error}")
+            return None
+        else:
+            if proposal is None and wishes != SiteWishes():
+                raise UserError(
+                    "the scheduler's commands are not on PATH, so its site cannot be read; remove "
+                    "the options, and set the keys in the file"
+                )
+            if proposal is None:
+                note("the scheduler's commands are not on PATH, so the site's keys are comments")
+            return proposal
+
+
+def _asked(question: UndecidedError, wishes: SiteWishes) -> SiteWishes:
+    """The wishes with the user's answer to a question."""
+    say(question.question + ("." if question.choices else "?"))
+    name = question.option.removeprefix("--").replace("-", "_")
+    answer: object = True
+    if question.choices:
+        answer = click.prompt(question.option, type=click.Choice(question.choices))
+    elif not click.confirm(question.option, default=False):
+        raise UserError(f"nothing is written: {question}")
+    return replace(wishes, **{name: answer})  # type: ignore[arg-type]  # a field by its option
+
+
+def _show(proposal: SiteProposal) -> None:
+    """Print what was decided, as the file has it."""
+    for key in proposal.keys:
+        say(f"  {key.table}.{key.key} = {key.value!r}: {key.reason}")
+    for remark in proposal.remarks:
+        say(f"  {remark}")

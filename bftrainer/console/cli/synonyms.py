@@ -23,7 +23,7 @@ _WORDS = {
     "pause": "suspend hold freeze bstop qhold",
     "resume": "continue unpause unhold release bresume qrls restart",
     "show": "describe inspect info scontrol bhist tracejob",
-    "events": "history journal audit",
+    "events": "history journal",
     "nodes": "hosts sinfo bhosts pbsnodes lshosts oarnodes idle",
     "usage": "accounting sreport sshare hours quota",
     "top": "ui dashboard web watch monitor htop gui",

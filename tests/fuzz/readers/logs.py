@@ -134,6 +134,16 @@ def _trace(path: Path) -> None:
         assert all(one.at_s <= other.at_s for one, other in pairwise(trace.jobs))
 
 
+def _audit(path: Path) -> None:
+    from bftrainer.cluster.main_delays import main_delays
+    from bftrainer_clusters.slurm.past_jobs import file_log
+
+    log = file_log(path)
+    for delay in main_delays(log):
+        assert 0 < delay.seconds <= log.end_s - log.begin_s
+        assert delay.missing <= delay.held
+
+
 def _curves(path: Path) -> None:
     from bftrainer_replay.workload.curves import read_curves
 
@@ -185,6 +195,12 @@ RESERVATIONS = (
     b"ReservationName=maint StartTime=2026-11-22T21:54:25 EndTime=2026-11-22T23:54:25 Duration=02:00:00\n   Nodes=node[02-04] "
     b"NodeCnt=3 CoreCnt=2 Features=(null) Flags=MAINT,SPEC_NODES\n   TRES=cpu=2\n\n"
 )
+AUDIT = (
+    b"JobIDRaw|Partition|NNodes|Eligible|Start|End|TimelimitRaw|Priority|Reason|NodeList|JobName\n"
+    b"1|low|1|100|100|500|10|1|None|n1|bftrainer-holder\n2|main|3|100|100|400|10|1|None|n[2-4]|a\n"
+    b"3|main|4|110|500|600|60|5|None|n[1-4]|b|c\nd\n4|main|1|2026-01-01T00:00:00|Unknown|Unknown|9|1|"
+    b"QOSMaxJobsLimit|None assigned|e\n"
+)
 CURVES = b"model,nodes_1,nodes_2,nodes_8\nresnet,100,190.5,700\nbert,,12,40\n"
 
 
@@ -207,4 +223,5 @@ def readers() -> Iterator[Reader]:
     yield Reader("trace", of_file(_trace), traces)
     yield Reader("workload", of_file(_workload), (WORKLOAD,))
     yield Reader("curves", of_file(_curves), (CURVES,))
+    yield Reader("audit", of_file(_audit), (AUDIT,))
     yield Reader("node list", of_file(_node_list), (b"n1\nn2\n\n n3 \n",))

@@ -1,0 +1,273 @@
+"""Past jobs of a Slurm cluster, from sacct or from a file that sacct has printed.
+
+From sacct, no column with text of users is read: a job's name may contain line breaks and look like
+other jobs. Holders are told apart by asking for jobs of their name. A file needs the column
+JobName.
+Checked with sacct of 22.05.8.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from bftrainer.cluster.past_jobs import JobLog, Outage, PastJob
+from bftrainer.counted import counted
+from bftrainer.errors import CommandError, InputFileError, SchedulerError
+from bftrainer.system import command
+from bftrainer_clusters.slurm.associations import RunCommand
+from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
+from bftrainer_clusters.slurm.job_list import HOLDER_NAME
+from bftrainer_clusters.slurm.setup import limit_s, parse_partitions, partitions_argv
+
+COLUMNS = (
+    "JobIDRaw",
+    "User",
+    "Partition",
+    "NNodes",
+    "Eligible",
+    "Start",
+    "End",
+    "TimelimitRaw",
+    "Priority",
+    "Reason",
+    "NodeList",
+)
+FILE_COMMAND = (
+    "sacct -a -X -P -D -S now-7days -o "
+    "JobIDRaw,User,Partition,NNodes,Eligible,Start,End,TimelimitRaw,Priority,Reason,NodeList,JobName"
+)
+"""What a file for an audit is made with."""
+_NEEDED = ("nnodes", "eligible", "start", "end", "nodelist", "partition", "jobname")
+TIMEOUT_S = 300.0
+"""Of one call of sacct: slurmdbd takes minutes for a busy day."""
+_DAY_S = 86_400.0
+_MAX_LINES = 20_000_000
+_MAX_LISTED = 10_000_000
+"""Nodes in all different lists: 640 MB of sets."""
+_MAX_LINE = 1_000_000
+_MAX_DIGITS = 13
+_UNKNOWN = ("", "Unknown", "None", "N/A")
+_OF_NODES = frozenset({"None", "", "Priority", "Resources", "Unknown", "BeginTime", "Dependency"})
+"""Reasons that say nothing of another obstacle than nodes: a job is not eligible before the time or
+the jobs that it waits for.
+"""
+_ID = re.compile(r"\d+(?:[_+]\S*)?")
+_EVENT_FIELDS = ("NodeName", "TimeStart", "TimeEnd", "State")
+
+
+@dataclass
+class _Records:
+    """Rows of sacct as jobs. Records that cannot be read are counted."""
+
+    lists: HostLists = field(default_factory=lambda: HostLists(most_listed=_MAX_LISTED))
+    jobs: dict[tuple[str, float | None], PastJob] = field(default_factory=dict)
+    skipped: int = 0
+
+    def take(self, row: Mapping[str, str], is_holder: bool) -> None:
+        """Add a row by the names of its columns, in lower case."""
+        try:
+            job = _job(row, is_holder, self.lists)
+        except (SchedulerError, ValueError, KeyError):
+            self.skipped += 1
+            return
+        if job is not None:
+            self.jobs[job.id, job.start_s] = job
+
+
+def live_log(
+    days: float, ask: RunCommand, now_s: float | None = None, user: str = "root"
+) -> JobLog:
+    """The jobs of the last days, asked for day by day. Raises ``CommandError`` where sacct does not
+    answer.
+
+    slurmdbd may hide jobs of others from ``user``, and says so nowhere: a remark does where none is
+    seen.
+    """
+    end_s = time.time() if now_s is None else now_s
+    begin_s = end_s - days * _DAY_S
+    records = _Records()
+    for from_s, to_s in _days(begin_s, end_s):
+        holder_argv = _argv(from_s, to_s, ("JobIDRaw",), f"--name={HOLDER_NAME}")
+        holders = frozenset(ask(holder_argv).split())
+        for row in _rows(ask(_argv(from_s, to_s, COLUMNS)).splitlines(), COLUMNS, records):
+            records.take(row, row["jobidraw"] in holders)
+    remarks = []
+    partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
+    try:
+        outages = tuple(_outages(ask(_events_argv(begin_s))))
+    except CommandError as error:
+        outages = ()
+        remarks.append(f"times at which nodes were down are not known: {error}")
+    main_users = {job.user for job in records.jobs.values() if not job.is_holder}
+    if user != "root" and not main_users - {user}:
+        remarks.append(
+            "no main job of another user is seen: slurmdbd may hide them (PrivateData in "
+            "slurmdbd.conf); have an operator run the audit"
+        )
+    nodes = {name: partition.nodes for name, partition in partitions.items()}
+    jobs = tuple(records.jobs.values())
+    return JobLog(jobs, begin_s, end_s, nodes, outages, records.skipped, tuple(remarks))
+
+
+def file_log(path: Path) -> JobLog:
+    """The jobs in a file of ``sacct -P`` with a header. Raises ``InputFileError``."""
+    records = _Records()
+    try:
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            header = lines.readline(_MAX_LINE).rstrip("\n")
+            names = _header(path, header)
+            for row in _rows(_bounded(path, lines), names, records):
+                records.take(row, row["jobname"].strip() == HOLDER_NAME)
+    except OSError as error:
+        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
+    jobs = tuple(records.jobs.values())
+    if not jobs:
+        raise InputFileError(str(path), f"has no jobs, expected the output of: {FILE_COMMAND}")
+    times_s = [at_s for job in jobs for at_s in _times(job)]
+    return JobLog(jobs, min(times_s), max(times_s), skipped=records.skipped)
+
+
+def _days(begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
+    """The days of a period, so that no answer has to hold all of it."""
+    from_s = begin_s
+    while from_s < end_s:
+        to_s = min(from_s + _DAY_S, end_s)
+        yield from_s, to_s
+        from_s = to_s
+
+
+def _argv(from_s: float, to_s: float, columns: Iterable[str], *options: str) -> list[str]:
+    """sacct takes times in the time zone that it prints them in (TZ=UTC in the environment)."""
+    times = ["-S", _clock(from_s), "-E", _clock(to_s)]
+    return ["sacct", "-a", "-X", "-n", "-P", "-D", *times, *options, "-o", ",".join(columns)]
+
+
+def _events_argv(begin_s: float) -> list[str]:
+    fields = ",".join(_EVENT_FIELDS)
+    return ["sacctmgr", "-nP", "show", "event", f"start={_clock(begin_s)}", f"format={fields}"]
+
+
+def _clock(at_s: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(at_s))
+
+
+def _header(path: Path, line: str) -> tuple[str, ...]:
+    names = tuple(name.strip().lower().partition("%")[0] for name in line.split("|"))
+    missing = [name for name in _NEEDED if name not in names]
+    if not {"jobid", "jobidraw"} & set(names):
+        missing.append("jobid")
+    if missing:
+        raise InputFileError(
+            f"{path}:1",
+            f"is no header with the columns {', '.join(missing)}; make the file with: "
+            f"{FILE_COMMAND}",
+        )
+    return names
+
+
+def _bounded(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    for number, line in enumerate(lines, start=2):
+        if number > _MAX_LINES or len(line) > _MAX_LINE:
+            raise InputFileError(
+                f"{path}:{number}",
+                f"is too long, expected at most {counted(_MAX_LINES, 'line')} of "
+                f"{counted(_MAX_LINE, 'character')}",
+            )
+        yield line.rstrip("\n")
+
+
+def _rows(
+    lines: Iterable[str], names: tuple[str, ...], records: _Records
+) -> Iterator[dict[str, str]]:
+    """The rows with all columns. Bars in a name that comes last belong to it."""
+    keys = [name.lower() for name in names]
+    bars = len(keys) - 1 if keys[-1] == "jobname" else -1
+    for line in lines:
+        fields = line.split("|", bars)
+        if len(fields) == len(keys):
+            yield dict(zip(keys, fields, strict=True))
+        elif line:
+            records.skipped += 1
+
+
+def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob | None:
+    """A row as a job; None for a step, and for a job that has never been eligible."""
+    job_id = row.get("jobidraw") or row["jobid"]
+    if "." in job_id:
+        return None
+    if not _ID.fullmatch(job_id):
+        raise ValueError(job_id)
+    start_s, end_s = _time(row["start"]), _time(row["end"])
+    eligible_s = _time(row["eligible"])
+    if eligible_s is None:
+        eligible_s = start_s
+    if eligible_s is None:
+        return None
+    if start_s is None:  # a job that was canceled in the queue has waited until then
+        start_s = end_s
+    nodes = row["nodelist"]
+    reason = row.get("reason", "")
+    return PastJob(
+        job_id,
+        row["partition"],
+        int(row["nnodes"]),
+        eligible_s,
+        start_s,
+        end_s,
+        frozenset() if nodes in (*NOTHING, "None assigned") else lists.read(nodes),
+        row.get("user", ""),
+        _limit(row),
+        _priority(row),
+        "" if reason in _OF_NODES else reason,
+        is_holder,
+    )
+
+
+def _limit(row: Mapping[str, str]) -> float:
+    """TimelimitRaw is in minutes, Timelimit like 1-00:00:00."""
+    raw = row.get("timelimitraw", "")
+    if raw.isdecimal() and len(raw) < _MAX_DIGITS:
+        return float(raw) * 60.0
+    text = row.get("timelimit", "")
+    with suppress(SchedulerError):
+        return limit_s(text)
+    return float("inf")
+
+
+def _priority(row: Mapping[str, str]) -> float:
+    text = row.get("priority", "")
+    return float(text) if text.isdecimal() and len(text) < _MAX_DIGITS else 0.0
+
+
+def _time(text: str) -> float | None:
+    """Seconds since 1970, of which sacct also prints local times."""
+    if text in _UNKNOWN:
+        return None
+    if text.isdecimal() and len(text) < _MAX_DIGITS:
+        return float(text)
+    return datetime.fromisoformat(text).timestamp()
+
+
+def _times(job: PastJob) -> Iterator[float]:
+    yield job.eligible_s
+    yield from (at_s for at_s in (job.start_s, job.end_s) if at_s is not None)
+
+
+def _outages(text: str) -> Iterator[Outage]:
+    """``sacctmgr show event``: the times at which a node was down or drained; events of the whole
+    cluster have no node.
+    """
+    for line in text.splitlines():
+        fields = line.split("|")
+        if len(fields) != len(_EVENT_FIELDS):
+            continue
+        node, start, end, _ = fields
+        start_s = _time(start) if node else None
+        if start_s is not None:
+            yield Outage(node, start_s, _time(end))

@@ -1,0 +1,193 @@
+"""Reads a Slurm site for ``bftrainer init``: scontrol, sacctmgr, the route to a compute node, and
+``sbatch --test-only`` of a holder. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import grp
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from ipaddress import IPv4Address, IPv4Network
+
+from bftrainer.cluster.model import NodeView
+from bftrainer.cluster.site_advice import SiteProposal, SiteWishes
+from bftrainer.decide.domain.checks import CheckStatus
+from bftrainer.errors import InvalidValueError, UserError
+from bftrainer.system import command
+from bftrainer.system.network import route_to
+from bftrainer.system.users import own_name
+from bftrainer_clusters.slurm import associations
+from bftrainer_clusters.slurm.associations import Accounting, Association, RunCommand
+from bftrainer_clusters.slurm.calls import ENVIRONMENT
+from bftrainer_clusters.slurm.clusters import chosen_cluster, of_cluster
+from bftrainer_clusters.slurm.configuration import config_text
+from bftrainer_clusters.slurm.doctor import holder_check
+from bftrainer_clusters.slurm.observe import NODES_ARGV
+from bftrainer_clusters.slurm.preempt import qos_that_keep_waiting
+from bftrainer_clusters.slurm.setup import (
+    has_slurmdbd,
+    parse_partitions,
+    parse_qos,
+    partitions_argv,
+    qos_argv,
+)
+from bftrainer_clusters.slurm.setup_plan import plan_setup, plan_text, recommendations
+from bftrainer_clusters.slurm.site_choice import SiteChoice, SiteView, choose, places
+from bftrainer_clusters.slurm.site_facts import SiteSetup, unused
+from bftrainer_clusters.slurm.site_limits import Holders
+from bftrainer_clusters.slurm.site_proposal import Network, proposal_of, settings_of
+from bftrainer_clusters.slurm.text import hides_jobs, parse_nodes
+
+COMMANDS = ("sbatch", "scontrol")
+_TIMEOUT_S = 10.0
+_ADDRESS = re.compile(r"^NodeName=(\S+) .*?\sNodeAddr=(\S+)", re.MULTILINE)
+_MAX_LOOKED_UP = 16
+Route = Callable[[str], tuple[str, IPv4Network]]
+
+
+def propose(wishes: SiteWishes) -> SiteProposal | None:
+    """The keys for a pilot of this user at the Slurm of this host; None where Slurm is not
+    installed.
+    """
+    if any(shutil.which(name) is None for name in COMMANDS):
+        return None
+    cluster = chosen_cluster(os.environ)
+    ask = _ask_of(cluster)
+    view, nodes, nodes_text = _read(ask, cluster)
+    choice = choose(view, wishes.partition, wishes.qos, wishes.account)
+    network = Network()
+    if not wishes.interface:
+        network = read_network(nodes_text, choice.place.partition.nodes, route_to)
+    holders = read_limits(view, choice, ask)
+    proposal = proposal_of(view, choice, holders, network, wishes, cluster)
+    return _tested(proposal, nodes)
+
+
+def setup_steps(partition: str, qos: str) -> str:
+    """What an administrator would change at the Slurm of this host."""
+    cluster = chosen_cluster(os.environ)
+    view, _, _ = _read(_ask_of(cluster), cluster)
+    return plan_text(plan_setup(view, partition, qos), view, recommendations(view))
+
+
+def _ask_of(cluster: str) -> RunCommand:
+    return lambda argv: command.run(
+        of_cluster(argv, cluster), timeout_s=_TIMEOUT_S, env=ENVIRONMENT
+    )
+
+
+def _read(ask: RunCommand, cluster: str) -> tuple[SiteView, tuple[NodeView, ...], str]:
+    """The site, its nodes, and the text about them."""
+    text = config_text(_TIMEOUT_S, ENVIRONMENT, cluster)
+    argv = [*NODES_ARGV]
+    nodes_text = ask(argv)
+    nodes = command.parsed(argv, nodes_text, parse_nodes)
+    return read_view(text, nodes, own_name(), _own_groups(), ask), nodes, nodes_text
+
+
+def read_view(
+    text: str, nodes: Iterable[NodeView], user: str, groups: frozenset[str], ask: RunCommand
+) -> SiteView:
+    """What a user sees of a site whose configuration is ``text``.
+
+    Raises ``CommandError`` where accounting is configured and does not answer: a QOS may protect
+    holders from preemption.
+    """
+    partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
+    facts = SiteSetup(text, partitions)
+    gpus = {node.name: node.gpu_count for node in nodes if node.gpu_count}
+    if not has_slurmdbd(text):
+        return SiteView(facts, user, groups=groups, gpus=gpus)
+    name = facts.config.get("ClusterName", "")
+    qos = command.parsed(qos_argv(), ask(qos_argv()), parse_qos)
+    own_argv = associations.argv(name, user=user)
+    own = command.parsed(own_argv, ask(own_argv), associations.parse)
+    default = ask(associations.default_account_argv(user)).strip()
+    above = associations.chain(ask, name, user, default, "")
+    facts = replace(facts, accounting=Accounting(qos, above))
+    view = SiteView(facts, user, tuple(own), default, groups, gpus)
+    return _with_unused(view, ask)
+
+
+def _with_unused(view: SiteView, ask: RunCommand) -> SiteView:
+    """The view, without the QOSes that no job has had for a week."""
+    if not view.is_by_qos or hides_jobs(view.facts.config_text, view.user):
+        return view
+    facts = view.facts
+    in_question = frozenset[str]().union(
+        *(
+            qos_that_keep_waiting(
+                place.settings(), facts.config, facts.partitions, facts.accounting, lambda _: True
+            )
+            for place in places(view)
+        )
+    )
+    if not in_question:
+        return view
+    return replace(view, facts=replace(facts, unused_qos=unused(in_question, view.user, ask)))
+
+
+def read_limits(view: SiteView, choice: SiteChoice, ask: RunCommand) -> Holders:
+    """The limits of holders with the chosen account, and of the accounts above it."""
+    facts = view.facts
+    above: tuple[Association, ...] = ()
+    if view.associations:
+        name = facts.config.get("ClusterName", "")
+        account = choice.account or view.default_account
+        above = associations.chain(ask, name, view.user, account, choice.place.partition.name)
+    catalog = facts.accounting.qos
+    accounted = replace(facts, accounting=Accounting(catalog, above))
+    return accounted.holders(choice.place.settings(choice.account))
+
+
+def read_network(nodes_text: str, nodes: frozenset[str], route: Route) -> Network:
+    """How this host reaches the nodes of a partition, by the addresses that Slurm has of them."""
+    addresses: Mapping[str, str] = dict(_ADDRESS.findall(nodes_text))
+    looked_up = [name for name in sorted(nodes) if name in addresses][:_MAX_LOOKED_UP]
+    if not looked_up:
+        return Network(why_none="Slurm shows no address of a node")
+    node = looked_up[0]
+    try:
+        interface, network = route(addresses[node])
+    except InvalidValueError as error:
+        return Network(why_none=str(error))
+    if network.is_loopback:
+        return Network()
+    strangers = [name for name in looked_up if not _is_within(addresses[name], network)]
+    if strangers:
+        why = f"node {strangers[0]} is outside of {network}, the network of {interface}"
+        return Network(why_none=f"{why}; workers.allow_from needs its network")
+    return Network(interface, str(network), node)
+
+
+def _is_within(address: str, network: IPv4Network) -> bool:
+    """Whether an address is in a network; a name counts as within, since its route was looked
+    up.
+    """
+    with suppress(ValueError):
+        return IPv4Address(address) in network
+    return True
+
+
+def _tested(proposal: SiteProposal, nodes: tuple[NodeView, ...]) -> SiteProposal:
+    """The proposal, if sbatch would accept a holder. Raises ``UserError`` with its words if not."""
+    check = holder_check(settings_of(proposal), nodes)
+    if check.state is CheckStatus.BROKEN:
+        raise UserError(
+            f"sbatch --test-only refuses a holder: {check.detail}; choose another --partition, "
+            "--qos or --account, or write the file by hand with --blank"
+        )
+    return replace(proposal, remarks=(*proposal.remarks, f"Tested: {check.detail}."))
+
+
+def _own_groups() -> frozenset[str]:
+    """The names of this process's groups."""
+    names = set()
+    for gid in {os.getgid(), *os.getgroups()}:
+        with suppress(KeyError):
+            names.add(grp.getgrgid(gid).gr_name)
+    return frozenset(names)

@@ -1,0 +1,322 @@
+"""How long main jobs waited for nodes that pilots held, from an account of past jobs. Pure.
+
+A main job could have run while the idle and the held nodes of its partition were enough for it, and
+the jobs ahead of it in the queue did not need them, as backfill plans: by the time limits of all
+jobs, with held nodes as idle ones. It waited *for held nodes* while the idle ones alone were not
+enough. The longest such stretch of a job is its delay. Nothing in it is the word of a pilot.
+"""
+
+from __future__ import annotations
+
+import bisect
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bftrainer.cluster.past_jobs import JobLog, PastJob
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
+_PLANNED_JOBS = 100
+"""Backfill plans no more by default (bf_max_job_test)."""
+
+
+@dataclass(frozen=True, slots=True)
+class MainDelay:
+    """The longest stretch in which a main job waited for held nodes.
+
+    ``missing``: how many held nodes it needed beside idle ones when the stretch began; ``held`` how
+    many of its partition were held.
+    """
+
+    job: PastJob
+    begin_s: float
+    end_s: float
+    missing: int
+    held: int
+
+    @property
+    def seconds(self) -> float:
+        return self.end_s - self.begin_s
+
+
+def main_delays(log: JobLog) -> tuple[MainDelay, ...]:
+    """The delay of each main job that has one, the longest first."""
+    audit = _Audit(log)
+    delays = [delay for job in log.jobs if not job.is_holder for delay in audit.delay(job)]
+    return tuple(sorted(delays, key=lambda delay: (-delay.seconds, delay.job.rank)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Course:
+    """How many nodes of a partition are idle, and how many are held, from each moment on."""
+
+    times_s: Floats
+    idle: Counts
+    held: Counts
+
+
+class _Audit:
+    """The log, with what is computed once for all jobs."""
+
+    def __init__(self, log: JobLog) -> None:
+        self._log = log
+        self._members = _nodes_of_partitions(log)
+        self._courses = _courses(log, self._members)
+        self._started = [job for job in log.jobs if not job.is_holder and job.start_s is not None]
+        self._eligible_s = np.array([job.eligible_s for job in self._started], dtype=np.float64)
+        self._start_s = np.array([job.start_s for job in self._started], dtype=np.float64)
+        self._end_s = np.array(list(map(_end_s, self._started)), dtype=np.float64)
+
+    def delay(self, job: PastJob) -> Iterator[MainDelay]:
+        """The delay of a main job; nothing where there is none."""
+        begin_s = max(job.eligible_s, self._log.begin_s)
+        end_s = self._log.end_s if job.start_s is None else job.start_s
+        if not (begin_s < end_s) or job.size < 1:
+            return
+        stretches = [
+            stretch
+            for partition in job.partition.split(",")
+            for stretch in self._stretches(job, partition, begin_s, end_s)
+        ]
+        if stretches:
+            yield max(stretches, key=lambda stretch: stretch.seconds)
+
+    def _stretches(
+        self, job: PastJob, partition: str, begin_s: float, end_s: float
+    ) -> Iterator[MainDelay]:
+        """The stretches in which the job waited for held nodes of a partition."""
+        course = self._courses.get(partition)
+        if course is None:
+            return
+        times_s = course.times_s
+        first = max(int(np.searchsorted(times_s, begin_s, side="right")) - 1, 0)
+        last = int(np.searchsorted(times_s, end_s, side="left"))
+        idle, held = course.idle[first:last], course.held[first:last]
+        lacks = (idle < job.size) & (idle + held >= job.size)
+        candidates = [int(place) + first for place in np.flatnonzero(lacks)]
+        if not candidates:
+            return
+        ahead = self._ahead(job, partition, begin_s, end_s)
+        waits = [place for place in candidates if self._could_run(job, ahead, partition, place)]
+        for run in _runs(waits):
+            stretch_begin_s = max(float(times_s[run[0]]), begin_s)
+            after = run[-1] + 1
+            stretch_end_s = min(float(times_s[after]) if after < len(times_s) else end_s, end_s)
+            if stretch_end_s > stretch_begin_s:
+                missing = job.size - int(course.idle[run[0]])
+                held_count = int(course.held[run[0]])
+                yield MainDelay(job, stretch_begin_s, stretch_end_s, missing, held_count)
+
+    def _could_run(self, job: PastJob, ahead: list[PastJob], partition: str, place: int) -> bool:
+        """Whether backfill would have started the job if held nodes had been idle."""
+        course = self._courses[partition]
+        at_s = max(float(course.times_s[place]), job.eligible_s)
+        waiting = _waiting(ahead, at_s)
+        if not waiting:
+            return True
+        free = int(course.idle[place] + course.held[place])
+        plan = _Plan(at_s, free, self._releases(partition, at_s))
+        for other in waiting[:_PLANNED_JOBS]:
+            plan.add(other.size, other.limit_s)
+            if not plan.fits_now(job.size, job.limit_s):
+                return False
+        return plan.fits_now(job.size, job.limit_s)
+
+    def _releases(self, partition: str, at_s: float) -> list[tuple[float, int]]:
+        """When the main jobs that run on nodes of a partition reach their time limits, and how many
+        of its nodes each has.
+        """
+        runs = (self._start_s <= at_s) & (self._end_s > at_s)
+        releases = []
+        for place in map(int, np.flatnonzero(runs)):
+            job = self._started[place]
+            nodes = len(job.nodes)
+            if job.partition != partition:
+                nodes = len(job.nodes & self._members[partition])
+            if nodes:
+                releases.append((max(float(self._start_s[place]) + job.limit_s, at_s), nodes))
+        return releases
+
+    def _ahead(self, job: PastJob, partition: str, begin_s: float, end_s: float) -> list[PastJob]:
+        """Main jobs that waited for nodes of a partition at the same time, in the order of the
+        queue up to this job. What waited for something else as well took no nodes from it.
+        """
+        members = self._members[partition]
+        waited = (self._eligible_s < end_s) & (self._start_s > begin_s)
+        others = [self._started[place] for place in map(int, np.flatnonzero(waited))]
+        ahead = [other for other in others if other.rank < job.rank and not other.other_reason]
+        shares = [
+            other
+            for other in ahead
+            if other.nodes and (other.partition == partition or other.nodes & members)
+        ]
+        return sorted(shares, key=_rank)
+
+
+def _nodes_of_partitions(log: JobLog) -> dict[str, frozenset[str]]:
+    """The nodes of each partition. One that only holders had may be of any partition that shares
+    nodes with theirs.
+    """
+    nodes: dict[str, set[str]] = defaultdict(set)
+    for name, listed in log.partitions.items():
+        nodes[name] |= listed
+    held: dict[str, set[str]] = defaultdict(set)
+    for job in log.jobs:
+        if job.start_s is not None:
+            (held if job.is_holder else nodes)[job.partition] |= job.nodes
+    placed = frozenset[str]().union(*nodes.values())
+    for partition, members in held.items():
+        unplaced = members - placed
+        for own in list(nodes.values()):
+            if own & members:
+                own |= unplaced
+        nodes[partition] |= members
+    return {name: frozenset(members) for name, members in nodes.items()}
+
+
+def _courses(log: JobLog, members: Mapping[str, frozenset[str]]) -> dict[str, _Course]:
+    """The course of each partition: the same moments for all."""
+    changes = _changes(log)
+    times_s = sorted(changes)
+    partitions_of: dict[str, list[str]] = defaultdict(list)
+    for name, nodes in members.items():
+        for node in nodes:
+            partitions_of[node].append(name)
+    idle = {name: np.zeros(len(times_s), dtype=np.int64) for name in members}
+    held = {name: np.zeros(len(times_s), dtype=np.int64) for name in members}
+    now = {name: [len(nodes), 0] for name, nodes in members.items()}
+    jobs: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for moment, at_s in enumerate(times_s):
+        for nodes, step, is_holder in changes[at_s]:
+            for node in nodes:
+                before = _state(jobs[node])
+                jobs[node][is_holder] += step
+                after = _state(jobs[node])
+                if before != after:
+                    for name in partitions_of[node]:
+                        _move(now[name], before, after)
+        for name, (idle_count, held_count) in now.items():
+            idle[name][moment], held[name][moment] = idle_count, held_count
+    every_s = np.array(times_s, dtype=np.float64)
+    return {name: _Course(every_s, idle[name], held[name]) for name in members}
+
+
+_IDLE, _HELD, _BUSY = range(3)
+
+
+def _state(jobs: list[int]) -> int:
+    """The state of a node with so many main jobs and holders."""
+    main_jobs, holders = jobs
+    if main_jobs > 0:
+        return _BUSY
+    return _HELD if holders > 0 else _IDLE
+
+
+def _move(counts: list[int], before: int, after: int) -> None:
+    """Count a node, which was in one state, in another; busy nodes are not counted."""
+    if before != _BUSY:
+        counts[before] -= 1
+    if after != _BUSY:
+        counts[after] += 1
+
+
+def _changes(log: JobLog) -> dict[float, list[tuple[frozenset[str], int, bool]]]:
+    """By time, the nodes that a job takes (1) or leaves (-1), and whether it is a holder; an outage
+    takes a node as main jobs do.
+    """
+    changes: dict[float, list[tuple[frozenset[str], int, bool]]] = defaultdict(list)
+    changes[log.begin_s] = []
+    for job in log.jobs:
+        if job.start_s is not None and job.nodes:
+            changes[job.start_s].append((job.nodes, 1, job.is_holder))
+            if job.end_s is not None:
+                changes[max(job.end_s, job.start_s)].append((job.nodes, -1, job.is_holder))
+    for outage in log.outages:
+        node = frozenset({outage.node})
+        changes[outage.start_s].append((node, 1, False))
+        if outage.end_s is not None:
+            changes[max(outage.end_s, outage.start_s)].append((node, -1, False))
+    return changes
+
+
+class _Plan:
+    """Free nodes over time, as backfill plans them: each job starts as early as it fits, and delays
+    none that was planned before.
+    """
+
+    def __init__(self, at_s: float, free: int, releases: list[tuple[float, int]]) -> None:
+        self._times_s = [at_s]
+        self._free = [free]
+        for end_s, nodes in sorted(releases):
+            if end_s == self._times_s[-1]:
+                self._free[-1] += nodes
+            elif end_s < math.inf:
+                self._times_s.append(end_s)
+                self._free.append(self._free[-1] + nodes)
+
+    def fits_now(self, size: int, limit_s: float) -> bool:
+        """Whether a job could start now without delaying any that is planned."""
+        return self._fits(0, size, limit_s)
+
+    def add(self, size: int, limit_s: float) -> None:
+        """Plan a job; one that never fits needs no nodes."""
+        for first in range(len(self._times_s)):
+            if self._fits(first, size, limit_s):
+                end_s = self._times_s[first] + limit_s
+                self._split(end_s)
+                for place in range(first, len(self._times_s)):
+                    if self._times_s[place] < end_s:
+                        self._free[place] -= size
+                return
+
+    def _fits(self, first: int, size: int, limit_s: float) -> bool:
+        end_s = self._times_s[first] + limit_s
+        for place in range(first, len(self._times_s)):
+            if self._times_s[place] >= end_s:
+                return True
+            if self._free[place] < size:
+                return False
+        return True
+
+    def _split(self, at_s: float) -> None:
+        """Let a step begin at a time."""
+        place = bisect.bisect_left(self._times_s, at_s)
+        is_step = place < len(self._times_s) and self._times_s[place] == at_s
+        if not is_step and at_s < math.inf:
+            self._times_s.insert(place, at_s)
+            self._free.insert(place, self._free[place - 1])
+
+
+def _waiting(jobs: list[PastJob], at_s: float) -> list[PastJob]:
+    """Those of some started jobs that were waiting at a time."""
+    return [
+        job
+        for job in jobs
+        if job.eligible_s <= at_s and job.start_s is not None and at_s < job.start_s
+    ]
+
+
+def _end_s(job: PastJob) -> float:
+    """When a job ended; never, while it runs."""
+    return math.inf if job.end_s is None else job.end_s
+
+
+def _rank(job: PastJob) -> tuple[float, float, str]:
+    return job.rank
+
+
+def _runs(places: list[int]) -> Iterator[list[int]]:
+    """Runs of consecutive places."""
+    run: list[int] = []
+    for place in places:
+        if run and place != run[-1] + 1:
+            yield run
+            run = []
+        run.append(place)
+    if run:
+        yield run
