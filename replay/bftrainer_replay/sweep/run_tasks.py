@@ -28,6 +28,8 @@ from bftrainer_replay.sweep.result_files import Result, ResultStore
 OnDone = Callable[[float, float], None]
 Compute = Callable[[Task, Inputs], Result]
 _ONE_THREAD = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_UNFINISHED_WORKERS = "bftrainer_replay.sweep.unfinished_workers"
+"""A module that changes the process that imports it."""
 _sweep: tuple[Inputs, ResultStore, Compute] | None = None  # of this worker process
 
 
@@ -94,7 +96,7 @@ def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # one core each
     try:
         server = multiprocessing.get_context("forkserver")
-        server.set_forkserver_preload([sweep[2].__module__])
+        server.set_forkserver_preload([_UNFINISHED_WORKERS, sweep[2].__module__])
         with safe_path_for_children():
             _start_server_deaf_to_the_terminal()
         others = set(multiprocessing.active_children())

@@ -95,6 +95,36 @@ def test_a_signal_ends_a_report_and_its_processes_whatever_they_do(
                 os.kill(process, signal.SIGKILL)
 
 
+INTERRUPTED_WHILE_INPUTS_ARE_SENT = """
+import os, signal
+from bftrainer_replay.sweep.run_tasks import do_all
+
+class Store:
+    def get(self, task):
+        return None
+
+class InterruptsItsParent:
+    def __reduce__(self):
+        return os.kill, (os.getpid(), signal.SIGINT)
+
+if __name__ == "__main__":
+    inputs = InterruptsItsParent(), bytes(10_000_000)
+    try:
+        do_all(["one", "two"], inputs, Store(), jobs=2)
+    except KeyboardInterrupt:
+        print("interrupted")
+"""
+
+
+def test_ctrl_c_while_a_worker_gets_its_inputs_prints_no_traceback(tmp_path: Path) -> None:
+    """A log has megabytes, and a pipe holds 64 KiB of them."""
+    path = tmp_path / "script.py"
+    path.write_text(INTERRUPTED_WHILE_INPUTS_ARE_SENT)
+    command = [sys.executable, str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONG_S, check=False)
+    assert (done.stdout, done.stderr) == ("interrupted\n", "")
+
+
 def test_without_a_terminal_there_is_a_line_per_tenth(capsys: pytest.CaptureFixture[str]) -> None:
     now_s = 0.0
     lines = TenthLines("replays", lambda: now_s)
