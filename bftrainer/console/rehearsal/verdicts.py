@@ -19,8 +19,8 @@ from bftrainer.console.rehearsal.record import (
     stretches,
     stride,
 )
-from bftrainer.console.rehearsal.scenario import LEAVES, ActKind
-from bftrainer.pilot.trainers.remarks import last_words
+from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind
+from bftrainer.pilot.trainers.remarks import COMPLETE, last_words
 from bftrainer.wires.driver_events import DriverEvent
 
 _KILLS = (ActKind.KILL, ActKind.KILL_ALL)
@@ -118,28 +118,43 @@ def _hung(record: Record, spec: TrainerSpec, hung_at: str, *, has_steps: bool) -
     )
 
 
+def _done(record: Record, act: Act, check: RehearsalCheck) -> RehearsalFinding:
+    """The finding on a script that ends with status 0 during the rehearsal: too early, or with
+    nothing left to do.
+    """
+    parts = stretches(record.lines)
+    step = f" at step {parts[-1].last['step']}" if parts else ""
+    count, total = record.progress() or (0.0, math.inf)
+    go_on = (
+        "a resumed run must go on where the checkpoint was written: a data loader that was saved "
+        "at the end of its epoch gives no batch. Save and load its position (progress.Sampler, "
+        "Training)"
+    )
+    is_complete = count >= COMPLETE * total
+    if record.resumed_without_a_step() and not is_complete:
+        return check.failed(
+            f"{act}: ends with status 0 after a resume, without one "
+            f"step{step and f' (it had stopped{step})'}",
+            f"{go_on}. If training was complete, give it more work (--set command=[...])",
+        )
+    if total < math.inf and not is_complete:
+        return check.failed(
+            f"{act}: ends with status 0{step}, after {count:,.0f} of {total:,.0f} samples", go_on
+        )
+    return check.undecided(
+        f"training was complete{step}, in the act: {act}",
+        "give it more work (--set command=[...]), and leave no checkpoint of a finished "
+        "run in its directory",
+    )
+
+
 def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     check = RehearsalCheck("starts", "starts and reports its steps")
     parts = stretches(record.lines)
     # No act is played after one that did not go as expected.
     bad = next((played for played in record.played if played.outcome is not TrialOutcome.OK), None)
     if bad is not None and bad.outcome is TrialOutcome.DONE:
-        step = f" at step {parts[-1].last['step']}" if parts else ""
-        if record.resumed_without_a_step() and not record.is_complete():
-            return check.failed(
-                f"{bad.act}: ends with status 0 after a resume, without one "
-                f"step{step and f' (it had stopped{step})'}",
-                "a resumed run must go on where the checkpoint was written: a data loader that "
-                "was saved at the end of its "
-                "epoch gives no batch. Save and load its position (progress.Sampler, "
-                "Training). If training was complete, "
-                "give it more work (--set command=[...])",
-            )
-        return check.undecided(
-            f"training was complete{step}, in the act: {bad.act}",
-            "give it more work (--set command=[...]), and leave no checkpoint of a finished "
-            "run in its directory",
-        )
+        return _done(record, bad.act, check)
     if bad is not None and bad.act.kind not in LEAVES:
         if record.missing:
             remedy = _missing(record)
