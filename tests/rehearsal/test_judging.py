@@ -125,6 +125,12 @@ def test_a_start_that_ends_before_its_samples_total_fails(total: int | None, ver
     assert (early in found.seen) == (verdict == "FAIL")
 
 
+def test_counts_of_one_are_singular() -> None:
+    once = Story().act(ActKind.START, range(1, 2)).findings()
+    assert once["starts"].seen.startswith("1 time; the first step ")
+    assert once["contiguous"].seen == "1 line in 1 stretch, none missing or repeated"
+
+
 def test_a_first_start_that_completes_cannot_be_judged() -> None:
     story = Story().act(ActKind.START, range(1, 11))
     story.played[-1] = replace(story.played[-1], outcome=TrialOutcome.DONE)

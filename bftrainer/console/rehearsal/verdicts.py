@@ -20,6 +20,7 @@ from bftrainer.console.rehearsal.record import (
     stride,
 )
 from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind
+from bftrainer.counted import counted
 from bftrainer.pilot.trainers.remarks import COMPLETE, last_words
 from bftrainer.wires.driver_events import DriverEvent
 
@@ -178,7 +179,9 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     if not parts:
         return check.failed("no step was reported", _no_step(record, spec))
     took = float(parts[0].first["time"]) - record.played[0].at_s
-    return check.passed(f"{len(parts)} times; the first step {took:.1f} s after the first start")
+    return check.passed(
+        f"{counted(len(parts), 'time')}; the first step {took:.1f} s after the first start"
+    )
 
 
 def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
@@ -191,7 +194,7 @@ def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
         if killed := _killed(record, played):
             how = f"or on {spec.stop_signal}" if spec.stop_signal else "(or set stop_signal)"
             return check.failed(
-                f"{played.act}: {killed} worker(s) still running after stop_s = "
+                f"{played.act}: {counted(killed, 'worker')} still running after stop_s = "
                 f"{spec.stop_s:g} s, and killed",
                 f"leave when report.step(...) returns True {how}; or raise stop_s, if the "
                 "checkpoint takes that long",
@@ -303,11 +306,10 @@ def _contiguous(record: Record) -> RehearsalFinding:
             "call report.step(...) after every step",
         )
     total = sum(len(part.lines) for part in parts)
-    lines = "line" if total == 1 else "lines"
     every = "" if gap == 1 else f", one line per {gap} steps"
     return check.passed(
-        f"{total} {lines} in {len(parts)} stretch{'es' * (len(parts) > 1)}, none missing or "
-        f"repeated{every}"
+        f"{counted(total, 'line')} in {counted(len(parts), 'stretch', 'stretches')}, none missing "
+        f"or repeated{every}"
     )
 
 
