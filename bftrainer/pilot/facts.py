@@ -116,8 +116,20 @@ class FragmentTimed:
     seconds: tuple[tuple[NodeStage, float], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class MainJobDelayed:
+    """A main job for which this pilot released nodes has started, at most ``delay_s`` seconds after
+    held nodes began to block it.
+    """
+
+    at_s: HostS
+    job: str
+    delay_s: float
+
+
 PilotFact = (
     FragmentTimed
+    | MainJobDelayed
     | DecisionMade
     | NoteAdded
     | TrainerChanged

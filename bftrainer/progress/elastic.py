@@ -191,6 +191,8 @@ class _Tracker:
             self.watch()
             self.original = self.state.commit
             self.state.commit = self.commit
+            self.original_sync = self.state.sync
+            self.state.sync = self.sync
 
     def commit(self) -> None:
         self.last = self.facts(), self.own()
@@ -198,14 +200,26 @@ class _Tracker:
         self.fresh = False
         self.original()  # leaves by HostsUpdatedInterrupt before a rescale
         if self.agreement.to_stop():
-            self.save()
-            horovod_numbers(self.hvd, [0])  # no worker leaves while rank 0 saves
-            self.reporter.leave()
+            self.save_and_leave()
         if (
             self.checkpoint_every_s is not None
             and self.clock() - self.saved_at >= self.checkpoint_every_s
         ):
             self.save()
+
+    def sync(self) -> None:
+        """Synchronize a new group, which is perhaps to save and leave before its first step: it
+        may have no legal size.
+        """
+        self.original_sync()
+        requested = self.reporter.stop_requested(at_once=True)
+        if horovod_numbers(self.hvd, [int(requested)])[0]:
+            self.save_and_leave()
+
+    def save_and_leave(self) -> None:
+        self.save()
+        horovod_numbers(self.hvd, [0])  # no worker leaves while rank 0 saves
+        self.reporter.leave()
 
     def save(self) -> None:
         self.saved_at = self.clock()

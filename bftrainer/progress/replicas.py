@@ -172,6 +172,8 @@ class Replicas:
                     force=True,
                     formed=True,
                 )
+                if self.rank == 0 and self._group.error is None:
+                    self._leave_if_requested()
         if not self._watched:
             self._watched = True
             self._report.watch(self._plain, self.optimizer, sampler=self.sampler, rate=self.rate)
@@ -188,6 +190,12 @@ class Replicas:
         if stop or due:
             self._save()
         if stop:
+            self._report.leave()
+
+    def _leave_if_requested(self) -> None:
+        """Save and leave before the first step of a group, which may have no legal size."""
+        if self._report.stop_requested(at_once=True):
+            self._save()
             self._report.leave()
 
     def _save(self) -> None:

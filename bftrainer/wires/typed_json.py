@@ -125,7 +125,7 @@ def _check_of(hint: Any) -> _Check:
     if hint is Path:
         return lambda value, where: Path(_of_type(value, *_PLAIN[str], where))
     if get_origin(hint) is tuple:
-        return _string_list
+        return _integer_list if get_args(hint)[0] is int else _string_list
     if get_origin(hint) is Mapping:
         return _string_object
     if issubclass(hint, Enum):
@@ -148,6 +148,12 @@ def _string_list(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
         raise InputFileError(where, f"expected a list of strings, found {shown(value)}")
     return tuple(value)
+
+
+def _integer_list(value: Any, where: str) -> tuple[int, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InputFileError(where, f"expected a list of integers, found {shown(value)}")
+    return tuple(_of_type(item, *_PLAIN[int], where) for item in value)
 
 
 def _string_object(value: Any, where: str) -> dict[str, str]:

@@ -18,11 +18,11 @@ from bftrainer.console.rehearsal.finding import CheckVerdict, RehearsalFinding
 from bftrainer.console.rehearsal.record import Played, Record, Saved, Trial, TrialOutcome
 from bftrainer.console.rehearsal.resumed import compare
 from bftrainer.console.rehearsal.scenario import Act, ActKind, scenario, sizes_of
-from bftrainer.console.rehearsal.stacks import hung_at, output_before_stack
 from bftrainer.console.rehearsal.verdicts import judge
 from bftrainer.console.rehearsal.writes import Writes
 from bftrainer.pilot.trainers.remarks import last_words
 from bftrainer.wires.rank_line import RankLine
+from bftrainer.wires.stacks import hung_at, output_before_stack
 
 
 def spec(**keys: Any) -> TrainerSpec:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bftrainer.cluster.model import HoldingPermit
+from bftrainer.cluster.ports import YieldPort
 from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
@@ -20,6 +21,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.decide.core.loop import run
 from bftrainer.decide.domain.state import State
 from bftrainer.errors import StoreError
+from bftrainer.pilot.audit.auditor import Audit, NoAudit
 from bftrainer.pilot.explain import Explanation, explain
 from bftrainer.pilot.hints import HintListener, Hints
 from bftrainer.pilot.nodes.manager import NodeManager
@@ -81,7 +83,9 @@ class House:
         self.fresh: dict[str, dict[str, Any]] = {}
         self.site_keeps: tuple[str, ...] = ()
         self.permit = HoldingPermit()
+        self.yielding: YieldPort | None = None
         self.background: Background = AtOnce()
+        self.audit: Audit = NoAudit()
         self.after_tick: Callable[[], None] = lambda: None
 
     def submit(self, *specs: TrainerSpec) -> None:
@@ -109,8 +113,11 @@ class House:
                 peers=self.neighbours,
                 reconfigure=lambda _: self.site_keeps,
                 permit=lambda: self.permit,
+                yielding=self.yielding,
             )
-            parts = PilotDependencies(self.path, site, self.clock, background=self.background)
+            parts = PilotDependencies(
+                self.path, site, self.clock, background=self.background, audit=self.audit
+            )
             until_s = self.clock.elapsed_s() + seconds
             self.running = it = HousePilot(self, parts, store, until_s, hints)
             return run(it.world, it.state, it.decisions.policy, it.decisions)

@@ -8,11 +8,11 @@ and its first group begins as every other one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from bftrainer.counted import counted
 from bftrainer.wires.control import STOPPED_STATUS
 from bftrainer.wires.driver_events import (
     AnyDriverEvent,
@@ -25,6 +25,7 @@ from bftrainer.wires.driver_events import (
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.progress_line import Phase, ProgressLine
 from bftrainer.wires.reports import LATE, Ending
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import (
     Action,
     Announce,
@@ -44,7 +45,7 @@ from bftrainer_drivers.common.outcome import (
 )
 from bftrainer_drivers.common.retries import Retries
 from bftrainer_drivers.common.silence import ReportSilence
-from bftrainer_drivers.common.verdict import Ended, verdict
+from bftrainer_drivers.common.verdict import Ended, cause, verdict
 
 GATHER_S = 2.0
 """How long the other workers may take to end after one ended unexpectedly: this tells lost nodes
@@ -59,17 +60,20 @@ UNREPORTED_S = 10.0
 class Terms:
     """What does not change while a driver runs.
 
+    ``sizes``: the node counts at which a group may train.
+
     ``elastic``: the group survives changes and losses of workers; else each of them needs a new
     incarnation. ``collective``: a worker can do nothing without the others, not even save.
     ``confirmed``: a group trains once the script has reported its size. ``stop_signal``: the signal
     that requests a stop, which kills a program without a handler; 0: none. ``samples``: a script
     that has reported this number and exits with status 0 is done, although it was asked to stop;
-    None: unknown. ``independent``: workers form no group; one that fails is started again, and one
+    None: unknown. ``first_step_s``: the longest time from a worker's start to the first report.
+    ``independent``: workers form no group; one that fails is started again, and one
     that exits with status 0 has no work left.
     """
 
     elastic: bool
-    min_nodes: int
+    sizes: LegalSizes
     stop_s: float
     hang_s: float
     collective: bool = True
@@ -77,6 +81,7 @@ class Terms:
     stop_signal: int = 0
     samples: float | None = None
     independent: bool = False
+    first_step_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +241,8 @@ class Leaving:
     reason: str
     since_s: float
     is_final: bool
+    failure: DriverOutcome | None = None
+    """The script's own error that has cost the nodes without which no size is legal."""
 
 
 @dataclass(slots=True)
@@ -257,8 +264,11 @@ class RunState:
     crashed_s: float | None = None
     taken: bool = False
     killed: bool = False
-    hung: bool = False
+    hung: str = ""
+    """Why its workers count as hung."""
     unreported_s: float | None = None
+    since_s: float | None = None
+    """Since when workers have run from which no report has come."""
     outcome: DriverOutcome | None = None
 
     @property
@@ -271,7 +281,7 @@ class RunState:
     @classmethod
     def first(cls, terms: Terms, longest_silence_s: float = 0.0) -> RunState:
         """Before anything was heard."""
-        membership = Membership(not terms.elastic, terms.min_nodes, independent=terms.independent)
+        membership = Membership(not terms.elastic, terms.sizes, independent=terms.independent)
         if not terms.elastic:
             membership.straggler_s = 60.0  # a restart on warm workers is worth a wait
         return cls(
@@ -320,6 +330,8 @@ def _heard(it: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
             return [] if is_cold else [Report(Warm(member.host.node, member.host.fragment))]
         case Joined():
             it.joined.append(heard)
+            if it.since_s is None and it.silence.heard_s is None:
+                it.since_s = now_s
         case WaitingEnded(member, exit):
             return _waiting_ended(it, member, exit, now_s)
         case WorkerEnded(member, exit):
@@ -350,8 +362,11 @@ def _ordered(it: RunState, actions: list[Action], now_s: float) -> list[DriverSt
         steps: list[DriverStep] = []
         for action in actions:
             match action:
-                case Leave(reason):
+                case Leave(reason, is_short):
+                    failed = [end for end in it.exits if is_short and end.failed]
                     steps += _leave(it, reason, now_s)
+                    if it.leaving is not None and it.terms.elastic and failed:
+                        it.leaving = replace(it.leaving, failure=cause(failed))
                 case Announce(members) if not it.terms.elastic:
                     steps += _leave(it, "other nodes", now_s, is_final=False) if members else []
                 case Drop(Member(host=host)):
@@ -364,17 +379,15 @@ def _ordered(it: RunState, actions: list[Action], now_s: float) -> list[DriverSt
 
 def _begin(it: RunState, now_s: float) -> list[DriverStep]:
     """The next incarnation: what was heard of the last one is over."""
-    hosts, least = it.membership.usable(), it.terms.min_nodes
-    if len(hosts) < least:
-        it.outcome = DriverOutcome(
-            Ending.STOPPED, f"{counted(len(hosts), 'node')}, but min_nodes is {least}"
-        )
+    if not it.membership.usable():
+        present = len(it.membership.present())
+        it.outcome = DriverOutcome(Ending.STOPPED, it.terms.sizes.shortage(present))
         return []
     drops: list[DriverStep] = [drop for drop in it.membership.begin() if isinstance(drop, Drop)]
     it.exits.clear()
     it.leaving = it.phase = it.crashed_s = None
     it.taken = it.killed = it.saved = False
-    it.silence.heard_s = None  # the first step may take a while
+    it.silence.heard_s = it.since_s = None  # the first step may take a while
     return [*drops, Begin(it.membership.group), *_formed(it, now_s)]
 
 
@@ -421,6 +434,7 @@ def _leave(it: RunState, reason: str, now_s: float, *, is_final: bool = True) ->
 
 def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
     it.silence.heard(now_s)
+    it.since_s = None
     if line.phase is not Phase.BUSY:
         it.phase = line.phase
     it.samples = it.samples if line.samples is None else line.samples
@@ -536,10 +550,10 @@ def _over(it: RunState, now_s: float) -> list[DriverStep]:
 def _verdict(it: RunState) -> DriverOutcome | None:
     final = it.leaving.reason if it.leaving is not None and it.leaving.is_final else None
     left = it.leaving is not None
-    hung = it.silence.reason if it.hung else None
+    hung = it.hung or None
     complete = it.terms.samples is not None and it.samples >= it.terms.samples
     says_done = it.phase is Phase.DONE or (complete and {end.status for end in it.exits} == {0})
-    return verdict(
+    outcome = verdict(
         Ended(
             tuple(it.exits),
             it.terms.elastic,
@@ -551,6 +565,9 @@ def _verdict(it: RunState) -> DriverOutcome | None:
             hung,
         )
     )
+    failure = None if it.leaving is None else it.leaving.failure
+    is_stopped = outcome is not None and outcome.ending is Ending.STOPPED
+    return failure if is_stopped and failure is not None else outcome
 
 
 def _passed(it: RunState, now_s: float) -> list[DriverStep]:
@@ -565,15 +582,13 @@ def _passed(it: RunState, now_s: float) -> list[DriverStep]:
     if leaving is not None and now_s - leaving.since_s >= terms.stop_s:
         if leaving.is_final:
             reason = f"{leaving.reason}; {LATE} {terms.stop_s:g} s (stop_s)"
-            it.outcome = DriverOutcome(Ending.STOPPED, reason)
+            it.outcome = leaving.failure or DriverOutcome(Ending.STOPPED, reason)
         else:
             steps += _kill(it)
-    elif leaving is None and it.silence.is_hung(now_s):
-        it.hung = True
+    elif leaving is None and (reason := _hang(it, now_s)):
+        it.hung = reason
         for each in dict.fromkeys(each.member.host for each in it.joined):
-            steps.append(
-                Report(Hung(each.node, each.fragment, round(it.silence.seconds(now_s), 1)))
-            )
+            steps.append(Report(Hung(each.node, each.fragment, round(_silent_s(it, now_s), 1))))
         log = it.joined[0].log if it.joined else None
         ended = _verdict(it)
         it.outcome = ended if ended is None or ended.log is not None else replace(ended, log=log)
@@ -590,6 +605,20 @@ def _passed(it: RunState, now_s: float) -> list[DriverStep]:
     ):
         steps += _running(it)
     return steps
+
+
+def _hang(it: RunState, now_s: float) -> str:
+    """Why the workers count as hung; empty if they do not."""
+    if it.silence.is_hung(now_s):
+        return it.silence.reason
+    limit_s = it.terms.first_step_s
+    if it.joined and it.since_s is not None and now_s - it.since_s >= limit_s:
+        return f"no step within {limit_s:g} s of its start (first_step_s)"
+    return ""
+
+
+def _silent_s(it: RunState, now_s: float) -> float:
+    return it.silence.seconds(now_s) if it.since_s is None else now_s - it.since_s
 
 
 def _kill(it: RunState) -> list[DriverStep]:

@@ -131,17 +131,20 @@ class DriverOutcome:
     reason: str = ""
     status: int = 0
     log: Path | None = None
+    tail: tuple[str, ...] | None = None
+    """The last output to show. Default: the end of ``log``."""
 
     def event(self, checkpointed: bool) -> Stopped | Failed | Done:
         if self.ending is Ending.STOPPED:
             return Stopped(self.reason, checkpointed)
         if self.ending is Ending.FAILED:
-            return Failed(
-                self.reason,
-                self.status,
-                tuple(last_lines(self.log)) if self.log is not None else (),
-            )
+            return Failed(self.reason, self.status, self._last_output())
         return Done()
+
+    def _last_output(self) -> tuple[str, ...]:
+        if self.tail is not None:
+            return self.tail
+        return () if self.log is None else tuple(last_lines(self.log))
 
     @property
     def exit_status(self) -> int:

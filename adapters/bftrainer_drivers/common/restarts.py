@@ -11,6 +11,7 @@ from bftrainer.wires.environment import HOSTS
 from bftrainer.wires.hosts_file import HostSlots, parts_of
 from bftrainer_drivers.common.command_line import visible_gpus
 from bftrainer_drivers.common.core import Heard, Terms, WorkerEnded
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.run_loop import Backend, Run
 from bftrainer_drivers.common.warm_command import warm_command
@@ -29,12 +30,13 @@ class RestartBackend(Backend, ABC):
         trainer = run.trainer
         self.terms = Terms(
             False,
-            trainer.min_nodes,
+            LegalSizes.of(trainer),
             trainer.stop_s,
             run.settings.hang_s,
             collective=collective,
             stop_signal=run.stop_signal,
             samples=trainer.samples_total,
+            first_step_s=run.first_step_s,
         )
         self._warm = warm_command(trainer.command) if warm else None
         self._left: int | None = None

@@ -19,6 +19,7 @@ from bftrainer.wires.environment import NOTICE_S, PART, worker_variables
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.messages import DriverSettings, TrainerMessage
 from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.stacks import VARIABLE as FAULT_HANDLER
 from bftrainer_drivers.common import behind_relay
 from bftrainer_drivers.common.command_line import (
     GIVEN,
@@ -157,7 +158,7 @@ class WorkerStarter:
             own[PART] = host.part[1]
         if self.settings.notice_s:
             own[NOTICE_S] = f"{self.settings.notice_s:g}"
-        variables = {**environment, **own}
+        variables = {FAULT_HANDLER: "1", **environment, **own}
         gpus = environment.get(VISIBLE, "") if host.is_gpu else ""
         all_variables = worker_environment(os.environ, self.settings, self.trainer, variables)
         box = container(self.trainer.image, self.trainer.cwd, self.directory.path, all_variables)

@@ -99,6 +99,12 @@ TABLE = (
         "Poll Slurm for the pilots of all users.",
         "Tools",
     ),
+    Command(
+        "solve",
+        f"{_HERE}.solve:solve",
+        "Solve one allocation problem from a file.",
+        "Tools",
+    ),
     Command("policy", None, "List the installed policies.", "Tools"),
     Command(
         "policy list",

@@ -10,11 +10,16 @@ from bftrainer.console.cli.choices import HOLDER
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.state import state_option
 from bftrainer.errors import UserError
+from bftrainer.plugin_traits import default_site
 
 
 @click.command()
 @click.option(
-    "--holder", type=HOLDER, default="trace", help="Source of nodes: slurm, lsf, allocation, trace."
+    "--holder",
+    type=HOLDER,
+    default=default_site,
+    show_default="a recorded log",
+    help="Source of nodes: a scheduler, the nodes of a job, or those of a recorded log.",
 )
 @click.option("--force", is_flag=True, help="Replace an existing configuration.")
 @state_option

@@ -38,8 +38,8 @@ _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
     "--launcher",
     type=LAUNCHER,
     help=(
-        "How the workers are started: restart, torchrun, ...  [default: restart; for "
-        "SCRIPT.py, guessed from the script]"
+        "How the workers are started.  [default: as any program that resumes from a "
+        "checkpoint; for SCRIPT.py, guessed from the script]"
     ),
 )
 @click.option("--min-nodes", type=int, metavar="N", help="Smallest number of nodes.  [default: 1]")
@@ -276,8 +276,7 @@ def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: 
     command = root.command.get_command(root, "forecast")
     if command is None:
         raise UserError(
-            "--deadline: submitted, but bftrainer_replay, which has the command forecast, is "
-            "not installed"
+            "--deadline: submitted, but the package with the command forecast is not installed"
         )
     names = {"group": done[0].spec.group} if len(done) > 1 else {"name": done[0].spec.name}
     try:

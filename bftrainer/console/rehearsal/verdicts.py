@@ -22,6 +22,7 @@ from bftrainer.console.rehearsal.record import (
 from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind
 from bftrainer.counted import counted
 from bftrainer.pilot.trainers.remarks import COMPLETE, last_words
+from bftrainer.plugin_traits import launcher_traits
 from bftrainer.wires.driver_events import DriverEvent
 
 _KILLS = (ActKind.KILL, ActKind.KILL_ALL)
@@ -88,12 +89,8 @@ def _no_step(record: Record, spec: TrainerSpec) -> str:
             "rehearse a pool with bftrainer.progress.tasks: what workers of another engine "
             "do is not known here"
         )
-    if spec.launcher in ("horovod", "horovodrun"):
-        state = (
-            "the state that progress.track returns must have the attribute step "
-            "(TorchState(..., step=0, samples=0))"
-        )
-        return f"{state}; add 1 to it before each state.commit()"
+    if hint := launcher_traits(spec.launcher).step_hint:
+        return hint
     if record.lines:
         return "report.step(step=...) must have a number: lines came without one"
     return (

@@ -59,7 +59,9 @@ class Gathered(Wrapped):
             return None
         if isinstance(state.memory, GatheringArrivals):
             return state.memory.until_s if state.at_s < state.memory.until_s else None
-        return state.at_s + self.gather_s if any(change.joined for change in pools) else None
+        if any(change.joined for change in pools):
+            return state.at_s + self.gather_s
+        return None
 
 
 def _without_moves(state: State, counts: tuple[int, ...]) -> tuple[int, ...]:

@@ -109,8 +109,8 @@ def _of_inner(policy: Policy, name: str) -> Any:
     has inside.
     """
     inner: object = policy
-    while (found := getattr(inner, name, None)) is None and (
+    while (value := getattr(inner, name, None)) is None and (
         inner := getattr(inner, "policy", None)
     ):
         pass
-    return found
+    return value

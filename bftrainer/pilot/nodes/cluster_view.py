@@ -38,8 +38,9 @@ from bftrainer.decide.domain.node_stages import NodeStage
 from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.fragment_names import job_of, node_of
 from bftrainer.pilot.nodes.holding_order import OrderFacts
-from bftrainer.pilot.nodes.node_facts import Candidate, LimitWaits
+from bftrainer.pilot.nodes.node_facts import Candidate, Harvest, LimitWaits
 from bftrainer.pilot.nodes.poll_schedule import PollOutcome, PollSchedule, rules_of
+from bftrainer.pilot.nodes.yielding import QueueFacts
 from bftrainer.sharing.fair_share import Sharer
 from bftrainer.sharing.peers import overlap, peer_holders, rivals
 from bftrainer.times import ElapsedS, PilotS
@@ -134,6 +135,8 @@ class ClusterView:
     clock_offset_s: float | None = None
     seen_s: PilotS = PilotS(-math.inf)
     order: OrderFacts = field(default_factory=OrderFacts)
+    queue: QueueFacts | None = None
+    harvest: Harvest = field(default_factory=Harvest)
     part_gpus: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     first_seen: FirstSeen = field(default_factory=lambda: MappingProxyType({}))
 
@@ -215,7 +218,7 @@ def after_poll(
         end_s = next_end_s(after.window_ends, poll.answer.observation, poll.answer.at_s)
         next_s = poll.ended_s + end_s + _AFTER_END_S - poll.now_s
         is_published = (
-            poll.answer.observation.evidence_s is not None and config.nodes.unit == "node"
+            poll.answer.observation.evidence_s is not None and not config.nodes.unit.divides_nodes
         )
         cost = _PUBLISHED if is_published else 1.0  # of single GPUs, no broker tells
         after = replace(after, held=held)
@@ -243,14 +246,18 @@ def _observed(
     known.
     """
     seen, at_s = answer.observation, answer.at_s
-    ours = replace(ours, job_ids=ours.job_ids | {job_of(name) for name in view.held})
+    job_ids = ours.job_ids | {job_of(name) for name in view.held}
+    if seen.node_waits is not None:  # any job but holders is a main job, also in their partition
+        job_ids |= {holder for other in answer.peers or () for holder in other.holders}
+        ours = replace(ours, shares_partitions=True)
+    ours = replace(ours, job_ids=job_ids)
     holders = peer_holders(config.nodes, seen, answer.peers)
     free = offered(seen, ours, config.nodes, lookup.of_node)
     usable = allowed(seen, ours, config.nodes, lookup.of_node)
     offset_s = at_s - seen.at_s
     if view.clock_offset_s is not None and abs(offset_s - view.clock_offset_s) <= _OFFSET_JITTER_S:
         offset_s = view.clock_offset_s
-    by_gpu = config.nodes.unit == "gpu"
+    by_gpu = config.nodes.unit.divides_nodes
     shared = (
         n for n in seen.nodes if by_gpu and n.name in free and n.availability is Availability.SHARED
     )
@@ -318,9 +325,53 @@ def _observed(
         clock_offset_s=offset_s,
         seen_s=at_s,
         order=order,
+        queue=_queue(view, seen, at_s, config),
+        harvest=_harvest(seen, usable, at_s, lookup),
         part_gpus=MappingProxyType({name: part.gpus for name, part in parts.items()}),
         first_seen=seen_first,
     )
+
+
+_IDLE = (Availability.FREE, Availability.PLANNED)
+
+
+def _queue(
+    view: ClusterView, seen: Observation, at_s: PilotS, config: PilotConfig
+) -> QueueFacts | None:
+    """The jobs that wait for nodes, where this pilot has to make way for them."""
+    waits = seen.node_waits
+    if waits is None:
+        return None
+    before_s = PilotS(at_s - config.times.poll_s) if view.queue is None else view.queue.at_s
+    held = {holder.node for holder in waits.holders}
+    return QueueFacts(
+        at_s,
+        seen.at_s,
+        before_s,
+        waits.jobs,
+        waits.holders,
+        frozenset(node.name for node in seen.nodes if node.availability in _IDLE),
+        frozenset(
+            node.name
+            for node in seen.nodes
+            if node.availability in _WITH_JOBS and node.name not in held
+        ),
+        waits.starts,
+        seen.planned_s,
+    )
+
+
+def _harvest(seen: Observation, usable: Iterable[str], at_s: PilotS, lookup: NodeLookup) -> Harvest:
+    """The usable nodes that are idle, and those that holders of any pilot have."""
+    classes = {node: lookup.of_node(node) or "" for node in usable}
+    idle = [
+        (node.name, classes[node.name])
+        for node in seen.nodes
+        if node.availability in _IDLE and node.name in classes
+    ]
+    holders = () if seen.node_waits is None else seen.node_waits.holders
+    held = [(holder.node, classes[holder.node]) for holder in holders if holder.node in classes]
+    return Harvest(at_s, tuple(idle), tuple(held))
 
 
 def first_seen(

@@ -198,8 +198,8 @@ class Registry:
 
     def trainer(self, name: str) -> TrainerRecord:
         """A trainer by name. Raises :class:`UserError` for an unknown one."""
-        for found in self._trainers("WHERE name = ?", name):
-            return found
+        for record in self._trainers("WHERE name = ?", name):
+            return record
         raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
     def _trainers(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
@@ -216,13 +216,13 @@ class Registry:
     def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
         """The metrics of each trainer that has any, or of one trainer."""
         where, values = ("WHERE trainer = ?", (trainer,)) if trainer is not None else ("", ())
-        found: dict[str, tuple[Metric, ...]] = {}
+        metrics: dict[str, tuple[Metric, ...]] = {}
         for r in self.store.read(f"SELECT * FROM metrics {where} ORDER BY trainer, name", *values):  # noqa: S608  # ours
-            one = Metric(
+            metric = Metric(
                 r["name"], r["last"], r["least"], r["least_samples"], r["most"], r["most_samples"]
             )
-            found[r["trainer"]] = (*found.get(r["trainer"], ()), one)
-        return found
+            metrics[r["trainer"]] = (*metrics.get(r["trainer"], ()), metric)
+        return metrics
 
     def rungs(self) -> tuple[Rung, ...]:
         """The rungs of all rules."""
@@ -238,10 +238,8 @@ class Registry:
         rows = self._latest(
             "fragments WHERE released_s IS NULL" if open_only else "fragments", last
         )
-        return tuple(
-            FragmentRecord(**{name: r[name] for name in FragmentRecord.__dataclass_fields__})
-            for r in rows
-        )
+        names = tuple(FragmentRecord.__dataclass_fields__)
+        return tuple(FragmentRecord(*(row[name] for name in names)) for row in rows)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""
@@ -264,7 +262,7 @@ def _spec(text: str) -> TrainerSpec:
 
 def _trainer(row: object) -> TrainerRecord:
     r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
-    r["unfit"] = tuple((least, most) for least, most in json.loads(r["unfit"]))
+    r["unfit"] = tuple((smallest, largest) for smallest, largest in json.loads(r["unfit"]))
     # A database that comes from elsewhere may contain any number.
     r["samples_done"] = _samples(r["samples_done"]) or 0.0
     r["samples_at_failure"] = _samples(r["samples_at_failure"])

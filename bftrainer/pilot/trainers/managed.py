@@ -37,8 +37,12 @@ class ManagedTrainer:
     repeated_samples: float = 0.0
     metrics: tuple[Metric, ...] = ()
     """As they were written last."""
-    told_total: float | None = None
-    """The length of the training that this pilot has told the core."""
+    sent_total: float | None = None
+    """The length of the training that this pilot has sent to the core."""
+    killed_nodes: tuple[str, ...] = ()
+    """Nodes that were not lost when a worker was killed there, since the last progress."""
+    killed_incarnation: int = 0
+    """Of the kill that was counted last."""
     judged: TrainerRecord | None = None
     """As it was when its report was last compared with it."""
 
@@ -51,13 +55,16 @@ class ManagedTrainer:
         return samples_of(self.record, self.state.view)
 
     def new_length(self) -> float | None:
-        """The length of the training that the core has not been told; None if there is none. The
+        """The length of the training that was not sent to the core yet; None if there is none. The
         user's has priority.
         """
-        total, told = self.state.view.samples_total, self.told_total
+        total = self.state.view.samples_total
         if total is None or self.record.spec.samples_total is not None:
             return None
-        return total if told is None or abs(total - told) > LENGTH_TOLERANCE * told else None
+        sent = self.sent_total
+        if sent is None or abs(total - sent) > LENGTH_TOLERANCE * sent:
+            return total
+        return None
 
     def account(self, passed_s: float) -> None:
         """Count the node-seconds of the last ``passed_s``; trained: rank 0 has reported since the
@@ -109,10 +116,7 @@ class Occupancy:
 
     def holdings(self, now_s: PilotS) -> tuple[Nodes, ...]:
         """The fragments on which each trainer has processes."""
-        every = (it.state for it in self._trainers.values())
-        return tuple(
-            [it.ordered if it.view.alive and not it.leaving else holds(it, now_s) for it in every]
-        )
+        return tuple([_holding(trainer.state, now_s) for trainer in self._trainers.values()])
 
     def held(self, now_s: PilotS) -> Union:
         """Fragments on which trainers have processes."""
@@ -120,21 +124,31 @@ class Occupancy:
 
     def desired(self) -> Nodes:
         """Fragments that the core gave to trainers."""
-        return self._desired(tuple([it.state.desired for it in self._trainers.values()])).nodes
+        return self._desired(
+            tuple([trainer.state.desired for trainer in self._trainers.values()])
+        ).nodes
 
     def classes(self) -> tuple[str | None, ...]:
         """The class of each trainer's nodes; None while it has none."""
-        every = (it.state for it in self._trainers.values())
-        return tuple([it.desired_class if it.desired else None for it in every])
+        states = [trainer.state for trainer in self._trainers.values()]
+        return tuple([state.desired_class if state.desired else None for state in states])
 
     def used(self, now_s: PilotS) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""
         return self._used((self.desired(), self.held(now_s).nodes)).nodes
 
     def keep_within(self, pool: Nodes) -> None:
-        """Take from all trainers what is no longer in the pool."""
-        if gone := self._outside(self.desired(), pool):
-            for state in (it.state for it in self._trainers.values()):
-                if not state.desired.isdisjoint(gone):
-                    state.lost |= state.desired & gone
-                    state.desired -= gone
+        """Take from all trainers the nodes that are no longer in the pool."""
+        lost = self._outside(self.desired(), pool)
+        if not lost:
+            return
+        for trainer in self._trainers.values():
+            state = trainer.state
+            if not state.desired.isdisjoint(lost):
+                state.lost |= state.desired & lost
+                state.desired -= lost
+
+
+def _holding(state: TrainerState, now_s: PilotS) -> Nodes:
+    """The fragments on which one trainer has processes."""
+    return state.ordered if state.view.alive and not state.leaving else holds(state, now_s)

@@ -47,8 +47,13 @@ def remark(view: DriverView, now_s: HostS) -> str:
         return view.reason
     if view.ranks_disagree:
         return disagreement_text(view.ranks_disagree)
-    again = repeat_text(view.unloaded[0], 0, loaded=False) if view.unloaded[0] else ""
-    return "; ".join(filter(None, [again, *(refused_text(*each) for each in view.refused[:1])]))
+    remarks = []
+    if view.unloaded[0]:
+        remarks.append(repeat_text(view.unloaded[0], 0, loaded=False))
+    if view.refused:
+        key, problem = view.refused[0]
+        remarks.append(refused_text(key, problem))
+    return "; ".join(remarks)
 
 
 def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bool = False) -> str:
@@ -100,13 +105,15 @@ def last_words(tail: Sequence[str]) -> str:
     """
     lines = [line.strip() for line in tail if re.search(r"\w", line) and line.strip() != _NOTICE]
     lines = [line for line in lines if not _TRAILER.fullmatch(line)] or lines
-    return next(
-        (line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else ""
-    )
+    for line in reversed(lines):
+        if _ERROR.fullmatch(line):
+            return line
+    return lines[-1] if lines else ""
 
 
 def cause(text: str, cwd: object) -> str:
     """The text of an error, with its likely cause where the error does not name it."""
-    return next(
-        (f"{text}; {what.format(cwd=cwd)}" for what, it in _CAUSES.items() if it.search(text)), text
-    )
+    for likely_cause, pattern in _CAUSES.items():
+        if pattern.search(text):
+            return f"{text}; {likely_cause.format(cwd=cwd)}"
+    return text

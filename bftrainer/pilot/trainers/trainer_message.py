@@ -11,6 +11,7 @@ _OF_DRIVERS = {
     "interface",
     "allow_from",
     "hang_s",
+    "first_step_s",
     "notice_s",
     "warm",
     "log_bytes",

@@ -25,8 +25,8 @@ from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folde
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
+from bftrainer_replay.cli.workers import Workers, workers_option
 from bftrainer_replay.cli.workload_options import (
-    jobs_option,
     max_parallel_option,
     node_type_option,
     origin_of_curves,
@@ -69,7 +69,6 @@ _DEBOUNCE_S = 60.0
     metavar="TEXT",
     help="Title of the page.  [default: the size of the cluster and the dates of LOG]",
 )
-@jobs_option
 @click.option(
     "--json",
     "to_json",
@@ -77,6 +76,7 @@ _DEBOUNCE_S = 60.0
     help="Print one JSON object with the results of every replay.",
 )
 @folder_option("report")
+@workers_option
 def report(
     choice: LogChoice,
     table: WorkloadTable,
@@ -87,7 +87,7 @@ def report(
     node_type: str | None,
     compare: Path | None,
     title: str | None,
-    jobs: int,
+    workers: Workers,
     to_json: bool,
     out: Path | None,
 ) -> None:
@@ -143,7 +143,7 @@ def report(
     cells_of_pieces = [piece_cell for cell in plan.cells for piece_cell in sample.cells(cell)]
     inputs = inputs_of(sample.windows, [source, *others], cells_of_pieces)
     tasks = plan.tasks(sample, inputs)
-    rows = replayed(tasks, plan.cells, sample, inputs, source, out / "cells", jobs)
+    rows = replayed(tasks, plan.cells, sample, inputs, source, out / "cells", workers)
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
     rates, doubt = origin_of_curves(table, node_type)
     command = shlex.join(["bftrainer", *sys.argv[1:]])

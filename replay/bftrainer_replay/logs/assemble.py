@@ -122,6 +122,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
             _accounts_of(source, table),
             source.dialect.account,
             source.states,
+            {table.all_needs[place].partition for place in np.unique(table.needs).tolist()},
             source.missing_ids,
         )
     )

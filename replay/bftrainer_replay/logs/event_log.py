@@ -30,7 +30,7 @@ from bftrainer.errors import InputFileError
 from bftrainer.system.files import write_atomically
 from bftrainer.system.printable import printable
 from bftrainer_replay.csv_tables import csv_bytes
-from bftrainer_replay.limited_file import MOST_BYTES
+from bftrainer_replay.limited_file import MOST_BYTES, OnBytes
 from bftrainer_replay.logs.annotations import LogAnnotations, gap_note
 from bftrainer_replay.logs.gpus import counted
 from bftrainer_replay.logs.lines import LONGEST_LINE, Lines
@@ -53,16 +53,21 @@ _EARLIEST_S, _LATEST_S = -62135596800.0, 253402300799.0
 
 
 def read_event_log(
-    path: Path, most: int | None = None, *, whole_lines_only: bool = False
+    path: Path,
+    max_bytes: int | None = None,
+    *,
+    whole_lines_only: bool = False,
+    on_bytes: OnBytes | None = None,
 ) -> EventLog:
-    """Read and validate a whole log of at most ``most`` bytes. The first violation raises
+    """Read and validate a whole log of at most ``max_bytes`` bytes. The first violation raises
     :class:`InputFileError`.
 
-    ``whole_lines_only``: a last line without a newline is not read.
+    ``whole_lines_only``: a last line without a newline is not read. ``on_bytes`` is told of the
+    bytes that are read.
     """
     # By default csv rejects fields of more than 131,072 characters: an event of 16,000 nodes.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    rows = _rows(path, most, whole_lines_only)
+    rows = _rows(Lines(path, max_bytes, on_bytes=on_bytes), whole_lines_only)
     header = next(rows, None)
     if header is None:
         raise InputFileError(str(path), f"is empty, expected the header {','.join(COLUMNS)}")
@@ -79,7 +84,7 @@ def read_event_log(
             f"columns are {','.join(header)!r:.80}, expected {','.join(COLUMNS)!r}",
         )
     notes = LogAnnotations()
-    events = tuple(_events(path, header, rows, notes, most or MOST_BYTES, line, idle))
+    events = tuple(_events(path, header, rows, notes, max_bytes or MOST_BYTES, line, idle))
     if not events:
         raise InputFileError(
             str(path), "has a header and no rows, expected the initial state and its changes"
@@ -134,11 +139,11 @@ def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
         yield node, int(count)
 
 
-def _rows(path: Path, most: int | None, whole_lines_only: bool) -> Iterator[list[str]]:
-    """The lines as cells. Each line is checked as it is read: the file is never in memory as a
-    whole.
+def _rows(lines: Lines, whole_lines_only: bool) -> Iterator[list[str]]:
+    """Yield the lines as cells. Each line is checked as it is read: the file is never in memory as
+    a whole.
     """
-    line, lines = 1, Lines(path, most)
+    path, line = lines.path, 1
 
     def texts() -> Iterator[str]:
         nonlocal line

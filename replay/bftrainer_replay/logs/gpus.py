@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bftrainer.decide.domain.events import PoolChanged
-from bftrainer.fragment_names import slot_name
+from bftrainer.slots import Slot
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, levels
 
 
@@ -54,7 +54,7 @@ def held_parts(window: LogWindow, back_s: float) -> LogWindow:
         if count <= 0:
             return frozenset()
         serial += 1
-        new = frozenset(slot_name(node, str(serial), index) for index in range(count))
+        new = frozenset(Slot(node, str(serial), index).name for index in range(count))
         parts.setdefault(node, []).append(new)
         return new
 

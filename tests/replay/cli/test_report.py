@@ -496,7 +496,7 @@ def test_paper_and_no_script_get_the_pictures(made: tuple[Path, Ended], browser:
     ("options", "expected"),
     [
         (("--workload", "nas"), "'--workload': 'nas' is not one of"),
-        (("--jobs", "0"), "--jobs 0: expected 1 or more"),
+        (("--jobs", "0"), "--workers 0: expected 1 or more"),
         (("--model", "gpt", "--workload", "hpo"), "unknown model 'gpt'"),
     ],
 )
