@@ -29,7 +29,7 @@ def observed(
     cluster: ClusterUnderTest, holds: Callable[[list[FreeNode]], bool], what: str
 ) -> Observation:
     """The first look at which that holds of the free nodes: at the next one a scheduler may be
-    planning anew.
+    planning again.
     """
     looks: list[Observation] = []
 

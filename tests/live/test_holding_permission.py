@@ -7,9 +7,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.command_line import bftrainer
 from support.live_house import House, configuration, house, spec
 
 from bftrainer.cluster.model import GiveWay, HoldingPermit
+from bftrainer.console.cli.trainers import allocation
 from bftrainer.errors import InvalidValueError
 from bftrainer.pilot.nodes.holding_permission import HoldingPermission
 from bftrainer.pilot.own_site import build_site
@@ -57,6 +59,20 @@ def test_nothing_is_held_and_the_reason_is_told_before_anything_was_submitted(ho
     home.pilot(20)
     assert home.cluster.acquired == []
     assert home.explain("a").why.endswith(f"; latest refusal: no node is held: {WHY}")
+
+
+def test_list_says_why_no_node_is_held(home: House) -> None:
+    """Only while the site refuses."""
+    home.cluster.give("n1")
+    home.submit(spec("a"))
+    lists: list[str] = []
+    refuse(home)
+    home.at(10, lambda: lists.append(bftrainer("list", "--state", home.path).out))
+    home.at(15, lambda: setattr(home, "permit", HoldingPermit()))
+    home.at(20, lambda: lists.append(allocation(home.path).refusal))
+    home.pilot(30)
+    assert lists[0].splitlines()[-1] == f"no node is held: {WHY}"
+    assert lists[1] == allocation(home.path).refusal == ""
 
 
 def test_held_nodes_are_released_with_the_reason_and_held_again_after_the_remedy(

@@ -103,7 +103,7 @@ def test_a_script_that_fails_at_once_backs_off_then_fails_with_its_last_lines(ho
 
 
 def test_what_counts_as_progress_survives_the_death_of_a_pilot(home: House) -> None:
-    """Every incarnation begins anew, outlives a pilot on its way, and fails before it is where the
+    """Every incarnation begins from zero, outlives a pilot on its way, and fails before it is where the
     first one was.
     """
     home.cluster.give("n1")

@@ -142,21 +142,21 @@ def _holder(
         for node in nodes
         if not settings.partition or settings.partition in node.partitions
     ]
-    nodes = [node for node in idle if node in members] or members
-    if not nodes:
+    candidates = [node for node in idle if node in members] or members
+    if not candidates:
         return Check.broken(
             "holder", f"partition {settings.partition!r} has no nodes", "set slurm.partition"
         )
     comment = slurm_jobs.comment("doctor", own_name())
     words = [str(script), settings.python, payload.__file__]
     log = script.with_name("never-written")
-    request = NodeRequest(nodes[0], 3600.0)
+    request = NodeRequest(candidates[0], 3600.0)
     if by_gpu and settings.holds_parts:  # the smallest part
         request = replace(request, gpus=1, cpus=1, mib=min(settings.mem_per_gpu, 1024))
     argv = slurm_jobs.submit_argv(settings, request, comment, words, log)
     argv.insert(1, "--test-only")
     _ask(argv, settings.timeout_s, settings.cluster)
-    return Check.ok("holder", f"sbatch would accept a holder on {nodes[0]} ({script})")
+    return Check.ok("holder", f"sbatch would accept a holder on {candidates[0]} ({script})")
 
 
 def holder_check(settings: SlurmSettings, nodes: tuple[NodeView, ...]) -> Check:

@@ -353,8 +353,11 @@ def _say_sweep(done: Sequence[Submitted]) -> None:
     names = f": {fresh[0]}" if fresh else ""
     if len(fresh) > 1:
         names += f" to {fresh[-1]}"
-    before = f"; {len(done) - len(fresh):,} were submitted before" if len(fresh) < len(done) else ""
+    earlier = len(done) - len(fresh)
+    before = f"; {counted(earlier, 'was', 'were')} submitted before" if earlier else ""
     say(f"submitted {counted(len(fresh), 'trainer')}{group}{taken}{names}{before}")
+    if not fresh:
+        note("to train them again, submit the sweep with another --name")
 
 
 def _rows(done: Sequence[Submitted]) -> list[dict[str, object]]:

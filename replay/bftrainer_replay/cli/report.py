@@ -18,7 +18,7 @@ import click
 
 from bftrainer import __version__
 from bftrainer.console.cli.choices import FILE
-from bftrainer.console.cli.output import say_paragraphs
+from bftrainer.console.cli.tables import say_paragraphs
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written

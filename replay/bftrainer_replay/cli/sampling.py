@@ -83,6 +83,7 @@ def replayed(
 
     tell_remarks(inputs)
     store = ResultStore(folder)
+    store.check_folder()
     left = [task for task in tasks if store.get(task) is None]
     if not sample.is_whole:
         note(f"replaying {sample.text}; --full replays all of it")

@@ -500,6 +500,7 @@ def test_paper_and_no_script_get_the_pictures(made: tuple[Path, Ended], browser:
         (("--workload", "nas"), "'--workload': 'nas' is not one of"),
         (("--jobs", "0"), "--workers 0: expected 1 or more"),
         (("--model", "gpt", "--workload", "hpo"), "unknown model 'gpt'"),
+        (("--out", f"{__file__}/out"), "test_report.py is not a directory; specify another"),
     ],
 )
 def test_mistakes_leave_nothing_behind(
