@@ -1,4 +1,4 @@
-"""The step time of bftrainer's averaging beside that of DistributedDataParallel, in one run.
+"""The CPU time of a step with bftrainer's averaging beside DistributedDataParallel's, in one run.
 
     python tests/bench/averaging.py [STEPS]
 
@@ -8,6 +8,7 @@ same under DDP, with and without ``find_unused_parameters``; and the time that `
 
 from __future__ import annotations
 
+import argparse
 import copy
 import os
 import socket
@@ -90,8 +91,12 @@ def mean_ms(call: Callable[[], object], count: int) -> float:
 
 
 if __name__ == "__main__":
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 20
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("steps", nargs="?", type=int, default=20, help="steps of a turn (20)")
+    options = parser.parse_args()
     if "RANK" in os.environ:
-        measure(count)
+        measure(options.steps)
     else:
-        main(count)
+        main(options.steps)
