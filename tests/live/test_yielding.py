@@ -123,7 +123,9 @@ def test_one_look_counts_once() -> None:
     site = holding(jobs=[wait(1, 2)])
     queue = site.queue()
     assert len(site.look(queue=queue)) == 2
+    before = site.memories["a"]
     assert site.look(queue=queue) == ()
+    assert site.memories["a"] is before
 
 
 def test_what_is_released_and_still_listed_counts_as_leaving() -> None:

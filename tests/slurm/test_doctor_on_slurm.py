@@ -22,7 +22,11 @@ from support.slurm_versions import SlurmVersion
 from bftrainer_clusters.slurm.checks import trial_of
 
 CONFIG = pilot_config()
-BY_QOS = pilot_config(slurm={"partition": None, "qos": "scavenger", "account": "pilots"})
+SITE = {"holder": "slurm", "give_way": "site"}
+ENDED_BY_SLURM = pilot_config(nodes=SITE)
+BY_QOS = pilot_config(
+    nodes=SITE, slurm={"partition": None, "qos": "scavenger", "account": "pilots"}
+)
 
 
 @pytest.fixture(scope="module")
@@ -118,9 +122,12 @@ FAULTS = [
 def test_planted_faults(plain_lab: Lab, tmp_path: Path) -> None:
     for planted, mended, name, words in FAULTS:
         plain_lab.run("scontrol", "update", "PartitionName=scavenge", planted)
-        status, checks = doctor(plain_lab, tmp_path)
+        status, checks = doctor(plain_lab, tmp_path, ENDED_BY_SLURM)
+        of_auto = doctor(plain_lab, tmp_path)
         plain_lab.run("scontrol", "update", "PartitionName=scavenge", mended)
         assert status == 1, planted
+        assert of_auto[0] == (name == "partition"), "else the pilot yields"
+        assert ("give way" in of_auto[1]) == (name != "partition")
         assert checks[name]["state"] == "BROKEN"
         assert words in checks[name]["detail"]
     assert doctor(plain_lab, tmp_path)[0] == 0

@@ -101,6 +101,8 @@ def test_a_site_that_changes_while_nodes_are_held(lab: Lab, beside: Machine) -> 
     """An administrator lowers the main partition; the pilot hears of it at a reload, as it would
     within the hour.
     """
+    text = pilot_config(nodes={**SITE, "flap_back_off_s": 1})
+    (beside.state / "bftrainer.toml").write_text(text)
     pilot = beside.pilot()
     beside.submit("a", 100_000)
     eventually(lambda: len(holders(lab)) == 2)
