@@ -99,7 +99,7 @@ TABLE = (
         "Poll Slurm for the pilots of all users.",
         "Tools",
     ),
-    Command("policy", None, "List the installed policies.", "Tools"),
+    Command("policy", None, "List the installed policies, or write a new one.", "Tools"),
     Command(
         "policy list",
         f"{_HERE}.policy:list_policies",
