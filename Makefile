@@ -149,7 +149,7 @@ lowest: environment-dev
 	@mkdir -p build && $(RUN) .ci/lowest_versions.py >build/lowest-versions.txt
 	$(RUN) -m venv .venv-lowest
 	$(LOWEST) -m pip install --quiet --disable-pip-version-check --constraint build/lowest-versions.txt \
-		--editable ".[gurobi,metrics,top]" ClusterShell hatchling hypothesis packaging pytest pytest-rerunfailures pytest-xdist pyyaml
+		--editable ".[gurobi,metrics,top]" ClusterShell hatchling hypothesis mypy packaging psutil pytest pytest-rerunfailures pytest-xdist pyyaml
 	$(LOWEST) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 constraints: environment-dev

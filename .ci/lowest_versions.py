@@ -11,6 +11,8 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 PYPROJECT = Path(__file__).parents[1] / "pyproject.toml"
+OF_THE_TIME = ("pyparsing<3.3",)
+"""What these versions need from then: the lowest matplotlib calls what pyparsing 3.3 deprecates."""
 EXTRAS = ("metrics", "top")
 """Those that the fast tests use. gurobipy stays new: the license in old ones has expired."""
 
@@ -35,7 +37,7 @@ def lowest_versions(pyproject: str) -> list[str]:
     for requirement in map(Requirement, texts):
         marker = f"; {requirement.marker}" if requirement.marker else ""
         constraints.append(f"{requirement.name}=={lowest_version(requirement)}{marker}")
-    return sorted(constraints)
+    return sorted([*constraints, *OF_THE_TIME])
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def test_the_shell_completes_commands_and_names() -> None:
         "replay",
     }
     assert completed("replay", "re") == ["report", "reproduce"]
-    assert completed("policy", "") == ["list"]
+    assert completed("policy", "") == ["list", "new"]
     assert completed("submit", "--launcher", "hor") == ["horovod", "horovodrun"]
     assert completed("usage", "--by", "u") == ["user"]
 

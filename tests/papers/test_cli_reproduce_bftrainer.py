@@ -56,7 +56,7 @@ def test_what_is_missing_or_out_of_place_is_said(
     out = str(tmp_path / "out")
     for arguments, told in (
         (["bftrainer"], "--log LOG"),
-        (["bftrainer", "--log", str(log), "--out", out, "--jobs", "0"], "--jobs 0"),
+        (["bftrainer", "--log", str(log), "--out", out, "--workers", "0"], "--workers 0"),
         (["bftrainer", "--log", str(tmp_path / "none"), "--out", out], "none"),
         (["afs", "--out", out], "--out is an option of"),
     ):

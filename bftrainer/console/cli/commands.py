@@ -117,7 +117,7 @@ TABLE = (
         "Measure how long main jobs waited for held nodes.",
         "Tools",
     ),
-    Command("policy", None, "List the installed policies.", "Tools"),
+    Command("policy", None, "List the installed policies, or write a new one.", "Tools"),
     Command(
         "policy list",
         f"{_HERE}.policy:list_policies",

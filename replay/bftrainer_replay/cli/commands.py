@@ -25,6 +25,7 @@ TABLE = (
     Command(
         "forecast", f"{_HERE}.forecast:forecast", "Forecast when trainers are done.", "Trainers"
     ),
+    Command("policy new", f"{_HERE}.new_policy:new_policy", "Write a policy to start from."),
     Command("replay", None, "Replay logs of idle nodes under any policy.", "Replay"),
     Command("replay run", f"{_HERE}.run:run", "Replay a log and a workload under one policy."),
     Command("replay compare", f"{_HERE}.compare:compare", "Rank policies on one log and workload."),
