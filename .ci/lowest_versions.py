@@ -37,8 +37,8 @@ def lowest_versions(pyproject: str) -> list[str]:
     for requirement in map(Requirement, texts):
         marker = f"; {requirement.marker}" if requirement.marker else ""
         constraints.append(f"{requirement.name}=={lowest_version(requirement)}{marker}")
-    return sorted([*constraints, *OF_THE_TIME])
+    return sorted(constraints)
 
 
 if __name__ == "__main__":
-    print("\n".join(lowest_versions(PYPROJECT.read_text(encoding="utf-8"))))
+    print("\n".join([*lowest_versions(PYPROJECT.read_text(encoding="utf-8")), *OF_THE_TIME]))

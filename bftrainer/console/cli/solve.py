@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from bftrainer.console.cli.choices import SOLVER
-from bftrainer.console.cli.output import say
+from bftrainer.console.cli.output import say, show_json
 from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 
@@ -61,7 +60,7 @@ def solve(problem: str, solver: str, time_limit_s: float, as_json: bool) -> None
     answer = build_allocator(solver, time_limit_s).solve(parsed)
     took_s = time.perf_counter() - began_s
     if as_json:
-        click.echo(json.dumps(_as_json(parsed, answer, took_s)))
+        show_json([_as_json(parsed, answer, took_s)])
     else:
         _print(parsed, answer, took_s)
 

@@ -128,7 +128,7 @@ def _in_processes(
         with process_pool(
             min(jobs, len(left)), sweep[2].__module__, _begin_task_worker, sweep
         ) as pool:
-            for task, future in _ended(pool, _in_child, left, progress.show):
+            for task, future in _ended(pool, _in_child, left, progress.show, []):
                 if future is None or isinstance(future.exception(), BrokenExecutor):
                     lost.append(task)
                     continue
@@ -154,15 +154,24 @@ def _on_executor(
 ) -> list[FailedTask]:
     """Run the tasks on an executor that may be on other hosts."""
     failures: list[FailedTask] = []
-    for task, future in _ended(executor, job, left, progress.show):
-        error = CancelledError() if future is None or future.cancelled() else future.exception()
-        if future is None or error is not None:
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
-            failures.append(FailedTask(task, f"its worker was lost ({reason:.200})"))
-        else:
-            failures += future.result()
-        progress.add(task)
+    futures: list[Future[list[FailedTask]]] = []
+    try:
+        for task, future in _ended(executor, job, left, progress.show, futures):
+            failures += _outcome(task, future)
+            progress.add(task)
+    finally:  # after an interruption, nobody waits for the rest
+        for future in futures:
+            future.cancel()
     return failures
+
+
+def _outcome(task: Task, future: Future[list[FailedTask]] | None) -> list[FailedTask]:
+    """What a worker returned, or that it was lost."""
+    error = CancelledError() if future is None or future.cancelled() else future.exception()
+    if future is not None and error is None:
+        return future.result()
+    reason = " ".join(f"{type(error).__name__}: {error}".split())
+    return [FailedTask(task, f"its worker was lost ({reason:.200})")]
 
 
 def _ended(
@@ -170,39 +179,34 @@ def _ended(
     job: Callable[[Task], list[FailedTask]],
     tasks: Sequence[Task],
     show: Callable[[], None],
+    futures: list[Future[list[FailedTask]]],
 ) -> Iterator[tuple[Task, Future[list[FailedTask]] | None]]:
     """The tasks as they end, each with its future; None for one that the executor does not take any
-    more.
+    more. All futures are added to ``futures``.
 
     A ProcessPoolExecutor starts its workers as tasks are submitted. A signal in the middle of that
     would leave a worker that the parent does not list, and whose semaphores are removed while it
     opens them: it would end with a traceback.
     """
     ended: SimpleQueue[tuple[Task, Future[list[FailedTask]] | None]] = SimpleQueue()
-    futures = []
-    try:
-        with ending_deferred():
-            for task in tasks:
-                try:
-                    future = executor.submit(job, task)
-                except (BrokenExecutor, RuntimeError):  # RuntimeError: it was shut down
-                    ended.put((task, None))
-                    continue
-                futures.append(future)
-                future.add_done_callback(partial(_put, ended, task))
-        count = 0
-        while count < len(tasks):
+    with ending_deferred():
+        for task in tasks:
             try:
-                task, outcome = ended.get(timeout=SHOW_S)
-            except Empty:
-                show()
+                future = executor.submit(job, task)
+            except (BrokenExecutor, RuntimeError):  # RuntimeError: it was shut down
+                ended.put((task, None))
                 continue
-            count += 1
-            yield task, outcome
-    except BaseException:
-        for future in futures:
-            future.cancel()
-        raise
+            futures.append(future)
+            future.add_done_callback(partial(_put, ended, task))
+    count = 0
+    while count < len(tasks):
+        try:
+            task, outcome = ended.get(timeout=SHOW_S)
+        except Empty:
+            show()
+            continue
+        count += 1
+        yield task, outcome
 
 
 def _put(
