@@ -37,10 +37,19 @@ from bftrainer.cluster.model import PendingJob as PendingJob
 from bftrainer.cluster.model import Refusal as Refusal
 from bftrainer.cluster.model import Reservation as Reservation
 from bftrainer.cluster.observed import ObservedSite as ObservedSite
+from bftrainer.cluster.past_jobs import JobLog as JobLog
+from bftrainer.cluster.past_jobs import Outage as Outage
+from bftrainer.cluster.past_jobs import PastJob as PastJob
 from bftrainer.cluster.ports import NodeHolder as NodeHolder
 from bftrainer.cluster.ports import PeerPilots as PeerPilots
 from bftrainer.cluster.ports import Scheduler as Scheduler
 from bftrainer.cluster.ports import YieldPort as YieldPort
+from bftrainer.cluster.site_advice import AccountedSite as AccountedSite
+from bftrainer.cluster.site_advice import AdjustableSite as AdjustableSite
+from bftrainer.cluster.site_advice import DecidedKey as DecidedKey
+from bftrainer.cluster.site_advice import ProposingSite as ProposingSite
+from bftrainer.cluster.site_advice import SiteProposal as SiteProposal
+from bftrainer.cluster.site_advice import SiteWishes as SiteWishes
 from bftrainer.cluster.site_plugin import BatchSystem as BatchSystem
 from bftrainer.cluster.site_plugin import JobNodes as JobNodes
 from bftrainer.cluster.site_plugin import OwnJob as OwnJob
@@ -85,6 +94,7 @@ from bftrainer.errors import InputFileError as InputFileError
 from bftrainer.errors import InvalidValueError as InvalidValueError
 from bftrainer.errors import SchedulerError as SchedulerError
 from bftrainer.errors import SolverError as SolverError
+from bftrainer.errors import UndecidedError as UndecidedError
 from bftrainer.errors import UnknownNameError as UnknownNameError
 from bftrainer.errors import UnknownStateError as UnknownStateError
 from bftrainer.errors import UserError as UserError

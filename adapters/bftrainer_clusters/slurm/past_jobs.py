@@ -3,7 +3,7 @@
 From sacct, no column with text of users is read: a job's name may contain line breaks and look like
 other jobs. Holders are told apart by asking for jobs of their name. A file needs the column
 JobName.
-Checked with sacct of 22.05.8.
+Checked with sacct of 22.05.8, 24.11.5 and 26.05.5.
 """
 
 from __future__ import annotations

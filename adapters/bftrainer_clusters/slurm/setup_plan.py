@@ -78,7 +78,19 @@ def plan_setup(view: SiteView, partition: str = "", qos: str = "") -> SetupPlan:
         raise UserError(
             f"--qos {qos}: partitions decide about preemption here (PreemptType); remove --qos"
         )
-    return _by_partition(view, partition or HOLDERS)
+    return _by_partition(view, partition or _preemptible(view) or HOLDERS)
+
+
+def _preemptible(view: SiteView) -> str:
+    """The partition whose jobs Slurm ends already, although for some main jobs only or not at once;
+    empty if there is none.
+    """
+    names = (
+        place.partition.name
+        for place in places(view)
+        if place.ends_later and not place.partition.is_default
+    )
+    return next(names, "")
 
 
 def _by_partition(view: SiteView, name: str) -> SetupPlan:
@@ -95,13 +107,14 @@ def _by_partition(view: SiteView, name: str) -> SetupPlan:
         raise UserError(f"--partition {name}: no other partition has nodes; name a new one")
     config = tuple(_preemption(view, BY_PARTITION))
     is_changed = any(change.key in ("PreemptType", "PreemptMode") for change in config)
-    shift = max(0, 2 - min(other.tier for other in others))
+    tier = 1 if ours is None or not _is_lowest(ours, others) else ours.tier
+    shift = 0 if tier > 1 else max(0, 2 - min(other.tier for other in others))
     raised = [_raised(other, shift, is_changed, facts.config) for other in others]
     nodes = frozenset[str]().union(
         *(other.nodes for other in others if other.starts_jobs and not other.whole_blocks)
     )
     nodes = nodes.difference(*(other.nodes for other in others if other.whole_blocks))
-    own = _new_partition(name, nodes) if ours is None else _lowered(ours, nodes)
+    own = _new_partition(name, nodes) if ours is None else _lowered(ours, nodes, tier)
     changed = [change for change in (own, *raised) if change.settings]
     remarks = []
     if exempt_s(facts.config) > _BRIEF_S:
@@ -127,14 +140,19 @@ def _new_partition(name: str, nodes: frozenset[str]) -> PartitionChange:
     return PartitionChange(name, added, is_new=True)
 
 
-def _lowered(ours: Partition, nodes: frozenset[str]) -> PartitionChange:
+def _is_lowest(ours: Partition, others: list[Partition]) -> bool:
+    """Whether all other partitions of its nodes are above a partition."""
+    return all(other.tier > ours.tier for other in others if other.nodes & ours.nodes)
+
+
+def _lowered(ours: Partition, nodes: frozenset[str], tier: int) -> PartitionChange:
     """The changes of a partition that is to be that of holders."""
     changes = []
     if ours.nodes - nodes:
         old, new = (",".join(folded(names)) for names in (ours.nodes, ours.nodes & nodes))
         changes.append(SettingChange("Nodes", old, new))
-    if ours.tier != 1:
-        changes.append(SettingChange("PriorityTier", str(ours.tier), "1"))
+    if ours.tier != tier:
+        changes.append(SettingChange("PriorityTier", str(ours.tier), str(tier)))
     if ours.preempt_mode not in ("CANCEL", "REQUEUE"):
         changes.append(SettingChange("PreemptMode", ours.preempt_mode, "CANCEL"))
     if ours.jobs_a_core > 1:

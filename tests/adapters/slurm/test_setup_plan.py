@@ -144,6 +144,27 @@ def test_new_preemption_leaves_main_jobs_alone() -> None:
     assert "+PartitionName=scavenger Nodes=n[1-8] PriorityTier=1 PreemptMode=CANCEL" in text
 
 
+def test_a_preemptible_partition_is_kept() -> None:
+    """Only what stands in its way changes."""
+    lines = [
+        partition("main", "n[1-8]", 20, Default="YES"),
+        partition("idle", "n[1-8]", 10, "REQUEUE"),
+        partition("apart", "m[1-2]", 1),
+    ]
+    site = PublicSite(
+        config("partition_prio", "CANCEL", "00:10:00"), lines, SlurmSettings(partition="x")
+    )
+    text = plan_text(plan_setup(view(site)), view(site))
+    changes = [line for line in text.splitlines() if line.startswith(("+", "-"))]
+    assert changes == ["-PreemptExemptTime=00:10:00", "+PreemptExemptTime=00:00:00"]
+    assert 'partition = "idle"' in text
+    debug = replace(site, partitions=[*lines, partition("debug", "n[1-8]", 10)])
+    facts, settings = carried_out(plan_text(plan_setup(view(debug)), view(debug)), debug)
+    tiers = {name: each.tier for name, each in facts.partitions.items()}
+    assert (settings.partition, tiers["idle"]) == ("idle", 1)
+    assert tiers["debug"] < tiers["main"]
+
+
 def test_a_site_that_is_ready_gets_no_difference() -> None:
     site = SITES["a secondary partition below the owners'"]
     text = plan_text(plan_setup(view(site)), view(site))

@@ -9,6 +9,7 @@ import os
 import sys
 import tomllib
 from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import replace
 from ipaddress import IPv4Network
 from pathlib import Path
 
@@ -92,6 +93,11 @@ def test_a_hidden_queue_bounds_every_window() -> None:
     values, _, remarks = proposed(SITES["a site that never ends a job, and hides the others'"])
     assert values["slurm.assume_window_s"] == 1800.0
     assert "Mode blind" in remarks
+    ready = SITES["a secondary partition below the owners'"]
+    hidden = replace(ready, config=ready.config.replace("PrivateData = none", "PrivateData = jobs"))
+    values, _, remarks = proposed(hidden)
+    assert values["slurm.assume_window_s"] == 3600.0
+    assert "Mode site" in remarks
 
 
 def test_gpus_of_the_smallest_node_count() -> None:
