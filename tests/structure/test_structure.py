@@ -250,6 +250,7 @@ WORDS_OF_ROOMS = {
     ("explanation.py", "allocation"): "the division of nodes among trainers",
     ("explanation.py", "pool"): "a key of the output: the pool of nodes",
     ("pilot_log.py", "pool"): "the same",
+    ("problem_file.py", "pool"): "a key of a problem: the pool of nodes",
     ("commands.py", "bftrainer_clusters.slurm.broker:broker"): "a command of bftrainer itself",
 }
 
