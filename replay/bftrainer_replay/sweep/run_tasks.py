@@ -302,9 +302,11 @@ def process_pool(
             try:
                 yield pool
             except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
                 for worker in set(multiprocessing.active_children()) - others:
                     worker.kill()
+                # The pool's threads end with its workers. One that is still there when the program
+                # ends may find its pipe closed, and print a traceback.
+                pool.shutdown(wait=True, cancel_futures=True)
                 raise
     finally:
         shared.close()

@@ -5,6 +5,7 @@ made again.
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,6 +70,22 @@ def test_a_folder_that_cannot_be_written_is_an_error_before_the_first_replay(
     if not os.access(tmp_path, os.W_OK):  # root may write everywhere
         with pytest.raises(UserError, match=r"cannot be written; specify another .* --out"):
             ResultStore(tmp_path / "other" / "cells").check_folder()
+
+
+def test_after_an_interruption_no_thread_of_the_pool_is_left(
+    inputs: Inputs, tmp_path: Path
+) -> None:
+    """One that is left at the end of the program may print a traceback below "interrupted"."""
+    tasks = list(each_once(task(cell, inputs) for cell in CELLS))
+    before = set(threading.enumerate())
+
+    def interrupt(done: float, whole: float) -> None:
+        if done:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        do_all(tasks, inputs, ResultStore(tmp_path), jobs=2, on_done=interrupt)
+    assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
