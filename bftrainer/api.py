@@ -22,10 +22,15 @@ from bftrainer.cluster.model import Availability as Availability
 from bftrainer.cluster.model import Device as Device
 from bftrainer.cluster.model import Fragment as Fragment
 from bftrainer.cluster.model import FragmentPhase as FragmentPhase
+from bftrainer.cluster.model import GiveWay as GiveWay
 from bftrainer.cluster.model import Hidden as Hidden
 from bftrainer.cluster.model import HoldingPermit as HoldingPermit
+from bftrainer.cluster.model import JobCounters as JobCounters
+from bftrainer.cluster.model import ListedHolder as ListedHolder
 from bftrainer.cluster.model import NodeRequest as NodeRequest
 from bftrainer.cluster.model import NodeView as NodeView
+from bftrainer.cluster.model import NodeWait as NodeWait
+from bftrainer.cluster.model import NodeWaits as NodeWaits
 from bftrainer.cluster.model import Observation as Observation
 from bftrainer.cluster.model import PeerPilot as PeerPilot
 from bftrainer.cluster.model import PendingJob as PendingJob
@@ -38,6 +43,7 @@ from bftrainer.cluster.past_jobs import PastJob as PastJob
 from bftrainer.cluster.ports import NodeHolder as NodeHolder
 from bftrainer.cluster.ports import PeerPilots as PeerPilots
 from bftrainer.cluster.ports import Scheduler as Scheduler
+from bftrainer.cluster.ports import YieldPort as YieldPort
 from bftrainer.cluster.site_advice import AccountedSite as AccountedSite
 from bftrainer.cluster.site_advice import AdjustableSite as AdjustableSite
 from bftrainer.cluster.site_advice import DecidedKey as DecidedKey

@@ -2,18 +2,14 @@
 together and taken apart.
 
 A node that returns is held by another job and so is another fragment. A holder job of several nodes
-has a fragment for each, ``node#job.node``: ids stay unique, and drivers know fragments by them. A
-slot is a fragment of one GPU, ``node#job.gI`` with its index I in the job's CUDA_VISIBLE_DEVICES;
-all slots of a holder are a part of the node. The payloads in ``on_node/`` run without bftrainer and
-write these forms themselves.
+has a fragment for each, ``node#job.node``: ids stay unique, and drivers know fragments by them. One
+GPU of a fragment has the name ``node#job.gI`` with its index I in the job's CUDA_VISIBLE_DEVICES
+(:mod:`bftrainer.slots`). The payloads in ``on_node/`` run without bftrainer and write these forms
+themselves.
 """
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
-
-_SLOT = re.compile(r"(?P<part>(?P<node>.+)#[^#]+)\.(?!(?P=node)$)g\d+")
 _SEPARATOR = "#"
 _OF_SEVERAL = "."
 
@@ -28,39 +24,14 @@ def id_in_job(job: str, node: str) -> str:
     return f"{job}{_OF_SEVERAL}{node}"
 
 
-def slot_name(node: str, job: str, index: int) -> str:
-    """``node#job.gI``."""
-    return f"{node}{_SEPARATOR}{job}{_OF_SEVERAL}g{index}"
-
-
-@lru_cache(maxsize=65536)
-def part_of(fragment: str) -> str:
-    """``node#job`` of a slot; any other fragment is a part of its own."""
-    found = _SLOT.fullmatch(fragment)
-    return found["part"] if found else fragment
-
-
-@lru_cache(maxsize=65536)
-def is_slot(fragment: str) -> bool:
-    """Whether a fragment is one GPU of a node. ``g1#7.g1``, of a holder of several nodes, is
-    not.
-    """
-    return part_of(fragment) != fragment
-
-
 def slot_id(job: str, gpu: int) -> str:
     """The id of one GPU of a holder."""
     return f"{job}{_OF_SEVERAL}g{gpu}"
 
 
-def gpu_of(slot: str) -> int:
-    """The index in a slot's name or id."""
-    return int(id_of(slot).rpartition(f"{_OF_SEVERAL}g")[2])
-
-
-def holder_of(slot: str) -> str:
-    """The holder of a slot; a holder of one node is its own."""
-    return fragment_name(node_of(slot), job_of(slot))
+def gpu_of(slot_id: str) -> int:
+    """The index in the id of one GPU of a holder."""
+    return int(slot_id.rpartition(f"{_OF_SEVERAL}g")[2])
 
 
 def job_of(fragment: str) -> str:

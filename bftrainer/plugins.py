@@ -21,10 +21,10 @@ from bftrainer.decide.policies.gather import Gathered
 from bftrainer.decide.policies.guard import Guarded
 from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.errors import UnknownNameError, UserError
+from bftrainer.plugin_traits import LAUNCHER_GROUP as LAUNCHER_GROUP
+from bftrainer.plugin_traits import SITE_GROUP as SITE_GROUP
 
 POLICY_GROUP = "bftrainer.policies"
-LAUNCHER_GROUP = "bftrainer.launchers"
-SITE_GROUP = "bftrainer.sites"
 
 
 def installed_names(group: str) -> tuple[str, ...]:

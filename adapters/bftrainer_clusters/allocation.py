@@ -53,7 +53,7 @@ class Allocation:
         self._nodes = nodes
         self._clock = clock
         self._ends_by = signal.Signals(ends_by)
-        self._gone: list[Fragment] = []
+        self._unreported: list[Fragment] = []
         self._ended: set[str] = (
             set()
         )  # fragments that were released, but whose folders cannot be removed
@@ -62,13 +62,10 @@ class Allocation:
     def observe(self) -> Observation:
         """Nodes that are not held are free, without an end."""
         held = {f.node for f in self._held()}
-        now_s = self._clock.now_s()
+        states = (Availability.FREE, Availability.BUSY)
         return Observation(
-            now_s,
-            tuple(
-                NodeView(n, Availability.BUSY if n in held else Availability.FREE)
-                for n in self._nodes
-            ),
+            self._clock.now_s(),
+            tuple(NodeView(node, states[node in held]) for node in self._nodes),
         )
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
@@ -89,13 +86,15 @@ class Allocation:
         """All fragments are ready; a node outside of the job (the pilot has moved to another) is
         gone.
         """
-        gone, self._gone = self._gone, []
+        departed, self._unreported = self._unreported, []
         held = self._held()
         lost = [f for f in held if f.node not in self._nodes]
         for fragment in lost:
             self._remove(fragment)
-        gone += [Fragment(f.name, FragmentPhase.GONE, why="not a node of this job") for f in lost]
-        return tuple(sorted([*(f for f in held if f not in lost), *gone], key=lambda f: f.name))
+        departed += [
+            Fragment(f.name, FragmentPhase.GONE, why="not a node of this job") for f in lost
+        ]
+        return tuple(sorted([*(f for f in held if f not in lost), *departed], key=lambda f: f.name))
 
     def observed(self, without_a_job: frozenset[str]) -> None: ...
 
@@ -105,7 +104,7 @@ class Allocation:
         for fragment in self._held():
             if fragment.name in names:
                 self._remove(fragment)
-                self._gone.append(Fragment(fragment.name, FragmentPhase.GONE, why="released"))
+                self._unreported.append(Fragment(fragment.name, FragmentPhase.GONE, why="released"))
 
     def clear(self, names: frozenset[str]) -> None:
         """End the workers, or the sruns that started them."""
@@ -136,10 +135,12 @@ class AllocationSite:
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         around = (batch.job_nodes(os.environ, config) for _, batch in batch_systems())
-        found = next((job for job in around if job is not None), JobNodes(("localhost",)))
-        allocation = Allocation(state_dir, found.nodes, clock, found.ends_by)
+        own_job = next((job for job in around if job is not None), JobNodes(("localhost",)))
+        allocation = Allocation(state_dir, own_job.nodes, clock, own_job.ends_by)
         return Site(
-            allocation, allocation, driver={"prefix": list(found.prefix), "ends_by": found.ends_by}
+            allocation,
+            allocation,
+            driver={"prefix": list(own_job.prefix), "ends_by": own_job.ends_by},
         )
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:

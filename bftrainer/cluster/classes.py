@@ -7,14 +7,17 @@ from collections.abc import Mapping
 from bftrainer.cluster.model import NodeView
 from bftrainer.config.host_lists import matches
 from bftrainer.config.pilot import NodeClassConfig
+from bftrainer.slots import Grain
 
 
-def class_of(node: NodeView, classes: Mapping[str, NodeClassConfig], by_gpu: bool = False) -> str:
+def class_of(
+    node: NodeView, classes: Mapping[str, NodeClassConfig], grain: Grain = Grain.NODE
+) -> str:
     """The first class that the node matches; else its hardware, such as ``4 a100``."""
     for name, node_class in classes.items():
         if _matches(node, node_class):
             return name
-    return node.gpu_class if by_gpu else node.node_class
+    return node.hardware_class(grain)
 
 
 def _matches(node: NodeView, node_class: NodeClassConfig) -> bool:

@@ -14,6 +14,7 @@ from enum import Enum
 from bftrainer.decide.domain.node_stages import NodeStage
 from bftrainer.errors import InvalidValueError
 from bftrainer.fragment_names import id_of, is_fragment_name, node_of
+from bftrainer.slots import Grain
 
 
 class Availability(Enum):
@@ -98,10 +99,13 @@ class NodeView:
             return f"{self.cpus} cpus"
         return " + ".join(f"{device.count} {device.kind or 'gpu'}" for device in self.devices)
 
-    @property
-    def gpu_class(self) -> str:
-        """The class where the unit is a GPU: nodes of any number of GPUs of one type."""
-        return " + ".join(device.kind or "gpu" for device in self.devices)
+    def hardware_class(self, grain: Grain) -> str:
+        """The class of the node's hardware. Where trainers get single GPUs, it does not depend on
+        their number.
+        """
+        if grain.divides_nodes:
+            return " + ".join(device.kind or "gpu" for device in self.devices)
+        return self.node_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,67 @@ class PendingJob:
     starts_s: float | None = None
     nodes: frozenset[str] = frozenset()
     is_eligible: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWait:
+    """A main job that waits for nodes: any job but pilots' holders.
+
+    ``size`` nodes among ``nodes``, with all of ``required``. ``priority``: larger ones first.
+    ``task_size``: the nodes of one task of a job array, which also starts on fewer nodes than
+    ``size``; 0: no array. ``submitted_s`` is None where the scheduler does not say. Nothing here is
+    free text of its user.
+    """
+
+    job: str
+    size: int
+    priority: float
+    nodes: frozenset[str]
+    required: frozenset[str] = frozenset()
+    reason: str = ""
+    submitted_s: float | None = None
+    task_size: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ListedHolder:
+    """The node of a pilot's holder that runs, in the scheduler's list.
+
+    ``is_leaving``: it is ending, and its node will be idle. ``pilot``: whose it is.
+    """
+
+    job: str
+    node: str
+    is_leaving: bool = False
+    pilot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeWaits:
+    """Main jobs that wait for nodes, the running holders of all pilots, and the starts of main jobs
+    that run (job, start in the scheduler's epoch).
+    """
+
+    jobs: tuple[NodeWait, ...] = ()
+    holders: tuple[ListedHolder, ...] = ()
+    starts: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class JobCounters:
+    """How many jobs of all users the scheduler has counted, since midnight or a reset.
+
+    ``pending`` is the number that waited at ``pending_at_s``. ``at_s`` and ``planned_s`` as in
+    :class:`Observation`.
+    """
+
+    at_s: float
+    submitted: int
+    started: int
+    ended: int
+    pending: int = 0
+    pending_at_s: float = 0.0
+    planned_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +224,8 @@ class Observation:
     """The cluster at one moment. ``at_s`` is the scheduler's time, ``planned_s`` the time of its
     latest plans (None: unknown).
 
-    ``lists_pending``: the scheduler was asked for pending jobs, or can have none. ``evidence_s``:
+    ``lists_pending``: the scheduler was asked for pending jobs, or can have none. ``node_waits``:
+    None where no pilot has to make way for main jobs (:class:`GiveWay`). ``evidence_s``:
     when the scheduler showed it, by the pilot's monotonic clock, if another process asked (None:
     now); ``remark``: why that one's answer did not count.
     """
@@ -172,6 +238,7 @@ class Observation:
     planned_s: float | None = None
     limit_waits: tuple[LimitWait, ...] = ()
     lists_pending: bool = True
+    node_waits: NodeWaits | None = None
     evidence_s: float | None = None
     remark: str = ""
 
@@ -291,15 +358,30 @@ class Acquired:
     refusals: tuple[Refusal, ...] = field(default=())
 
 
+class GiveWay(Enum):
+    """Who frees held nodes that a main job needs."""
+
+    SITE = "site"
+    """The scheduler: it ends holders."""
+    YIELD = "yield"
+    """The pilot: it looks at the jobs that wait, and releases the nodes that they can use."""
+    BLIND = "blind"
+    """The pilot, where the site hides jobs: it releases nodes when the scheduler's counters say
+    that a job waits, until one starts.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class HoldingPermit:
-    """Whether the site allows nodes to be held at all.
+    """Whether the site allows nodes to be held at all, and who frees them for main jobs.
 
     ``refusal`` is why not, in one line; empty if they may be held. ``releases``: nodes that are
     held are released as well. ``remarks`` are what the user has accepted of the site, for the log
-    of events.
+    of events. ``why``: what keeps the scheduler from freeing them, unless ``give_way`` is SITE.
     """
 
     refusal: str = ""
     releases: bool = False
     remarks: tuple[str, ...] = ()
+    give_way: GiveWay = GiveWay.SITE
+    why: str = ""

@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from bftrainer.cluster.model import Acquired, Fragment, NodeRequest, Observation, PeerPilot
+from bftrainer.cluster.model import (
+    Acquired,
+    Fragment,
+    JobCounters,
+    NodeRequest,
+    Observation,
+    PeerPilot,
+)
 
 
 class Scheduler(Protocol):
@@ -68,6 +75,20 @@ class NodeHolder(Protocol):
 
         Called by a thread of its own as well as by the loop, while any other method is running.
         """
+
+
+class YieldPort(Protocol):
+    """What a site brings besides whose pilots may make way for main jobs by themselves
+    (:class:`~bftrainer.cluster.model.GiveWay`). Real: Slurm by its commands.
+    """
+
+    def glance(self) -> JobCounters:
+        """Count jobs, in one cheap call: has anything happened? Raises
+        :class:`~bftrainer.errors.SchedulerError` or ``CommandError``.
+        """
+
+    def shorten(self, names: frozenset[str], seconds: float) -> None:
+        """Let the holders of these fragments end after so many seconds at the latest."""
 
 
 class PeerPilots(Protocol):

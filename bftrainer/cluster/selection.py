@@ -66,7 +66,7 @@ def _is_usable(node: NodeView, config: NodesConfig, class_of: Callable[[str], st
         _is_allowed(node, config)
         and (config.cloud or not node.is_cloud)
         and config.node_class in (None, class_of(node.name) or node.node_class)
-        and (config.unit == "node" or node.idle is not None)
+        and (node.idle is not None or not config.unit.divides_nodes)
     )
 
 
@@ -81,7 +81,7 @@ def offered(
     """
     return {
         free.node.name: free.window_s(seen.at_s)
-        for free in free_nodes(seen, pilot_jobs, config.wake, config.unit == "gpu")
+        for free in free_nodes(seen, pilot_jobs, config.wake, config.unit.divides_nodes)
         if _is_usable(free.node, config, class_of)
         and free.window_s(seen.at_s) >= config.min_window_s
         and (

@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from bftrainer.cluster.model import HoldingPermit
 from bftrainer.cluster.observed import ObservedSite
-from bftrainer.cluster.ports import NodeHolder, PeerPilots, Scheduler
+from bftrainer.cluster.ports import NodeHolder, PeerPilots, Scheduler, YieldPort
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
@@ -34,7 +34,8 @@ class Site:
     ``notice_s`` is the value of ``workers.notice_s`` where the configuration does not set it.
     ``reconfigure`` applies what can change while a pilot runs; the keys (``slurm.partition``) that
     wait for the next start. ``permit`` is called in every tick: whether nodes may be held at all,
-    by the site's latest answer.
+    by the site's latest answer. ``yielding`` is what a pilot needs that makes way for main jobs by
+    itself; None: only the scheduler can.
     """
 
     scheduler: Scheduler
@@ -45,6 +46,7 @@ class Site:
     reconfigure: Callable[[PilotConfig], tuple[str, ...]] = lambda _: ()
     permit: Callable[[], HoldingPermit] = HoldingPermit
     notice_s: float = 0.0
+    yielding: YieldPort | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from bftrainer.config.host_lists import host_patterns
 from bftrainer.config.trainer_file import Count, NotNegative, Positive
 from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.errors import InvalidValueError, UnknownNameError
+from bftrainer.plugin_traits import SITE_GROUP, all_sites, default_site, site_traits
+from bftrainer.slots import Grain
 from bftrainer.system.printable import printable
 
 _QUIET = re.compile(
@@ -43,9 +45,15 @@ class DecisionsConfig(ConfigTable):
     policy: str = "bftrainer"
     """bftrainer, equal-share, another installed policy, or module:function."""
     solver: str = "auto"
-    """auto, exact, highs or gurobi."""
+    """auto (which is exact), exact, highs, gurobi, or milp: gurobi, then highs, then exact."""
     solve_s: Positive = 0.2
     """Time limit of each MILP solver, in seconds. The exact solver takes milliseconds."""
+    audit_share: Annotated[float, Field(ge=0, le=1)] = 0.02
+    """Share of one core for the audit, which solves decisions again as a MILP, in a process of low
+    priority. 0: none.
+    """
+    restricted_license: bool = False
+    """Use Gurobi with the license in its package as well, which forbids production."""
     objective: str | None = None
     """fair, soon or most (which decide how many trainers train), relative-speed, throughput,
     priority or another.
@@ -69,11 +77,11 @@ class DecisionsConfig(ConfigTable):
 class NodesConfig(ConfigTable):
     """Which nodes the pilot may hold, and how."""
 
-    holder: str = "trace"
+    holder: str = Field(default_factory=default_site)
     """slurm, lsf, allocation (nodes of the pilot's own job) or trace (nodes of a recorded log,
     workers on this host).
     """
-    unit: Literal["node", "gpu"] = "node"
+    unit: Grain = Grain.NODE
     """What trainers get: whole nodes, or single GPUs with one worker each (Slurm only; trainer
     files with max_gpus).
     """
@@ -131,6 +139,22 @@ class NodesConfig(ConfigTable):
     """Hold nodes of a cloud (Slurm's state CLOUD), which are paid for while they are up."""
     unused_after_s: NotNegative = 30.0
     """Release a held node that no trainer has used for this many seconds."""
+    give_way: Literal["auto", "site", "yield", "blind"] = "auto"
+    """Who frees nodes for main jobs: the scheduler (site), or the pilot, which watches the queue
+    (yield) or only its counters (blind). auto: site where the scheduler preempts holders.
+    """
+    yield_poll_s: Annotated[float, Field(ge=0.5, le=60)] = 2.0
+    """With yield, look for new main jobs at this interval, in seconds (blind: half of it)."""
+    yield_notice_s: Annotated[float, Field(ge=0, le=60)] = 5.0
+    """With yield, how long trainers may take to leave nodes that a main job waits for."""
+    worst_wait_s: Annotated[float, Field(ge=120)] = 1800.0
+    """With yield, time limit of a holder, and so the longest wait of a main job whatever happens.
+    While jobs wait, at most 600.
+    """
+    settled_s: NotNegative | None = None
+    """Hold no more nodes than were idle or held at all times in the last so many seconds. Default:
+    0 for site, 300 for yield, 3600 for blind.
+    """
 
     @field_validator("quiet_hours")
     @classmethod
@@ -183,27 +207,6 @@ class TimesConfig(ConfigTable):
     """Submit the successor job this long before the pilot's own job ends."""
 
 
-class TraceConfig(ConfigTable):
-    """For holder = "trace": nodes join and leave as a recorded log says; workers are processes on
-    this host.
-    """
-
-    log: Path | None = None
-    """Event log: a CSV file with the columns time,joined,left (format: docs/pilot.md). Without it,
-    a log is generated.
-    """
-    nodes: Count = 48
-    """Number of nodes in the generated log, or number of nodes to use from the given log."""
-    days: Annotated[float, Field(gt=0, le=3660)] = 1.0
-    """Length of the generated log, in days."""
-    seed: int = 4
-    """Random seed of the generated log. With the default, some nodes are idle at its start."""
-    start_h: NotNegative = 0.0
-    """Skip this many hours at the start of the log."""
-    speedup: Positive = 1.0
-    """Playback speed: seconds of the log per second of real time."""
-
-
 class WorkersConfig(ConfigTable):
     """How drivers start workers."""
 
@@ -213,6 +216,10 @@ class WorkersConfig(ConfigTable):
     """Networks that nodes may connect from."""
     hang_s: Positive = 120.0
     """Seconds without output after which a worker counts as hung."""
+    first_step_s: Positive = 900.0
+    """Seconds from a worker's start to the first report, for scripts that report; then it counts as
+    hung.
+    """
     notice_s: Annotated[float, Field(ge=0, le=60)] = 0.0
     """Seconds that workers on a preempted node may take to save; main jobs wait that long. Unset:
     0, or 5 for "trace".
@@ -340,7 +347,6 @@ class PilotConfig(ConfigTable):
     nodes: NodesConfig = NodesConfig()
     times: TimesConfig = TimesConfig()
     workers: WorkersConfig = WorkersConfig()
-    trace: TraceConfig = TraceConfig()
     learning: LearningConfig = LearningConfig()
     notices: NoticesConfig = NoticesConfig()
     metrics: MetricsConfig = MetricsConfig()
@@ -352,16 +358,17 @@ class PilotConfig(ConfigTable):
 
     def site_table(self, site: str) -> dict[str, Any]:
         """The site's own table, which its plug-in validates; empty if the file has none."""
-        table: dict[str, Any] = (self.model_extra or {}).get(site, {})
+        table: dict[str, Any] = self.site_tables().get(site, {})
         return table
+
+    def site_tables(self) -> Mapping[str, Any]:
+        """The tables of sites, by their names."""
+        return self.model_extra or {}
 
     @model_validator(mode="after")
     def _check(self) -> PilotConfig:
         for key, value in sorted((self.model_extra or {}).items()):
-            from bftrainer.plugins import (
-                SITE_GROUP,
-                installed_names,
-            )  # installed packages are searched
+            from bftrainer.plugins import installed_names  # which loads the policies' modules
 
             if key not in (sites := installed_names(SITE_GROUP)):
                 raise InvalidValueError(
@@ -369,10 +376,12 @@ class PilotConfig(ConfigTable):
                 )
             if not isinstance(value, dict):
                 raise InvalidValueError(f"{key}: expected a table, got {value!r:.60}")
-        if self.nodes.unit == "gpu":
-            if self.nodes.holder != "slurm":
+        if self.nodes.unit.divides_nodes:
+            if not site_traits(self.nodes.holder).holds_gpus:
+                able = [name for name, traits in all_sites().items() if traits.holds_gpus]
                 raise InvalidValueError(
-                    f'nodes.unit = "gpu" needs holder = "slurm", got {self.nodes.holder!r}'
+                    f'nodes.unit = "gpu" needs holder = {" or ".join(map(_as_toml, able))}, '
+                    f"got {self.nodes.holder!r}"
                 )
             if self.nodes.slots != 1 or any(
                 node_class.slots for node_class in self.classes.values()
@@ -391,15 +400,17 @@ class PilotConfig(ConfigTable):
 def read_config(path: Path) -> PilotConfig:
     """A validated configuration. Relative paths in it are relative to the file."""
     config = read_toml(path, PilotConfig)
-    paths = {
-        ("trace", "log"): config.trace.log,
-        ("metrics", "token_file"): config.metrics.token_file,
-    }
-    for (table, key), given in paths.items():
-        if given is not None:
-            own = getattr(config, table).model_copy(update={key: (path.parent / given).absolute()})
-            config = config.model_copy(update={table: own})
-    return config
+    metrics, home = config.metrics, path.parent.absolute()
+    if metrics.token_file is not None:
+        metrics = metrics.model_copy(update={"token_file": home / metrics.token_file})
+    sites = {site: _with_paths(site, table, home) for site, table in config.site_tables().items()}
+    return config.model_copy(update={"metrics": metrics, **sites})
+
+
+def _with_paths(site: str, table: Mapping[str, Any], home: Path) -> dict[str, Any]:
+    """A site's table with its paths in a folder. The plug-in judges what is no text."""
+    keys = [key for key in site_traits(site).paths if isinstance(table.get(key), str)]
+    return {**table, **{key: str(home / table[key]) for key in keys}}
 
 
 def is_quiet(spans: tuple[str, ...], now: datetime) -> bool:
@@ -459,7 +470,8 @@ def commented_default(
             name = f"{table}_{key}"
             if name in reasons:
                 lines += [f"# {line}" for line in _wrapped(f"Set: {_on_one_line(reasons[name])}.")]
-            value = chosen.get(name, None if inner.is_required() else inner.default)
+            default = inner.get_default(call_default_factory=True)
+            value = chosen.get(name, None if inner.is_required() else default)
             shown = "..." if value is None else _as_toml(value)
             lines.append(f"{key} = {shown}" if name in chosen else f"#{key} = {shown}")
     return "\n".join(lines) + "\n"

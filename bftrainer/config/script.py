@@ -5,31 +5,15 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
+from bftrainer.plugin_traits import all_launchers, launcher_traits
 from bftrainer.system.regular import open_regular
 
 _BYTES = 1 << 20
-_CLUES = {
-    "torchft": re.compile(r"\b(torchft|progress\.replicas)\b"),
-    "horovod": re.compile(r"^\s*(?:import|from) (horovod)\b|\b(hvd\.init)\(", re.MULTILINE),
-    "torchrun": re.compile(
-        r"\b(init_process_group|init_device_mesh|init_distributed|torch\.distributed|progress\.torch)\b"
-        r"|^\s*(?:import|from) (accelerate|deepspeed|lightning|pytorch_lightning|transformers)\b",
-        re.MULTILINE,
-    ),
-    "restart": re.compile(r"\b(WORLD_SIZE|mpi4py|jax\.distributed|TF_CONFIG|BFTRAINER_HOSTS)\b"),
-}
-"""In order: a script for torchft or Horovod may name torch.distributed as well. The last ones form
-groups of their own.
-"""
-_FITTING = {"restart": ("torchrun", "restart"), "horovodrun": ("horovod",)}
-"""Scripts that a launcher can start, by the launchers that their text points to; by default those
-of the launcher itself and of ``restart``.
-"""
-
 _SAVES = re.compile(r"save|checkpoint|ckpt|progress\.tasks|Training\(|StepLoop\(", re.IGNORECASE)
 _FIXED_FILE = re.compile(
     r"""^(?!.*(?:join\(|args\.| / )).*(?:save|checkpoint|ckpt)[^\n]*["']([^"'{}\s]+\.\w+)["']""",
@@ -69,10 +53,20 @@ def clue(text: str) -> Clue | None:
     """Find the words of a script that point to a launcher; None for a script that trains alone, or
     forms its group in a module of its own.
     """
-    for launcher, pattern in _CLUES.items():
+    for launcher, pattern in _patterns():
         if match := pattern.search(text):
             return Clue(launcher, next(filter(None, match.groups())))
     return None
+
+
+@lru_cache(maxsize=1)
+def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """The clues of all launchers, in the order in which they are looked for."""
+    clues = [(traits.clue, name) for name, traits in all_launchers().items() if traits.clue]
+    clues.sort(key=lambda pair: (pair[0].rank, pair[1]))
+    return tuple(
+        (name, re.compile(script_clue.pattern, re.MULTILINE)) for script_clue, name in clues
+    )
 
 
 def save_option(command: Sequence[str]) -> str:
@@ -103,7 +97,8 @@ def saves(text: str) -> bool:
 
 def doubt(script_clue: Clue | None, launcher: str, max_workers: int) -> str:
     """Say why a launcher does not seem to fit a script; empty if it does."""
-    if launcher not in (*_CLUES, "horovodrun"):
+    fitting = launcher_traits(launcher).starts_scripts_for
+    if not fitting:
         return ""
     if script_clue is None:
         if max_workers == 1:
@@ -114,7 +109,6 @@ def doubt(script_clue: Clue | None, launcher: str, max_workers: int) -> str:
             f"{max_workers} workers may train the same; expected max_nodes = 1, or a script "
             "that trains in parallel"
         )
-    fitting = _FITTING.get(launcher, (launcher, "restart"))
     if script_clue.launcher in fitting:
         return ""
     return (

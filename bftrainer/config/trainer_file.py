@@ -21,7 +21,9 @@ from bftrainer.config.validation import ConfigTable, read_toml
 from bftrainer.decide.domain.model import Curve, Learning, Trainer
 from bftrainer.decide.domain.stopping import parse_rule
 from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer.plugin_traits import all_launchers, default_launcher, launcher_traits
 from bftrainer.scaling import Scaling
+from bftrainer.slots import Grain
 from bftrainer.wires.messages import StartedPer
 
 MOST_NAME = 64
@@ -60,7 +62,7 @@ class TrainerSpec(ConfigTable):
     """Name of the trainer, unique within a pilot: letters, digits, dots, dashes, underscores."""
     command: Annotated[tuple[str, ...], Field(min_length=1)]
     """Command of a worker, as a list (no shell). Shell lines go into ``setup``."""
-    launcher: str = "restart"
+    launcher: str = Field(default_factory=default_launcher)
     """How workers are started: restart, horovod, horovodrun, torchrun, torchft, pool or another
     installed launcher.
     """
@@ -147,6 +149,10 @@ class TrainerSpec(ConfigTable):
     hang_s: Positive | None = None
     """Seconds without a report after which a worker counts as hung. Default: the pilot's
     ``workers.hang_s``.
+    """
+    first_step_s: Positive | None = None
+    """Seconds from a worker's start to the first report, after which it counts as hung. Default:
+    the pilot's ``workers.first_step_s``, for scripts that report.
     """
     stop_signal: str | None = None
     """Signal that requests a checkpoint and exit, for programs that do not read the control
@@ -307,11 +313,16 @@ class TrainerSpec(ConfigTable):
         )
 
     @property
+    def grain(self) -> Grain:
+        """What its sizes count: nodes or GPUs."""
+        return Grain.NODE if self.max_gpus is None else Grain.GPU
+
+    @property
     def is_pool(self) -> bool:
         """Whether its workers form no group: a node that joins costs a start, and no other node
         stalls.
         """
-        return self.launcher == "pool"
+        return launcher_traits(self.launcher).is_pool
 
     @property
     def is_blank(self) -> bool:
@@ -409,18 +420,16 @@ def own_launcher(spec: TrainerSpec) -> str:
     """Return the launcher that the command begins with, although ``spec.launcher`` starts the
     workers itself; empty if there is none.
     """
-    if (
-        spec.launcher not in ("torchrun", "horovod", "horovodrun", "restart")
-        or spec.started_per is StartedPer.TRAINER
-    ):
+    starts_workers = launcher_traits(spec.launcher).starts_single_workers
+    if not starts_workers or spec.started_per is StartedPer.TRAINER:
         return ""
-    first, module = Path(spec.command[0]).name, spec.command[1:3]
-    if first.startswith("python") and module in (
-        ("-m", "torch.distributed.run"),
-        ("-m", "torch.distributed.launch"),
-    ):
-        return f"{first} {' '.join(module)}"
-    return first if first in ("torchrun", "horovodrun", "mpirun", "mpiexec", "srun") else ""
+    launchers = all_launchers().values()
+    first, option, module = Path(spec.command[0]).name, *(*spec.command[1:3], "", "")[:2]
+    if first.startswith("python") and option == "-m":
+        modules = {name for traits in launchers for name in traits.group_modules}
+        return f"{first} -m {module}" if module in modules else ""
+    programs = {name for traits in launchers for name in traits.group_programs}
+    return first if first in programs else ""
 
 
 def find_command(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:

@@ -23,6 +23,7 @@ from bftrainer.decide.policies.requirements import check_needs_of_all, refusal
 from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.decide.policies.timed import TimedPolicy
 from bftrainer.decide.policies.wrapped import innermost
+from bftrainer.pilot.audit.auditor import Audit
 from bftrainer.pilot.persistence import codec
 from bftrainer.pilot.persistence.journal import Settings
 from bftrainer.pilot.recorder import Recorder
@@ -62,7 +63,7 @@ def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """What a configuration asks for, built and not yet in use."""
+    """A policy and settings as configured, built and not yet in use."""
 
     settings: Settings
     allocator: Allocator
@@ -74,12 +75,11 @@ class DecisionMaker:
     behind it.
     """
 
-    def __init__(self, config: PilotConfig, recorder: Recorder) -> None:
+    def __init__(self, config: PilotConfig, recorder: Recorder, audit: Audit) -> None:
         self._recorder = recorder
+        self._audit = audit
         self._settings = settings_of(config)
-        self._allocator = RecordingAllocator(
-            build_allocator(self._settings.solver, config.decisions.solve_s)
-        )
+        self._allocator = RecordingAllocator(_allocator_of(config))
         self._chosen = policy_of(self._settings, self._allocator)
         self.policy = TimedPolicy(_keeping(self._chosen), time.perf_counter)
         self._kept = ""
@@ -114,7 +114,11 @@ class DecisionMaker:
         """Write a decision to the journal; note the failure of a policy, and costs longer than
         decisions look ahead.
         """
-        self._recorder.decision(event, state, plan, self._allocator.taken(), self.policy.took_s)
+        solved = self._allocator.taken()
+        answers = tuple([answer for _, answer in solved])
+        number = self._recorder.decision(event, state, plan, answers, self.policy.took_s)
+        if not plan.decision.kept:  # else they are those of trials
+            self._audit.decided(number, solved)
         before, self._kept = self._kept, plan.decision.kept
         if self._kept and self._kept != before:
             self._recorder.note("decision failed", "", f"trainers keep their sizes: {self._kept}")
@@ -124,7 +128,7 @@ class DecisionMaker:
 
 
 def limited_costs(
-    state: State, forward_s: float, told: Collection[str]
+    state: State, forward_s: float, reported: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Trainers whose learned costs are longer than T_fwd and count as less
     (allocation/two_costs.py), each with a note.
@@ -133,7 +137,7 @@ def limited_costs(
         trainer = active.trainer
         if (
             trainer.start_s is not None
-            and trainer.id not in told
+            and trainer.id not in reported
             and is_limited(trainer, forward_s)
         ):
             yield (
@@ -157,11 +161,16 @@ def _prepared(
     config: PilotConfig, trainers: Iterable[Trainer], recorder: RecordingAllocator
 ) -> Prepared:
     settings = settings_of(config)
-    allocator = build_allocator(settings.solver, config.decisions.solve_s)
+    allocator = _allocator_of(config)
     allocator.solve(_TRIAL)  # a missing package or license shows here, not at the first decision
     policy = policy_of(settings, recorder)
     check_needs_of_all(policy, trainers)
     return Prepared(settings, allocator, policy)
+
+
+def _allocator_of(config: PilotConfig) -> Allocator:
+    d = config.decisions
+    return build_allocator(d.solver, d.solve_s, restricted_license=d.restricted_license)
 
 
 def _keeping(policy: Policy) -> Policy:

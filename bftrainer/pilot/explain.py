@@ -24,7 +24,7 @@ from bftrainer.decide.policies.gather import GatheringArrivals
 from bftrainer.decide.policies.line import key_s
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.pilot.decision_maker import policy_of
-from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED
+from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED, WAY_KINDS, way_of
 from bftrainer.pilot.persistence.journal import JournalEntry
 from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.store import Store
@@ -38,7 +38,7 @@ _NOTES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """What a trainer's node count was worth at the decision, in the objective's unit over T_fwd
+    """The worth of a trainer's node count at the decision, in the objective's unit over T_fwd
     seconds (Eqn 16).
 
     ``gain`` is the trainer's summand, ``rate`` is O_j(n) per second, ``cost`` is O_j(C_j) * R_j.
@@ -71,7 +71,7 @@ class Explanation:
     admitted yet.
 
     ``stake`` is None if the policy solves no problem, and for a trainer in the queue. ``shares``
-    are those of all trainers. ``told`` is the trainer as the policy saw it.
+    are those of all trainers. ``policy_view`` is the trainer as the policy saw it.
     """
 
     trainer: str
@@ -83,7 +83,7 @@ class Explanation:
     place: int | None = None
     stake: Stake | None = None
     why: str = ""
-    told: Trainer | None = None
+    policy_view: Trainer | None = None
 
     @property
     def free(self) -> int:
@@ -106,7 +106,8 @@ class _Witness(Recorded):
 def explain(
     store: Store, trainer: str, at_s: float = math.inf, may_import: Collection[str] = ()
 ) -> Explanation:
-    """What the latest decision at or before ``at_s`` (seconds since 1970) meant for ``trainer``.
+    """Explain what the latest decision at or before ``at_s`` (seconds since 1970) meant for
+    ``trainer``.
 
     ``may_import``: policies and objectives of other packages (``module:function``) that the journal
     may name.
@@ -114,43 +115,40 @@ def explain(
     Raises :class:`~bftrainer.errors.UserError` if there was no decision, or if the trainer had no
     part in it.
     """
-    found: tuple[JournalEntry, State] | None = None
+    latest: tuple[JournalEntry, State] | None = None
     for entry, state in observed(store, at_s, may_import):
         if entry.event.at_s > at_s:
             break
-        found = entry, state
-    if found is None:
+        latest = entry, state
+    if latest is None:
         raise UserError("no decision had been made by then; see `bftrainer events`")
     try:
-        explained = _explained(
-            trainer, *found
-        )  # its policy has been built: the row's names are allowed
+        # The policy has been built, so the names in the row are allowed.
+        explained = _explained(trainer, *latest)
     except SENSELESS as error:
         if isinstance(error, BFTrainerError):
             raise
-        raise damaged(found[0], error) from error
+        raise damaged(latest[0], error) from error
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
+    if way := _way(store, at_s):
+        explained = replace(explained, why=f"{explained.why}; {way}")
     shares = (
         note
         for note in reversed(Registry(store).notes(_NOTES))
         if note.kind == "share" and note.at_s <= at_s
     )
-    latest = next(
+    latest_share = next(
         (note.text for note in shares if note.text.startswith((ALONE, EQUAL_PART, WEIGHTED_PART))),
         ALONE,
     )
-    return (
-        explained
-        if latest == ALONE
-        else replace(explained, why=f"{explained.why}; {latest} (nodes.share)")
-    )
+    if latest_share == ALONE:
+        return explained
+    return replace(explained, why=f"{explained.why}; {latest_share} (nodes.share)")
 
 
 def _obstacle(store: Store, at_s: float) -> str:
-    """What last kept the pilot from holding a node, in the scheduler's or the holder's own
-    words.
-    """
+    """Return the last obstacle to holding a node, in the scheduler's or the holder's own words."""
     kinds = {REFUSED: "latest refusal", "poll failed": "latest failed poll", ALLOWED: ""}
     notes = (
         note
@@ -161,73 +159,103 @@ def _obstacle(store: Store, at_s: float) -> str:
     return "" if note is None or note.kind == ALLOWED else f"{kinds[note.kind]}: {note.line}"
 
 
+def _way(store: Store, at_s: float) -> str:
+    """Who frees nodes for main jobs, if that is the pilot."""
+    return way_of(Registry(store).last_note(WAY_KINDS, at_s)).partition(" (")[0]
+
+
 def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
+    """Explain what one decision meant for a trainer. Raises ``UserError`` if it had no part in
+    it.
+    """
     counts = entry.plan.decision.counts
     shares = tuple(
         NodeShare(a.trainer.id, len(a.nodes), n) for a, n in zip(state.active, counts, strict=True)
     )
-    mine = next((s for s in shares if s.id == trainer), None)
-    places = {t.id: place for place, t in enumerate(state.queue, 1)}
-    pool = len(state.pool)
-    found = Explanation(
-        trainer, entry, pool, len(state.queue), mine or NodeShare(trainer, 0, 0), shares
+    share = next((s for s in shares if s.id == trainer), None)
+    explanation = Explanation(
+        trainer,
+        entry,
+        len(state.pool),
+        len(state.queue),
+        share or NodeShare(trainer, 0, 0),
+        shares,
     )
-    if mine is None:
-        if trainer not in places:
-            raise UserError(
-                f"trainer {trainer!r} had no part in decision {entry.number}: it was not yet "
-                "admitted, was paused, or had "
-                f"finished; see `bftrainer show {trainer}`"
-            )
-        why = (
-            f"it is number {places[trainer]} in the queue: "
-            f"{counted(len(shares), 'trainer was', 'trainers were')} admitted before it, and "
-            "at most "
-            f"{state.max_parallel} are admitted at once (max_parallel)"
+    if share is None:
+        return _queued(explanation, state)
+    if why := _why_kept(entry, state, share):
+        return replace(explanation, why=why)
+    j = shares.index(share)
+    policy_view = state.active[j].trainer
+    if policy_view.fill:
+        return replace(explanation, why=_why_filling(entry, state), policy_view=policy_view)
+    stake = _stake(entry, state, trainer)
+    why = _by_class_or_end(entry, state, j)
+    if not why and stake is None and not share.after:
+        why = _behind(state, j)
+    if not why:
+        why = _why(share, stake, shares, _of_class(state, share), policy_view.max_nodes, entry)
+    return replace(explanation, stake=stake, why=why, policy_view=policy_view)
+
+
+def _queued(explanation: Explanation, state: State) -> Explanation:
+    """The explanation for a trainer that is not admitted. Raises ``UserError`` if it is not in the
+    queue either.
+    """
+    trainer, number = explanation.trainer, explanation.entry.number
+    places = {queued.id: place for place, queued in enumerate(state.queue, 1)}
+    if trainer not in places:
+        raise UserError(
+            f"trainer {trainer!r} had no part in decision {number}: it was not yet admitted, was "
+            f"paused, or had finished; see `bftrainer show {trainer}`"
         )
-        return replace(found, place=places[trainer], why=why)
+    admitted = counted(len(explanation.shares), "trainer was", "trainers were")
+    why = (
+        f"it is number {places[trainer]} in the queue: {admitted} admitted before it, and at most "
+        f"{state.max_parallel} are admitted at once (max_parallel)"
+    )
+    return replace(explanation, place=places[trainer], why=why)
+
+
+def _why_kept(entry: JournalEntry, state: State, share: NodeShare) -> str:
+    """The reason if no trainer, or no running one, was moved by this decision; else empty."""
     if kept := entry.plan.decision.kept:
-        why = (
+        return (
             f"the policy failed, so all trainers keep their sizes until the next decision ({kept})"
         )
-        return replace(found, why=why)
-    if mine.before == mine.after and (until_s := _gathers_until_s(entry.plan.memory)) is not None:
-        why = (
-            "nodes have just joined; running trainers are moved once, after "
-            f"{until_s - state.at_s:.1f} s (gather_s)"
-        )
-        return replace(found, why=why)
-    j = shares.index(mine)
-    if state.active[j].trainer.fill:
-        trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
-        why = (
-            f"it takes what no training gains from: of {counted(pool, 'node')}, trainings have "
-            f"{trained}, "
-            f"and pools that fill share the "
-            f"other {pool - trained}, up to max_nodes (fill)"
-        )
-        return replace(found, why=why, told=state.active[j].trainer)
-    stake = _stake(entry, state, trainer)
-    why = _by_class_or_end(entry, state, j) or (
-        _in_line(state, j) if stake is None and not mine.after else ""
+    until_s = _gathers_until_s(entry.plan.memory)
+    if share.before != share.after or until_s is None:
+        return ""
+    return (
+        "nodes have just joined; running trainers are moved once, after "
+        f"{until_s - state.at_s:.1f} s (gather_s)"
     )
-    told = state.active[j].trainer
-    why = why or _why(mine, stake, shares, _of_class(state, mine), told.max_nodes, entry)
-    return replace(found, stake=stake, why=why, told=told)
+
+
+def _why_filling(entry: JournalEntry, state: State) -> str:
+    """The reason for the size of a pool that fills."""
+    pool, counts = len(state.pool), entry.plan.decision.counts
+    trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
+    return (
+        f"it takes what no training gains from: of {counted(pool, 'node')}, trainings have "
+        f"{trained}, and pools that fill share the other {pool - trained}, up to max_nodes (fill)"
+    )
 
 
 def _gathers_until_s(memory: object) -> float | None:
-    memories = [m for _, m in memory.by_class] if isinstance(memory, ClassMemories) else [memory]
+    memories = [memory]
+    if isinstance(memory, ClassMemories):
+        memories = [class_memory for _, class_memory in memory.by_class]
     return min((m.until_s for m in memories if isinstance(m, GatheringArrivals)), default=None)
 
 
-def _of_class(state: State, mine: NodeShare) -> int:
+def _of_class(state: State, share: NodeShare) -> int:
     """Number of nodes in the pool that belong to the trainer's class."""
     return next(
         len(p.pool)
         for p in parts(state)
         for j in p.members
-        if state.active[j].trainer.id == mine.id
+        if state.active[j].trainer.id == share.id
     )
 
 
@@ -250,7 +278,7 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
     )
 
 
-def _in_line(state: State, j: int) -> str:
+def _behind(state: State, j: int) -> str:
     """The reason of a trainer that is too far back in the line to be chosen; empty if there is
     none.
     """
@@ -293,11 +321,11 @@ def _alone(demand: TrainerDemand, n: int, above: int, forward_s: float) -> float
 
 
 def _why(
-    mine: NodeShare,
+    share: NodeShare,
     stake: Stake | None,
     shares: Sequence[NodeShare],
     pool: int,
-    most: int,
+    max_nodes: int,
     entry: JournalEntry,
 ) -> str:
     """One sentence: what keeps it from having more nodes."""
@@ -310,7 +338,7 @@ def _why(
             "(docs/policies.md)"
         )
     if stake.larger is None:
-        has_all = pool <= mine.after < most
+        has_all = pool <= share.after < max_nodes
         return (
             "it has all nodes of the pool"
             if has_all
@@ -351,11 +379,6 @@ def _why(
 
 def quantity(value: float, *, signed: bool = False) -> str:
     """A number in the objective's unit, with four digits."""
-    text = f"{value:+,.4g}" if signed else f"{value:,.4g}"
-    return (
-        f"{value:+,.0f}"
-        if signed and abs(value) >= 1e4
-        else f"{value:,.0f}"
-        if abs(value) >= 1e4
-        else text
-    )
+    sign = "+" if signed else ""
+    digits = ".0f" if abs(value) >= 1e4 else ".4g"
+    return f"{value:{sign},{digits}}"

@@ -57,7 +57,7 @@ class UsageAdded:
 
 
 class FragmentEvent(Enum):
-    """What happened to a fragment."""
+    """An event in the life of a fragment."""
 
     ASKED = "asked"
     TAKEN = "taken"
@@ -76,7 +76,7 @@ class FragmentChanged:
 
 
 class TickStage(Enum):
-    """What a tick of the loop is made of."""
+    """A stage of a tick of the loop."""
 
     JOURNAL = "journal"
     HOLDERS = "holders"
@@ -116,8 +116,20 @@ class FragmentTimed:
     seconds: tuple[tuple[NodeStage, float], ...]
 
 
+@dataclass(frozen=True, slots=True)
+class MainJobDelayed:
+    """A main job for which this pilot released nodes has started, at most ``delay_s`` seconds after
+    held nodes began to block it.
+    """
+
+    at_s: HostS
+    job: str
+    delay_s: float
+
+
 PilotFact = (
     FragmentTimed
+    | MainJobDelayed
     | DecisionMade
     | NoteAdded
     | TrainerChanged

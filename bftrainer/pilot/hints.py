@@ -51,8 +51,8 @@ class NoHints:
 
 @dataclass(frozen=True, slots=True)
 class HintCounts:
-    """What has arrived at ``address``:``port`` since ``since_s``; times in seconds since 1970 by
-    the host's clock.
+    """Counts of the hints that arrived at ``address``:``port`` since ``since_s``. Times are seconds
+    since 1970 by the host's clock.
     """
 
     address: str
@@ -64,7 +64,7 @@ class HintCounts:
 
     @classmethod
     def read(cls, state_dir: Path) -> HintCounts | None:
-        """What a pilot wrote; None if there is nothing that can be read."""
+        """Return the counts that a pilot wrote; None if there is nothing that can be read."""
         with suppress(OSError, ValueError, TypeError, RecursionError):
             data = json.loads(read_regular(state_dir / FILE, _MOST_BYTES))
             types = {

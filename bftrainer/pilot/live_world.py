@@ -7,7 +7,7 @@ back do the same: find the facts, tell the difference.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import InitVar, dataclass
 from itertools import islice
 from typing import Protocol
@@ -28,33 +28,36 @@ from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.state import Nodes, Rescale, State
 from bftrainer.decide.estimation.update import lessons
 from bftrainer.errors import BFTrainerError
+from bftrainer.fragment_names import node_of
 from bftrainer.pilot.decision_maker import DecisionMaker
 from bftrainer.pilot.facts import TickStage
 from bftrainer.pilot.heartbeat import Heartbeat
 from bftrainer.pilot.memo import Memoized
 from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.pilot.nodes.manager import NodeManager
+from bftrainer.pilot.persistence.registry import TrainerRecord
 from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.pilot.ticks import TickTimer
 from bftrainer.pilot.trainers.for_core import for_core
-from bftrainer.pilot.trainers.manager import TrainerManager
+from bftrainer.pilot.trainers.manager import KilledWorker, TrainerManager
 from bftrainer.pilot.trainers.spool_requests import carry_out, submit
+from bftrainer.slots import slot_of
 from bftrainer.times import ElapsedS, PilotS
 
 REQUESTS_AT_ONCE = 40
 REQUESTS_S = 0.05
 """Requests that a tick takes from the spool, and the seconds that it spends on them, at most."""
-QUEUED_TOLD = 100
+QUEUE_AHEAD = 100
 """Trainers of the queue that the core is told beyond the ones that it may admit (if all: two for
 each node of the pool): its state is written at every decision.
 """
 
 
 class Control(Protocol):
-    """What the pilot's process is told from outside: signals, the end of its job, a new
-    configuration.
+    """The orders that reach the pilot's process from outside: signals, the end of its job, a
+    new configuration.
     """
 
     def tick(self) -> None:
@@ -65,16 +68,16 @@ class Control(Protocol):
         """Whether the pilot must drain and end."""
 
 
-class KnownToCore:
-    """What the core has been told: the pool, the trainers and whether they are measured, the limit
+class SentToCore:
+    """What was sent to the core: the pool, the trainers and whether they are measured, the limit
     on admitted trainers.
     """
 
-    def __init__(self, told: State) -> None:
-        trainers = (*(a.trainer for a in told.active), *told.queue)
+    def __init__(self, last_state: State) -> None:
+        trainers = (*(a.trainer for a in last_state.active), *last_state.queue)
         self._trainers = {t.id: t.learning is not None for t in trainers}
-        self._pool = told.pool
-        self._max_parallel = told.max_parallel
+        self._pool = last_state.pool
+        self._max_parallel = last_state.max_parallel
         self._pool_change = Memoized(_pool_change)
 
     def __contains__(self, trainer: str) -> bool:
@@ -91,9 +94,9 @@ class KnownToCore:
             return seen.trainer_id in self._trainers
         return self._trainers.get(seen.trainer_id, False)
 
-    def gone(self, known: Container[str]) -> list[str]:
-        """Trainers that the core knows and that are no longer ``known``."""
-        return [name for name in self._trainers if name not in known]
+    def missing_from(self, records: Container[str]) -> list[str]:
+        """Return the trainers that the core has and that are not among the ``records``."""
+        return [name for name in self._trainers if name not in records]
 
     def pool_change(self, pool: Nodes) -> tuple[Nodes, Nodes]:
         """Fragments that joined and left."""
@@ -102,21 +105,28 @@ class KnownToCore:
     def parallel_change(self, max_parallel: int | None) -> tuple[ParallelChanged, ...]:
         return (ParallelChanged(max_parallel),) if max_parallel != self._max_parallel else ()
 
-    def tell(
+    def mark_sent(
         self,
         pool: Nodes,
         max_parallel: int | None,
-        gone: Iterable[str],
+        finished: Iterable[str],
         submitted: Iterable[Trainer],
     ) -> None:
         self._pool, self._max_parallel = pool, max_parallel
-        for name in gone:
+        for name in finished:
             del self._trainers[name]
         self._trainers.update({trainer.id: trainer.learning is not None for trainer in submitted})
 
 
-def _pool_change(told: Nodes, pool: Nodes) -> tuple[Nodes, Nodes]:
-    return pool - told, told - pool
+def _pool_change(before: Nodes, pool: Nodes) -> tuple[Nodes, Nodes]:
+    return pool - before, before - pool
+
+
+KILL_SETTLE_S = 3.0
+"""A node that was taken shows it within this time after the end of a worker: by its payload's mark,
+or by the end of its job.
+"""
+WITHHELD_REASON = "a worker there was killed"
 
 
 @dataclass(eq=False)
@@ -130,22 +140,23 @@ class LiveWorld:
     _trainers: TrainerManager
     _classes: NodeClassifier
     _clock: SteadyClock
-    told: InitVar[State]
+    last_state: InitVar[State]
     _control: Control
     _heartbeat: Heartbeat
     _admission: DecisionMaker
 
-    def __post_init__(self, told: State) -> None:
+    def __post_init__(self, last_state: State) -> None:
         self._timer = TickTimer(self._clock, self._recorder)
-        self._told = KnownToCore(told)
+        self._sent = SentToCore(last_state)
         self._next_beat = self._clock.elapsed_s()
         self._drains_since: ElapsedS | None = None
-        self._told_all_joined = True
+        self._sent_all_joined = True
         self._has_cleared = False
-        self._lessons = lessons(told)
-        for active in told.active:
+        self._lessons = lessons(last_state)
+        self._kills: dict[str, tuple[PilotS, KilledWorker]] = {}
+        for active in last_state.active:
             self._trainers.adopt_orders(
-                active.trainer.id, active.nodes, told.pool, self._clock.now_s()
+                active.trainer.id, active.nodes, last_state.pool, self._clock.now_s()
             )
 
     def next_event(self, state: State) -> Event | None:
@@ -200,9 +211,8 @@ class LiveWorld:
         timer.passed(TickStage.JOURNAL)
         self._nodes.look()
         timer.passed(TickStage.HOLDERS)
-        lost = self._trainers.look(now_s)
-        withheld = [name for i in sorted(lost) if (name := self._nodes.name_of(i))]
-        self._nodes.give_back(withheld, "a worker there was killed")
+        self._judge_kills(now_s)
+        self._note_lost(self._trainers.look(now_s), now_s)
         timer.passed(TickStage.DRIVERS)
         # Before anything that may take long: released nodes do not wait for it.
         self._nodes.release(self._trainers.held(now_s))
@@ -217,16 +227,16 @@ class LiveWorld:
             self._has_cleared = True
             self._nodes.clear(self._trainers.held(now_s))
         if self._drains_since is None and self._nodes.settled:
-            most = self._admission.max_parallel
-            core = self._lessons.union(islice(self._trainers.for_core(now_s), most))
+            max_parallel = self._admission.max_parallel
+            core = self._lessons.union(islice(self._trainers.for_core(now_s), max_parallel))
             trainers = self._trainers
             demand = PoolDemand(
-                trainers.wants(now_s, most), *trainers.least(now_s), trainers.moves()
+                trainers.wants(now_s, max_parallel), *trainers.least(now_s), trainers.moves()
             )
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
-            self._trainers.step(now_s, self._nodes.pool)
+            self._trainers.step(now_s, self._pool)
         elif (
             self._drains_since is not None
         ):  # no trainer is started any more, so it does not matter where
@@ -234,6 +244,42 @@ class LiveWorld:
         timer.passed(TickStage.STEPS)
         self._nodes.release(self._trainers.held(now_s))
         timer.passed(TickStage.RELEASES)
+
+    def _note_lost(self, fragment_ids: frozenset[str], now_s: PilotS) -> None:
+        """Take fragments that drivers withhold out of the pool: at once, or, where a worker was
+        killed, once it has turned out whether its node was lost.
+        """
+        for fragment_id in sorted(fragment_ids):
+            if (name := self._nodes.name_of(fragment_id)) is None:
+                continue
+            kill = self._trainers.killed.get(fragment_id)
+            if kill is None:
+                self._nodes.give_back([name], WITHHELD_REASON)
+            else:
+                self._kills[name] = now_s, kill
+
+    def _judge_kills(self, now_s: PilotS) -> None:
+        """Count kills on nodes that are still held, and release these; forget those on lost
+        nodes.
+        """
+        if not self._kills:
+            return
+        ready = self._nodes.ready
+        for name, (since_s, kill) in list(self._kills.items()):
+            if name in ready and now_s - since_s < KILL_SETTLE_S:
+                continue
+            del self._kills[name]
+            if name in ready:
+                self._trainers.count_kill(kill, node_of(name))
+                self._nodes.give_back([name], WITHHELD_REASON)
+
+    @property
+    def _pool(self) -> Nodes:
+        """The pool without the fragments whose workers were just killed."""
+        pool = self._nodes.pool
+        if not self._kills:
+            return pool
+        return Nodes(name for name in pool if slot_of(name).fragment not in self._kills)
 
     def _beat(self, elapsed: ElapsedS, now_s: PilotS) -> None:
         """Count usage, write the heartbeat, renew the holders' leases. They live only while the
@@ -247,41 +293,44 @@ class LiveWorld:
         self._heartbeat.renew_if_due()
 
     def _difference(self, wake_at_s: float | None) -> Event | None:
-        """What the core has not been told yet, as one event."""
-        now_s, told, pool = self._clock.now_s(), self._told, self._nodes.pool
-        most = self._admission.max_parallel
-        changes: list[Change] = [*told.parallel_change(most)]
-        joined, left = told.pool_change(pool)
+        """Return what was not sent to the core yet, as one event; None if there is nothing."""
+        now_s, sent, pool = self._clock.now_s(), self._sent, self._pool
+        max_parallel = self._admission.max_parallel
+        changes: list[Change] = [*sent.parallel_change(max_parallel)]
+        joined, left = sent.pool_change(pool)
         if joined or left:
             changes.append(PoolChanged(joined, left, self._classes.by_class(joined)))
-        known = self._trainers.for_core(now_s)
-        gone = told.gone(known)
-        changes += [TrainerFinished(name) for name in gone]
-        room = (2 * len(pool) if most is None else most) + QUEUED_TOLD - len(told) + len(gone)
-        new = list(
-            islice((record for name, record in known.items() if name not in told), max(room, 0))
-        )
-        submitted = [for_core(record, self._config.now.learning) for record in new]
+        records = self._trainers.for_core(now_s)
+        finished = sent.missing_from(records)
+        changes += [TrainerFinished(name) for name in finished]
+        admitted = 2 * len(pool) if max_parallel is None else max_parallel
+        room = max(admitted + QUEUE_AHEAD - len(sent) + len(finished), 0)
+        submitted = self._submitted(records, room)
         changes += [TrainerSubmitted(trainer) for trainer in submitted]
         all_joined = self._nodes.all_joined
         # A wait for other nodes (policies/gather.py) ends as soon as none is about to join.
-        early_s = (
-            self._config.now.decisions.gather_s if all_joined and not self._told_all_joined else 0.0
-        )
+        early_s = 0.0
+        if all_joined and not self._sent_all_joined:
+            early_s = self._config.now.decisions.gather_s
         if wake_at_s is not None and wake_at_s <= now_s + early_s:
             changes.append(TimerDue())
         if not changes:
             return None
-        told.tell(pool, most, gone, submitted)
-        for name in gone:
+        sent.mark_sent(pool, max_parallel, finished, submitted)
+        for name in finished:
             self._trainers.desire(name, frozenset(), now_s)
-        samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in told)
-        losses = tuple(pair for pair in self._trainers.losses() if pair[0] in told)
-        measured = self._trainers.measured(told.takes)
-        self._told_all_joined = all_joined
+        samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in sent)
+        losses = tuple(pair for pair in self._trainers.losses() if pair[0] in sent)
+        measured = self._trainers.measured(sent.takes)
+        self._sent_all_joined = all_joined
         return Event(
             now_s, tuple(changes), samples, losses, self._nodes.window_ends, measured, all_joined
         )
+
+    def _submitted(self, records: Mapping[str, TrainerRecord], limit: int) -> list[Trainer]:
+        """The first ``limit`` trainers that were not sent to the core yet."""
+        new = (record for name, record in records.items() if name not in self._sent)
+        return [for_core(record, self._config.now.learning) for record in islice(new, limit)]
 
     def _read_spool(self, now_s: PilotS) -> None:
         """Carry out some requests, in order. Each is in the registry before its file is removed, so

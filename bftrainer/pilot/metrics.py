@@ -20,6 +20,7 @@ from bftrainer.pilot.facts import (
     FragmentChanged,
     FragmentEvent,
     FragmentTimed,
+    MainJobDelayed,
     NoteAdded,
     PilotFact,
     TickTook,
@@ -30,6 +31,7 @@ from bftrainer.pilot.persistence.registry import Registry, TrainerStatus, Usage
 
 _SECONDS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _STAGE = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0)
+_MAIN_DELAY = (0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 10.0, 30.0, 60.0, 600.0)
 _RELEASE = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
@@ -94,6 +96,11 @@ class Metrics:
         self._release = histogram("release_seconds", until_left, buckets=_RELEASE)
         by_instant = "Time of one stage of a node, by the instant that ends it."
         self._node_stages = histogram("node_stage_seconds", by_instant, "stage", buckets=_STAGE)
+        self._main_delay = histogram(
+            "main_delay_seconds",
+            "Time that a main job waited for nodes of this pilot at most, until it started.",
+            buckets=_MAIN_DELAY,
+        )
         self._failures = counter("trainer_failures", "Failed starts and runs of trainers.")
         self._tick = histogram(
             "tick_seconds", "Time of one round of the pilot's loop.", buckets=_SECONDS
@@ -136,18 +143,20 @@ class Metrics:
                         self._release.observe(
                             sum(back.values()) + (0.0 if NodeStage.LEFT in back else seen_s)
                         )
+                case MainJobDelayed():
+                    self._main_delay.observe(fact.delay_s)
                 case TickTook():
                     self._tick.observe(fact.whole_s)
                     for stage, seconds in fact.stages:
                         self._stages.labels(stage.value).observe(seconds)
                 case NoteAdded(_, kind):
-                    counter = {
+                    counters = {
                         "failure": self._failures,
                         "poll failed": self._polls,
                         "refused": self._refused,
                     }
-                    if (one := counter.get(kind)) is not None:
-                        one.inc()
+                    if (counter := counters.get(kind)) is not None:
+                        counter.inc()
 
     def text(self) -> bytes:
         """The page, in OpenMetrics format."""

@@ -29,13 +29,13 @@ from bftrainer.times import ElapsedS, HostS
 
 AT_ONCE = 4
 NOTE = "notice"
-_TOLD_OF = {TrainerStatus.DONE: "done", TrainerStatus.FAILED: "failed"}
+_EVENT_OF = {TrainerStatus.DONE: "done", TrainerStatus.FAILED: "failed"}
 _WITHOUT_NODES = (TrainerStatus.QUEUED, TrainerStatus.WAITING)
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What the command reads from standard input: one JSON object."""
+    """The standard input of the command: one JSON object."""
 
     event: str
     trainer: str
@@ -56,7 +56,7 @@ class Notice:
 class _RunningCommand:
     notice: Notice
     process: subprocess.Popen[bytes]
-    said: IO[bytes]
+    output: IO[bytes]
     until_s: float
 
 
@@ -84,15 +84,15 @@ class Notices:
         return self._cell.now.notices
 
     def hear(self, fact: PilotFact) -> None:
-        """Take note of changes of status."""
+        """Queue a notice if a change of status asks for one."""
         if not isinstance(fact, TrainerChanged) or (status := fact.change.status) is None:
             return
         if status in _WITHOUT_NODES:
             self._without_nodes_since.setdefault(fact.name, self._clock.elapsed_s())
         else:
             self._without_nodes_since.pop(fact.name, None)
-        if status in _TOLD_OF:
-            self._queue(self._registry.trainer(fact.name), _TOLD_OF[status], fact.at_s)
+        if status in _EVENT_OF:
+            self._queue(self._registry.trainer(fact.name), _EVENT_OF[status], fact.at_s)
 
     def look(self) -> list[tuple[str, str]]:
         """Start commands that are due, note those that have ended, kill those that take too
@@ -108,11 +108,14 @@ class Notices:
                     self._without_nodes_since[name] = elapsed_s  # again after as long
                     text = f"no nodes for {without_s:.0f} s"
                     self._queue(self._registry.trainer(name), "starved", self._clock.now_s(), text)
-        for one in [
-            r for r in self._running if r.process.poll() is not None or elapsed_s > r.until_s
-        ]:
-            self._running.remove(one)
-            self._end(one)
+        ended = [
+            command
+            for command in self._running
+            if command.process.poll() is not None or elapsed_s > command.until_s
+        ]
+        for command in ended:
+            self._running.remove(command)
+            self._end(command)
         while self._due and len(self._running) < AT_ONCE:
             self._start(self._due.popleft())
 
@@ -120,10 +123,10 @@ class Notices:
         """Wait for running commands within their time. The next pilot sends notices that were not
         started.
         """
-        for one in self._running:
+        for command in self._running:
             with suppress(subprocess.TimeoutExpired):
-                one.process.wait(max(one.until_s - self._clock.elapsed_s(), 0.0))
-            self._end(one)
+                command.process.wait(max(command.until_s - self._clock.elapsed_s(), 0.0))
+            self._end(command)
         self._running = []
         return self._taken()
 
@@ -135,16 +138,16 @@ class Notices:
         """Queue the trainers that ended while no pilot sent notices, since the first pilot that
         did.
         """
-        told = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
-        if not told and self._config.on_event:
+        notes = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
+        if not notes and self._config.on_event:
             self._notes.append(("", "notices start with the trainers that end from now on"))
-        if not told:
+        if not notes:
             return
-        known = {(n.subject, n.text.partition(":")[0]) for n in told}
+        sent = {(n.subject, n.text.partition(":")[0]) for n in notes}
         for record in self._registry.trainers():
-            ended = record.finished_s is not None and record.finished_s >= told[0].at_s
-            event = _TOLD_OF.get(record.status)
-            if ended and event is not None and (record.name, event) not in known:
+            ended = record.finished_s is not None and record.finished_s >= notes[0].at_s
+            event = _EVENT_OF.get(record.status)
+            if ended and event is not None and (record.name, event) not in sent:
                 self._queue(record, event, record.finished_s or now_s)
             if record.status in _WITHOUT_NODES:
                 self._without_nodes_since[record.name] = self._clock.elapsed_s()
@@ -178,7 +181,7 @@ class Notices:
             "BFTRAINER_TRAINER": notice.trainer,
         }
         # Files, not pipes: a command that reads nothing or writes much does not block the pilot.
-        said = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  # closed when the command has ended
+        output = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  # closed when the command has ended
         with tempfile.TemporaryFile(dir=self._folder) as given:
             given.write(notice.as_json().encode())
             given.seek(0)
@@ -186,37 +189,40 @@ class Notices:
                 process = subprocess.Popen(  # noqa: S603  # the command of the configuration
                     notice.command,
                     stdin=given,
-                    stdout=said,
-                    stderr=said,
+                    stdout=output,
+                    stderr=output,
                     env=environment,
                     cwd=self._folder,
                     start_new_session=True,
                     umask=users_umask(),
                 )
             except OSError as error:
-                said.close()
+                output.close()
                 self._note(notice, f"the command cannot be run: {error}")
                 return
         self._running.append(
-            _RunningCommand(notice, process, said, self._clock.elapsed_s() + self._config.timeout_s)
+            _RunningCommand(
+                notice, process, output, self._clock.elapsed_s() + self._config.timeout_s
+            )
         )
 
-    def _end(self, one: _RunningCommand) -> None:
-        late = one.process.poll() is None
+    def _end(self, command: _RunningCommand) -> None:
+        late = command.process.poll() is None
         if late:
             with suppress(ProcessLookupError):
-                os.killpg(one.process.pid, signal.SIGKILL)
-        status = one.process.wait()
-        one.said.seek(0)
-        words = " ".join(one.said.read(500).decode(errors="replace").split())
-        one.said.close()
+                os.killpg(command.process.pid, signal.SIGKILL)
+        status = command.process.wait()
+        command.output.seek(0)
+        words = " ".join(command.output.read(500).decode(errors="replace").split())
+        command.output.close()
         if late:
             self._note(
-                one.notice, f"the command was killed after {self._config.timeout_s:g} s: {words}"
+                command.notice,
+                f"the command was killed after {self._config.timeout_s:g} s: {words}",
             )
         else:
             self._note(
-                one.notice,
+                command.notice,
                 "sent" if status == 0 else f"the command ended with status {status}: {words}",
             )
 

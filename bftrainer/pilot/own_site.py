@@ -12,6 +12,7 @@ from bftrainer.cluster.site_plugin import OwnJob, Site, batch_systems, find_site
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.errors import InvalidValueError
 from bftrainer.pilot.trainers.trainer_message import driver_settings
+from bftrainer.plugin_traits import all_sites
 from bftrainer.system.clock import Clock
 
 
@@ -19,6 +20,7 @@ def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
     """The site that ``nodes.holder`` names, with the settings of every driver."""
     site = find_site(config.nodes.holder).build(config, state_dir, clock)
     _check_shared_cap(site, config)
+    _check_way(site, config)
     _configure_drivers(site, config)
     return site
 
@@ -30,6 +32,7 @@ def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
     The settings of drivers change for trainers that start from now on.
     """
     _check_shared_cap(site, config)
+    _check_way(site, config)
     kept = site.reconfigure(config)
     _configure_drivers(site, config)
     return kept
@@ -62,7 +65,7 @@ def batch_job(
     """
     batch = find_site(holder).batch
     if batch is None:
-        batch = next((found for _, found in batch_systems() if found.job_id(environment)), None)
+        batch = next((system for _, system in batch_systems() if system.job_id(environment)), None)
     if batch is None:
         return BatchJob(is_gone=_is_gone_everywhere)
     job = batch.job_id(environment)
@@ -74,13 +77,23 @@ def _is_gone_everywhere(job: str) -> bool | None:
     decides.
     """
     answers = {batch.job_is_gone(job) for _, batch in batch_systems()}
-    return False if False in answers else True if True in answers else None
+    if False in answers:
+        return False
+    return True if True in answers else None
+
+
+def _check_way(site: Site, config: PilotConfig) -> None:
+    if config.nodes.give_way in ("yield", "blind") and site.yielding is None:
+        raise InvalidValueError(
+            f'nodes.give_way = "{config.nodes.give_way}": holder {config.nodes.holder!r} cannot '
+            'tell which main jobs wait; set "auto" (holder "slurm" can)'
+        )
 
 
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:
     if config.nodes.site_max_nodes is not None and site.peers is None:
+        able = ", ".join(f'"{name}"' for name, traits in all_sites().items() if traits.shows_pilots)
         raise InvalidValueError(
             f"nodes.site_max_nodes: holder {config.nodes.holder!r} cannot count other pilots' "
-            "nodes; remove the key "
-            '(holder "slurm" can count them)'
+            f"nodes; remove the key (holder {able} can count them)"
         )

@@ -91,6 +91,7 @@ def run_pilot(
             store.drop_lease()
         raise
     finally:
+        parts.audit.close()
         if served is not None:
             served.end()
         if hints is not None:

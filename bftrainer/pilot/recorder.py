@@ -14,6 +14,7 @@ from bftrainer.pilot.facts import (
     FragmentChanged,
     FragmentEvent,
     FragmentTimed,
+    MainJobDelayed,
     NoteAdded,
     PilotFact,
     Subscriber,
@@ -64,20 +65,25 @@ class Recorder:
 
     def decision(
         self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
-    ) -> None:
+    ) -> int:
         """The plan for an event, decided on ``state`` in ``took_s`` seconds by these answers of
-        solvers.
+        solvers. Returns its number in the journal.
         """
-        self._journal.record(event, state, plan, answers, took_s)
+        number = self._journal.record(event, state, plan, answers, took_s)
         at_s = self._clock.to_host(PilotS(event.at_s))
         self._lines.decided(state, plan, HostS(at_s + took_s))
         self._tell(DecisionMade(at_s, event, state, plan, took_s))
+        return number
 
     def note(self, kind: str, subject: str, text: str) -> None:
         """A line of the event log. ``subject`` is what it is about."""
         at_s = self._clock.host_s()
         self._writer.note(at_s, kind, subject, text)
         self._tell(NoteAdded(at_s, kind, subject, text))
+
+    def main_job_delayed(self, job: str, delay_s: float) -> None:
+        """A main job has waited for held nodes, for so long at most. It is not written."""
+        self._tell(MainJobDelayed(self._clock.host_s(), job, delay_s))
 
     def tick(self, stages: tuple[tuple[TickStage, float], ...]) -> TickTook:
         """A tick of the loop. It is not written."""
@@ -91,10 +97,10 @@ class Recorder:
         """
         at_s = self._clock.host_s()
         added = self._writer.add_all(submissions, at_s)
-        for one, is_added in zip(submissions, added, strict=True):
+        for submission, is_added in zip(submissions, added, strict=True):
             if is_added:
-                status: TrainerStatus = self.registry.trainer(one.spec.name).status
-                self._tell(TrainerChanged(at_s, one.spec.name, TrainerChange(status=status)))
+                status: TrainerStatus = self.registry.trainer(submission.spec.name).status
+                self._tell(TrainerChanged(at_s, submission.spec.name, TrainerChange(status=status)))
         return added
 
     def command(self, spool_name: str) -> None:
@@ -118,8 +124,8 @@ class Recorder:
         """
         at_s = self._clock.host_s()
         self._writer.add_usage(usage, at_s)
-        for one in usage:
-            self._tell(UsageAdded(at_s, one))
+        for entry in usage:
+            self._tell(UsageAdded(at_s, entry))
         self._writer.fragments_reached(self._lines.taken())
 
     def fragment(self, name: str, what: FragmentEvent, at_s: PilotS, reason: str = "") -> None:

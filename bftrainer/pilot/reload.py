@@ -8,13 +8,12 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
 
 # Settings that holders, drivers, and the listeners for metrics and hints were started with.
-# Adapters judge the site's own tables (slurm, lsf).
+# Sites judge their own tables.
 FIXED: dict[str, frozenset[str]] = {
     "nodes": frozenset({"holder", "slots", "unit"}),
     "times": frozenset({"lease_s"}),
     "metrics": frozenset({"socket", "port", "address", "token_file"}),
     "hints": frozenset({"port", "address"}),
-    "trace": frozenset({"log", "nodes", "days", "seed", "start_h", "speedup"}),
 }
 
 

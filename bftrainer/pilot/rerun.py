@@ -131,7 +131,7 @@ SENSELESS = (
     TypeError,
     ValueError,
 )
-"""What the core raises for an event or a plan that no pilot has written: each value is valid,
+"""The errors of the core for an event or a plan that no pilot has written: each value is valid,
 together they are not.
 """
 

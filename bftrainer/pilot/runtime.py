@@ -11,6 +11,8 @@ from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.decide.domain.state import State
 from bftrainer.errors import BFTrainerError, UserError
+from bftrainer.pilot.audit.auditor import NOTE as AUDIT_NOTE
+from bftrainer.pilot.audit.auditor import Audit, NoAudit
 from bftrainer.pilot.decision_maker import DecisionMaker
 from bftrainer.pilot.facts import PilotFact
 from bftrainer.pilot.heartbeat import Heartbeat
@@ -43,7 +45,7 @@ class PilotDependencies:
     """A pilot's site, its job and its state directory.
 
     ``log`` prints a fact in one of the formats of the configuration. ``background`` runs polls of
-    the scheduler beside the loop.
+    the scheduler beside the loop. ``audit`` solves its decisions again.
     """
 
     state_dir: Path
@@ -53,6 +55,7 @@ class PilotDependencies:
     at_step: Callable[[str], None] = lambda _: None
     log: Callable[[PilotFact, str], None] = lambda _fact, _format: None
     background: Background = field(default_factory=AtOnce)
+    audit: Audit = field(default_factory=NoAudit)
 
 
 class PilotRuntime:
@@ -81,7 +84,7 @@ class PilotRuntime:
         self._signals = signals
         self._reread = reread
         self._drains = False
-        self.decisions = DecisionMaker(config.now, recorder)
+        self.decisions = DecisionMaker(config.now, recorder, parts.audit)
         max_parallel = self.decisions.max_parallel
         store = recorder.registry.store
         self.state = replace(last_state(store) or State(max_parallel), max_parallel=max_parallel)
@@ -94,15 +97,11 @@ class PilotRuntime:
         self.nodes = NodeManager(
             config,
             recorder,
-            site.scheduler,
-            site.holder,
+            site,
             clock,
-            site.ours,
             classes,
-            site.peers,
             parts.background,
             hints,
-            site.permit,
         )
         self.heartbeat = Heartbeat(self.nodes.renew, parts.clock, config.now.times.lease_s)
         self.trainers = TrainerManager(config, recorder, launcher, classes, clock)
@@ -147,6 +146,8 @@ class PilotRuntime:
         if self._signals.take_reload():
             self.reload()
         self._note_all(self._notices.look())
+        for text in self._parts.audit.tick(self._config.now.decisions):
+            self._recorder.note(AUDIT_NOTE, "", text)
         if abs((step_s := self._clock.step_s) - self._step_s) > _STEP_S:
             self._recorder.note(
                 "clock",

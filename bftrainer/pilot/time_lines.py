@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable
 
 from bftrainer.decide.domain.node_stages import TO_RELEASE, TO_TRAINING, NodeStage, stage_seconds
 from bftrainer.decide.domain.state import Plan, State
-from bftrainer.fragment_names import holder_of, id_of, job_of
+from bftrainer.fragment_names import id_of, job_of
 from bftrainer.pilot.persistence.registry import StageReached
 from bftrainer.pilot.persistence.time_lines import TimeLine
+from bftrainer.slots import slot_of
 from bftrainer.times import HostS
 from bftrainer.wires.worker_times import TrainingTimes, WorkerTimes
 
@@ -29,7 +30,7 @@ class TimeLineBook:
 
     def __init__(self, open_lines: Iterable[TimeLine], complete: Complete) -> None:
         self._instants: dict[str, dict[NodeStage, HostS]] = {
-            it.fragment: dict(it.instants) for it in open_lines
+            line.fragment: dict(line.instants) for line in open_lines
         }
         self._names = {id_of(name): name for name in self._instants}
         self._given = {
@@ -42,17 +43,17 @@ class TimeLineBook:
         self._complete = complete
 
     def begin(self, fragment: str, at_s: HostS) -> None:
-        """The pilot decides to hold a node."""
+        """Begin a time line: the pilot decides to hold a node."""
         self._instants.setdefault(fragment, {NodeStage.DECIDED: at_s})
         self._names[id_of(fragment)] = fragment
 
     def audited(self, fragment: str, stage: NodeStage, at_s: HostS) -> None:
-        """An instant that the audit contains."""
+        """Add an instant that the audit contains."""
         if (instants := self._instants.get(fragment)) is not None:
             instants.setdefault(stage, at_s)
 
     def reached(self, fragment: str, stage: NodeStage, at_s: HostS, trainer: str = "") -> None:
-        """Any other instant."""
+        """Add any other instant, which is written later."""
         instants = self._instants.get(fragment)
         if instants is None or stage in instants:
             return
@@ -62,47 +63,47 @@ class TimeLineBook:
             self._complete(fragment, stage_seconds(instants, TO_TRAINING))
 
     def decided(self, state: State, plan: Plan, at_s: HostS) -> None:
-        """A decision is in the journal."""
+        """Add the instants of a decision that is in the journal."""
         for active, nodes in zip(state.active, plan.nodes, strict=True):
-            for name in sorted({self._known(name) for name in nodes} - self._given):
+            for name in sorted({self._fragment_of(name) for name in nodes} - self._given):
                 self._given.add(name)
                 self.reached(name, NodeStage.GIVEN, at_s, active.trainer.id)
 
-    def _known(self, name: str) -> str:
-        """A slot's holder."""
-        return name if name in self._instants else holder_of(name)
+    def _fragment_of(self, name: str) -> str:
+        """The fragment that a slot is of."""
+        return name if name in self._instants else slot_of(name).fragment
 
     def trained(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
-        """A driver has reported."""
+        """Add the instants in a driver's report."""
         if now is was:
             return
-        before = {it.fragment: it for it in was.fragments}
-        for it in now.fragments:
-            known = before.get(it.fragment)
-            name = self._names.get(it.fragment) or self._names.get(job_of(it.fragment))
-            if it is known or name is None:
+        before = {times.fragment: times for times in was.fragments}
+        for times in now.fragments:
+            earlier = before.get(times.fragment)
+            name = self._names.get(times.fragment) or self._names.get(job_of(times.fragment))
+            if times is earlier or name is None:
                 continue
-            if it.stepped_s is not None and (known is None or known.stepped_s is None):
-                self._stepped(name, trainer, it)
-            if it.gone_s is not None:
-                self._empty[name] = HostS(it.gone_s), trainer
+            if times.stepped_s is not None and (earlier is None or earlier.stepped_s is None):
+                self._stepped(name, trainer, times)
+            if times.gone_s is not None:
+                self._empty[name] = HostS(times.gone_s), trainer
             else:
                 self._empty.pop(name, None)
 
-    def _stepped(self, name: str, trainer: str, it: WorkerTimes) -> None:
+    def _stepped(self, name: str, trainer: str, times: WorkerTimes) -> None:
         """The instants of the first worker count if they led to the first step."""
         columns = (
-            (NodeStage.WORKER_STARTED, it.started_s),
-            (NodeStage.IMPORTS_DONE, it.warm_s),
-            (NodeStage.GROUP_SWITCHED, it.switched_s),
-            (NodeStage.FIRST_STEP, it.stepped_s),
+            (NodeStage.WORKER_STARTED, times.started_s),
+            (NodeStage.IMPORTS_DONE, times.warm_s),
+            (NodeStage.GROUP_SWITCHED, times.switched_s),
+            (NodeStage.FIRST_STEP, times.stepped_s),
         )
         for stage, at_s in columns:
             if at_s is not None:
                 self.reached(name, stage, HostS(at_s), trainer)
 
     def end(self, fragment: str, at_s: HostS) -> None:
-        """The holder job is over."""
+        """End the time line of a fragment whose holder job is over."""
         if (empty := self._empty.pop(fragment, None)) is not None:
             self.reached(fragment, NodeStage.WORKERS_GONE, *empty)
         instants = self._instants.pop(fragment, None)
@@ -113,6 +114,6 @@ class TimeLineBook:
             self._complete(fragment, stage_seconds(instants, TO_RELEASE))
 
     def taken(self) -> tuple[StageReached, ...]:
-        """What is not written yet."""
+        """Return the instants that are not written yet, once."""
         taken, self._unwritten = tuple(self._unwritten), []
         return taken

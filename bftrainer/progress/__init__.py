@@ -38,6 +38,7 @@ it is. Only the standard library is needed. ``docs/trainer-directory.md`` descri
 
 from bftrainer.progress.agreement import Agreement
 from bftrainer.progress.elastic import track
+from bftrainer.progress.randomness import seed_step
 from bftrainer.progress.replicas import Replicas
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
@@ -57,5 +58,6 @@ __all__ = [
     "Scaling",
     "Sharded",
     "batches",
+    "seed_step",
     "track",
 ]

@@ -105,15 +105,15 @@ class CheckpointFile:
 
         from bftrainer.system.files import make_anew
 
-        parts = (self.state.model, self.state.optimizer, *self.kept)
+        keepers = (self.state.model, self.state.optimizer, *self.kept)
         numbers = {
-            name: it
-            for name, it in vars(self.state).items()
-            if name[0] != "_" and isinstance(it, (int, float))
+            name: number
+            for name, number in vars(self.state).items()
+            if name[0] != "_" and isinstance(number, (int, float))
         }
         part = self.path.with_name(f"{self.path.name}.part")
         make_anew(part)
-        torch.save({"parts": [one.state_dict() for one in parts], "numbers": numbers}, part)
+        torch.save({"parts": [keeper.state_dict() for keeper in keepers], "numbers": numbers}, part)
         part.replace(self.path)
 
 
@@ -132,7 +132,7 @@ class _Followers:
         state.save, state.restore, state.sync = self.save, self.restore, self.sync
 
     def present(self) -> list[dict[str, Any]]:
-        return [copy.deepcopy(one.state_dict()) for one in self.kept]
+        return [copy.deepcopy(keeper.state_dict()) for keeper in self.kept]
 
     def load(self, states: list[dict[str, Any]]) -> None:
         problem = "the workers have different numbers of objects in keep=[...]"
@@ -191,6 +191,8 @@ class _Tracker:
             self.watch()
             self.original = self.state.commit
             self.state.commit = self.commit
+            self.original_sync = self.state.sync
+            self.state.sync = self.sync
 
     def commit(self) -> None:
         self.last = self.facts(), self.own()
@@ -198,14 +200,26 @@ class _Tracker:
         self.fresh = False
         self.original()  # leaves by HostsUpdatedInterrupt before a rescale
         if self.agreement.to_stop():
-            self.save()
-            horovod_numbers(self.hvd, [0])  # no worker leaves while rank 0 saves
-            self.reporter.leave()
+            self.save_and_leave()
         if (
             self.checkpoint_every_s is not None
             and self.clock() - self.saved_at >= self.checkpoint_every_s
         ):
             self.save()
+
+    def sync(self) -> None:
+        """Synchronize a new group, which is perhaps to save and leave before its first step: it
+        may have no legal size.
+        """
+        self.original_sync()
+        requested = self.reporter.stop_requested(at_once=True)
+        if horovod_numbers(self.hvd, [int(requested)])[0]:
+            self.save_and_leave()
+
+    def save_and_leave(self) -> None:
+        self.save()
+        horovod_numbers(self.hvd, [0])  # no worker leaves while rank 0 saves
+        self.reporter.leave()
 
     def save(self) -> None:
         self.saved_at = self.clock()
@@ -236,18 +250,22 @@ class _Tracker:
         workers only left (0.28.1): it would continue with the shares of the old group, from the
         position where it last learned of one.
         """
-        for one in self.keep:
-            if isinstance(one, Sampler):
-                one.shard(int(self.hvd.rank()), self.size)
+        for keeper in self.keep:
+            if isinstance(keeper, Sampler):
+                keeper.shard(int(self.hvd.rank()), self.size)
         for value in list(vars(self.state).values()):
             if hasattr(value, "record_batch") and hasattr(value, "processed_num"):
                 value.reset()
 
     def watch(self) -> None:
-        rates = [one for one in self.keep if isinstance(one, LearningRate)]
+        rates = [keeper for keeper in self.keep if isinstance(keeper, LearningRate)]
         samplers = [*self.keep, *vars(self.state).values()]
         sampler = next(
-            (one for one in samplers if isinstance(one, Sampler) or hasattr(one, "record_batch")),
+            (
+                keeper
+                for keeper in samplers
+                if isinstance(keeper, Sampler) or hasattr(keeper, "record_batch")
+            ),
             None,
         )
         self.reporter.watch(
@@ -258,11 +276,11 @@ class _Tracker:
         )
 
     def facts(self) -> dict[str, Any]:
-        found = {
+        values = {
             name: getattr(self.state, name, None)
             for name in ("step", "samples", "loss", "samples_total")
         }
-        return {"at_s": self.clock(), "world_size": self.size, **found}
+        return {"at_s": self.clock(), "world_size": self.size, **values}
 
     def own(self) -> Mapping[str, Any]:
         return {} if self.further is None else self.further()

@@ -86,6 +86,9 @@ class ElasticTraining(Training):
         self._state.step, self._state.samples = saved["step"], self.sampler.samples
         self.rate.base = saved.get("base", self.rate.base)
 
+    def _next_step(self) -> tuple[int, int]:
+        return int(self._state.step), int(self._hvd.rank())
+
     def _place(self) -> tuple[int, int]:
         return self._hvd.rank(), self._hvd.size()
 
@@ -97,12 +100,12 @@ class ElasticTraining(Training):
 
     def _report(self, reporter: Reporter | None) -> None:
         self.report = reporter or Reporter()
-        it = self._file
+        file = self._file
         track(
             self._state,
             self._hvd,
-            checkpoint=it,
+            checkpoint=file,
             checkpoint_every_s=self._every_s,
-            keep=it.kept,
+            keep=file.kept,
             reporter=self.report,
         )

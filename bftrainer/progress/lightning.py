@@ -18,6 +18,7 @@ import lightning
 
 from bftrainer.progress.agreement import Agreement, numbers_from_rank_0
 from bftrainer.progress.loaders import parts
+from bftrainer.progress.randomness import seed_step
 from bftrainer.progress.reporter import Reporter, batches, named
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
@@ -60,12 +61,12 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     ) -> None:
         from torch.utils.data import DataLoader
 
-        found = parts(data, batch, loader_options)
-        self.batches = batches(Scaling.WEAK, found.batch)
-        self.sampler = Sampler(found.data, self.batches, seed=seed, shuffle=found.shuffle)
-        self.loader = DataLoader(found.data, batch_sampler=self.sampler, **found.options)
+        source = parts(data, batch, loader_options)
+        self.batches = batches(Scaling.WEAK, source.batch)
+        self.sampler = Sampler(source.data, self.batches, seed=seed, shuffle=source.shuffle)
+        self.loader = DataLoader(source.data, batch_sampler=self.sampler, **source.options)
         self.rate: LearningRate | None = None
-        self._rule = (found.batch, rule, warmup_steps)
+        self._rule = (source.batch, rule, warmup_steps)
         self._restored: dict[str, Any] | None = None
         self._epochs, self._checkpoint, self._every = epochs, named(checkpoint), checkpoint_every
 
@@ -105,6 +106,8 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         self, trainer: lightning.Trainer, pl_module: lightning.LightningModule
     ) -> None:
         """Begin to watch the ranks."""
+        import torch
+
         restored = self._restored or {}
         # The rate of a restored optimizer is that of another size.
         base = float(restored.get("base", trainer.optimizers[0].param_groups[0]["lr"]))
@@ -113,6 +116,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
             self.rate.load_state_dict(restored["rate"])
         self.report.watch(pl_module, trainer.optimizers[0], sampler=self.sampler, rate=self.rate)
         self.report.samples_total = self._epochs * self.sampler.size
+        self._script_seed = torch.initial_seed()
         trainer.should_stop, self._step = self.sampler.epoch >= self._epochs, trainer.global_step
 
     def on_train_batch_start(
@@ -122,8 +126,9 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         batch: object,
         batch_idx: int,
     ) -> None:
-        """Set the learning rate."""
+        """Set the learning rate and the random numbers."""
         assert self.rate is not None
+        seed_step(self._script_seed, self.sampler.samples, trainer.global_rank)
         self.rate.apply(
             trainer.optimizers[0], self.batches.total(trainer.world_size), trainer.global_step
         )

@@ -115,5 +115,5 @@ def _elements(kind: str, dtype: str, shape: list[int], text: str) -> Any:
         return torch.frombuffer(data, dtype=torch.uint8).view(getattr(torch, dtype)).reshape(shape)
     import numpy
 
-    found = numpy.frombuffer(data, dtype=dtype).reshape(shape)
-    return found if kind == "array" else found[()]
+    array = numpy.frombuffer(data, dtype=dtype).reshape(shape)
+    return array if kind == "array" else array[()]

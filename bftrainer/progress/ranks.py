@@ -111,19 +111,19 @@ class Watch:
             level, some = level + amount, True
         return (digest.hexdigest(), level) if some else (None, None)
 
-    def _compare(self, mine: RankLine) -> None:
-        others = range(1, mine.world_size)
+    def _compare(self, own: RankLine) -> None:
+        others = range(1, own.world_size)
         chosen = (
             others
             if len(others) <= COMPARED
             else {1 + n * (len(others) - 1) // (COMPARED - 1) for n in range(COMPARED)}
         )
-        lines = [mine]
+        lines = [own]
         for rank in sorted(chosen):
             tail = JsonTail(self._directory.rank(rank))
             tail.skip(_TAIL_BYTES)
-            found = [line for line in map(parse_rank, tail.read()) if line is not None]
-            lines += [line for line in found if (line.group, line.step) == (mine.group, mine.step)][
+            parsed = [line for line in map(parse_rank, tail.read()) if line is not None]
+            lines += [line for line in parsed if (line.group, line.step) == (own.group, own.step)][
                 -1:
             ]
         if len(lines) > 1:
@@ -137,8 +137,8 @@ class Watch:
         except OSError as error:  # a full disk must not end the training
             print(f"bftrainer: the rank's report is not written: {error}", file=sys.stderr)
             return
-        most = REHEARSED_BYTES if self._every_step else FILE_BYTES
-        append_line(path, format_rank(line), most, "the rank's report", os.O_NOFOLLOW)
+        max_bytes = REHEARSED_BYTES if self._every_step else FILE_BYTES
+        append_line(path, format_rank(line), max_bytes, "the rank's report", os.O_NOFOLLOW)
 
 
 class _Order:
@@ -179,10 +179,10 @@ class _ElasticOrder:
             self._pass, self._taken = order, 0
         begun_at = size - len(sampler.remaining_indices)
         taken = max(0, int(sampler.processed_num) - begun_at) // max(1, int(sampler.num_replicas))
-        mine, self._taken = order[self._taken : taken], taken
+        new, self._taken = order[self._taken : taken], taken
         epoch, position = self._restored
         return line._replace(
-            indices=_by_epoch([(int(sampler.epoch), int(number)) for number in mine]),
+            indices=_by_epoch([(int(sampler.epoch), int(number)) for number in new]),
             data_size=size,
             sampler="ElasticSampler",
             restored_at=position if epoch == int(sampler.epoch) else None,
@@ -191,10 +191,10 @@ class _ElasticOrder:
 
 
 def _by_epoch(pairs: Iterable[tuple[int, int]]) -> Indices:
-    found: dict[int, list[int]] = {}
+    by_epoch: dict[int, list[int]] = {}
     for epoch, number in pairs:
-        found.setdefault(epoch, []).append(number)
-    return tuple((epoch, tuple(numbers)) for epoch, numbers in found.items())
+        by_epoch.setdefault(epoch, []).append(number)
+    return tuple((epoch, tuple(numbers)) for epoch, numbers in by_epoch.items())
 
 
 def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
@@ -209,12 +209,14 @@ def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
     ):
         return []
     if callable(getattr(weights, "parameters", None)):
-        found = list(weights.parameters())  # not the buffers: batch statistics are each rank's own
+        tensors = list(
+            weights.parameters()
+        )  # not the buffers: batch statistics are each rank's own
     else:
-        found = list(weights()) if callable(weights) else list(weights)
+        tensors = list(weights()) if callable(weights) else list(weights)
     whole = (
         tensor.full_tensor() if gather and hasattr(tensor, "full_tensor") else tensor
-        for tensor in found
+        for tensor in tensors
     )
     return (
         tensor

@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.group import Group
+from bftrainer.progress.randomness import seed_step
 from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate
@@ -68,9 +70,11 @@ class Replicas:
         self.steps = 0
         """Steps that were applied since training began."""
         self._plain = model
+        library = sys.modules.get("torch")
+        self._script_seed = 0 if library is None else int(library.initial_seed())
         self._kept: dict[str, Kept] = {"model": model, "optimizer": optimizer, "sampler": sampler}
         self._kept |= {} if rate is None else {"rate": rate}
-        self._kept |= {f"keep {number}": one for number, one in enumerate(keep)}
+        self._kept |= {f"keep {number}": keeper for number, keeper in enumerate(keep)}
         self._checkpoint = checkpoint
         self._every_s = checkpoint_every_s
         self._report = reporter or Reporter(environment)
@@ -149,12 +153,14 @@ class Replicas:
         """The content of a checkpoint: weights, optimizer, position, rate, ``keep``, and the number
         of steps.
         """
-        return {key: one.state_dict() for key, one in self._kept.items()} | {"steps": self.steps}
+        return {key: keeper.state_dict() for key, keeper in self._kept.items()} | {
+            "steps": self.steps
+        }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a checkpoint; all replicas that start together load the same one."""
-        for key, one in self._kept.items():
-            one.load_state_dict(state[key])
+        for key, keeper in self._kept.items():
+            keeper.load_state_dict(state[key])
         self.steps = int(state["steps"])
 
     def _begin(self) -> None:
@@ -172,6 +178,9 @@ class Replicas:
                     force=True,
                     formed=True,
                 )
+                if self.rank == 0 and self._group.error is None:
+                    self._leave_if_requested()
+        seed_step(self._script_seed, self.steps, self.rank)
         if not self._watched:
             self._watched = True
             self._report.watch(self._plain, self.optimizer, sampler=self.sampler, rate=self.rate)
@@ -188,6 +197,12 @@ class Replicas:
         if stop or due:
             self._save()
         if stop:
+            self._report.leave()
+
+    def _leave_if_requested(self) -> None:
+        """Save and leave before the first step of a group, which may have no legal size."""
+        if self._report.stop_requested(at_once=True):
+            self._save()
             self._report.leave()
 
     def _save(self) -> None:

@@ -315,14 +315,14 @@ class Reporter:
         atexit.register(_end_group)
         raise SystemExit(STOPPED_STATUS)
 
-    def stop_requested(self) -> bool:
+    def stop_requested(self, *, at_once: bool = False) -> bool:
         """Whether the pilot or the driver requests a checkpoint and an exit. Reads the files at
-        most every 0.2 s.
+        most every 0.2 s, or now (``at_once``).
         """
         if self.directory is None or self._stop:
             return self._stop
         now = self.clock()
-        if now - self._asked_at >= CONTROL_EVERY_S:
+        if at_once or now - self._asked_at >= CONTROL_EVERY_S:
             self._asked_at = now
             self._stop = self._asks(self.directory.control, None) or self._asks(
                 self.directory.leave, self.incarnation

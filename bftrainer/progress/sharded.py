@@ -100,8 +100,8 @@ class Sharded:
                 optim_state_dict=content["optimizer"],
             )
             kept = torch.load(io.BytesIO(content["keep"]), map_location="cpu", weights_only=True)
-            for name, one in self.keep.items():
-                one.load_state_dict(kept[name])
+            for name, keeper in self.keep.items():
+                keeper.load_state_dict(kept[name])
         return int(step or 0)
 
     def begin(self, step: int) -> None:
@@ -157,12 +157,12 @@ class Sharded:
 
         model, optimizer = get_state_dict(self.model, self.optimizer)
         kept = io.BytesIO()
-        torch.save({name: one.state_dict() for name, one in self.keep.items()}, kept)
+        torch.save({name: keeper.state_dict() for name, keeper in self.keep.items()}, kept)
         return {"model": model, "optimizer": optimizer, "keep": kept.getvalue()}
 
     def _steps(self) -> set[int]:
-        found = (_WHOLE.fullmatch(path.name) for path in self.folder.glob("step-*"))
-        return {int(name[1]) for name in found if name is not None}
+        matches = (_WHOLE.fullmatch(path.name) for path in self.folder.glob("step-*"))
+        return {int(name[1]) for name in matches if name is not None}
 
     def _path(self, step: int, suffix: str = "") -> Path:
         return self.folder / f"step-{step}{suffix}"

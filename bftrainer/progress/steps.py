@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress.agreement import Agreement, numbers_from_rank_0
+from bftrainer.progress.averaging import GradientAverage
 from bftrainer.progress.elastic import Kept
+from bftrainer.progress.randomness import seed_step
 from bftrainer.progress.reporter import Reporter, named
 
 if TYPE_CHECKING:
@@ -37,11 +39,11 @@ class StepLoop:
     loop.
 
     Where several workers have formed no process group, it forms one, and averages their gradients
-    in each ``backward()``; torch then draws other random numbers on each.
+    in each ``backward()``.
 
-    The order of the data and the learning rate stay the script's. After a restart, torch draws
-    other random numbers than at the start, so that random batches do not repeat the batches of the
-    first steps.
+    The order of the data and the learning rate stay the script's. Before each step, the generators
+    of Python, NumPy and torch are seeded by torch's seed, the step and the rank: a restart repeats
+    no random batch of an earlier step, and ranks draw different ones.
 
     Args:
         model: The model, bare or wrapped by DistributedDataParallel, which is loaded from
@@ -73,12 +75,7 @@ class StepLoop:
         self._begin(model, optimizer, checkpoint, checkpoint_every_s, keep)
         self.samples, self._batch = 0, batch
         self._load()
-        if self.step_number or self._forms_group:
-            import torch
-
-            torch.manual_seed(
-                torch.initial_seed() + self.step_number + self._forms_group * self.rank
-            )
+        self._seed()
         self._report(reporter)
         if steps is not None:
             self._expect(steps)
@@ -91,6 +88,9 @@ class StepLoop:
         every_s: float,
         keep: Mapping[str, Kept] | None,
     ) -> None:
+        import torch
+
+        self._script_seed = torch.initial_seed()
         self.rank, self.size = self._place()
         self.model, self.optimizer, self.checkpoint = model, optimizer, named(checkpoint)
         if any(hasattr(weight, "full_tensor") for weight in model.parameters()):
@@ -98,8 +98,8 @@ class StepLoop:
                 "the weights are sharded (fully_shard): expected a checkpoint of shards "
                 "(docs/torchrun.md)"
             )
-        if self._forms_group:
-            self._average()
+        if self._forms_group:  # no DistributedDataParallel has been wrapped around the model
+            self._averaging = GradientAverage(model, self.size)
         self.step_number = 0
         """Steps since training began."""
         self._every_s, self._keep = every_s, dict(keep or {})
@@ -143,6 +143,7 @@ class StepLoop:
         """
         samples = self._advance()
         self.step_number += 1
+        self._seed()
         # A tensor becomes a number only in a line that is written.
         shown = loss if loss is None or isinstance(loss, (int, float)) else loss.detach()
         self.report.step(
@@ -183,7 +184,7 @@ class StepLoop:
             "step": self.step_number,
         }
         content |= self._position()
-        content["keep"] = {name: one.state_dict() for name, one in self._keep.items()}
+        content["keep"] = {name: keeper.state_dict() for name, keeper in self._keep.items()}
         part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
         make_anew(part)  # beside that, an error of Python's names the file
         torch.save(content, part)
@@ -201,8 +202,8 @@ class StepLoop:
         self.optimizer.load_state_dict(content["optimizer"])
         self._restore(content)
         self.step_number = int(content["step"])
-        for name, one in self._keep.items():
-            one.load_state_dict(content["keep"][name])
+        for name, keeper in self._keep.items():
+            keeper.load_state_dict(content["keep"][name])
 
     def _expect(self, steps: int) -> None:
         """Report the length of the training: the steps that are left have the present number of
@@ -242,20 +243,14 @@ class StepLoop:
             else (0, 1)
         )
 
-    def _average(self) -> None:
-        """Make ranks that were not wrapped by DistributedDataParallel train one model: gradients
-        are averaged as they come.
-        """
-        import torch.distributed as dist
+    def _seed(self, purpose: str = "step") -> None:
+        """Let this rank draw the random numbers of its next step."""
+        step, rank = self._next_step()
+        seed_step(self._script_seed, step, rank, purpose)
 
-        def average(weight: Any) -> None:
-            dist.all_reduce(weight.grad)
-            weight.grad.div_(self.size)
-
-        for weight in self.model.parameters():
-            dist.broadcast(weight.data, 0)
-            if weight.requires_grad:
-                weight.register_post_accumulate_grad_hook(average)
+    def _next_step(self) -> tuple[int, int]:
+        """The number of the next step, and this worker's rank in it."""
+        return self.step_number, self.rank
 
     def _applied(self, *_: object) -> None:
         self._unapplied, self._applies = 0, True

@@ -112,14 +112,14 @@ def tasks(
         while True:
             if reporter.stop_requested():
                 reporter.leave()
-            found = board.take()
-            if isinstance(found, PoolTask):
-                yield found
-                found.done()
-            elif found <= 0:
+            answer = board.take()
+            if isinstance(answer, PoolTask):
+                yield answer
+                answer.done()
+            elif answer <= 0:
                 return
             else:
-                time.sleep(found)
+                time.sleep(answer)
     finally:
         board.close()
 
@@ -151,8 +151,8 @@ class _Alone:
         self._board = TaskBoard(TaskSource(source), results, failures)
 
     def take(self) -> PoolTask | float:
-        found = self._board.take("")
-        return 0.0 if found is None else PoolTask(*found, self)
+        answer = self._board.take("")
+        return 0.0 if answer is None else PoolTask(*answer, self)
 
     def done(self, task: TaskId, result: Any) -> None:
         self._board.done("", task, result)
@@ -182,11 +182,11 @@ class _OfDriver:
 
     def take(self) -> PoolTask | float:
         """A task, or the seconds until another may be free; 0: none is left."""
-        found = self._ask(verb="take")
+        answer = self._ask(verb="take")
         return (
-            PoolTask(found["task"], found["value"], self)
-            if "task" in found
-            else float(found["wait_s"])
+            PoolTask(answer["task"], answer["value"], self)
+            if "task" in answer
+            else float(answer["wait_s"])
         )
 
     def done(self, task: TaskId, result: Any) -> None:
@@ -199,11 +199,11 @@ class _OfDriver:
         """The connection ends; the lease of a task ends with the process."""
         self._hang_up()
 
-    def _ask(self, **said: Any) -> dict[str, Any]:
+    def _ask(self, **words: Any) -> dict[str, Any]:
         """Said again if the answer is lost: who takes twice gets the same task, and of two results
         the first one is kept.
         """
-        body = json.dumps({**self._always, **said}).encode()
+        body = json.dumps({**self._always, **words}).encode()
         give_up_s = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -11,9 +11,9 @@
             optimizer.step()
             training.step(loss)
 
-It brings the order of the data, the learning rate at every size, checkpoints and the report, as
-``docs/training.md`` describes them. Without bftrainer the same script trains as well, and resumes
-from its checkpoint. A loop over steps wants :class:`StepLoop`.
+It brings the order of the data, the learning rate at every size, the random numbers of each step,
+checkpoints and the report, as ``docs/training.md`` describes them. Without bftrainer the same
+script trains as well, and resumes from its checkpoint. A loop over steps wants :class:`StepLoop`.
 """
 
 from __future__ import annotations
@@ -82,16 +82,16 @@ class Training(StepLoop):
         import torch
 
         self._begin(model, optimizer, checkpoint, checkpoint_every_s, keep)
-        found = parts(data, batch, loader_options)
-        self.batches = batches(scaling, found.batch)
+        source = parts(data, batch, loader_options)
+        self.batches = batches(scaling, source.batch)
         rates = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
         self._shares = [rate / rates[0] for rate in rates]
-        self.rate = LearningRate(float(rates[0]), found.batch, rule, warmup_steps)
+        self.rate = LearningRate(float(rates[0]), source.batch, rule, warmup_steps)
         self.sampler = Sampler(
-            found.data, self.batches, self.rank, self.size, seed=seed, shuffle=found.shuffle
+            source.data, self.batches, self.rank, self.size, seed=seed, shuffle=source.shuffle
         )
         self.loader = _Loader(
-            torch.utils.data.DataLoader(found.data, batch_sampler=self.sampler, **found.options),
+            torch.utils.data.DataLoader(source.data, batch_sampler=self.sampler, **source.options),
             self,
         )
         self._schedule = schedule
@@ -172,6 +172,14 @@ class _Loader:
         return len(self._training.sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        for batch in self._loader:
-            self._training.apply_rate()
-            yield self._training.placed(batch)
+        training = self._training
+        batches = iter(self._loader)
+        while True:
+            training._seed("data")
+            try:
+                batch = next(batches)
+            except StopIteration:
+                return
+            training.apply_rate()
+            training._seed()
+            yield training.placed(batch)

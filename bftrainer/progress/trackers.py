@@ -80,12 +80,12 @@ def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
 
 
 def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
-    mlflow, known = import_module("mlflow"), folder / "mlflow_run"
+    mlflow, run_file = import_module("mlflow"), folder / "mlflow_run"
     run = mlflow.start_run(
-        run_id=known.read_text() if known.exists() else None, run_name=trainer.id
+        run_id=run_file.read_text() if run_file.exists() else None, run_name=trainer.id
     )
-    if not known.exists():
-        write_atomically(known, run.info.run_id.encode(), 0o600)
+    if not run_file.exists():
+        write_atomically(run_file, run.info.run_id.encode(), 0o600)
         mlflow.log_params(dict(trainer.parameters))
         mlflow.set_tags({"group": trainer.group} if trainer.group else {})
     return lambda at, values: mlflow.log_metrics(dict(values), step=at), mlflow.end_run

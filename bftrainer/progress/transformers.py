@@ -56,10 +56,10 @@ def last_checkpoint(folder: str | Path) -> str | None:
     """The latest complete checkpoint of an output folder; the Trainer writes ``trainer_state.json``
     last.
     """
-    found = [path.parent for path in Path(folder).glob("checkpoint-*/trainer_state.json")]
+    folders = [path.parent for path in Path(folder).glob("checkpoint-*/trainer_state.json")]
     numbered = [
         (int(path.name.rpartition("-")[2]), str(path))
-        for path in found
+        for path in folders
         if path.name.rpartition("-")[2].isdecimal()
     ]
     return max(numbered)[1] if numbered else None

@@ -72,7 +72,7 @@ def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
             return {"dict": [[of(k, place), of(v, f"{place}.{k}")] for k, v in value.items()]}
         if isinstance(value, (list, tuple)):
             kind = "list" if isinstance(value, list) else "tuple"
-            return {kind: [of(one, f"{place}[{number}]") for number, one in enumerate(value)]}
+            return {kind: [of(item, f"{place}[{number}]") for number, item in enumerate(value)]}
         if isinstance(value, bytes):
             return {"bytes": value.hex()}
         raise UserError(
@@ -135,8 +135,8 @@ def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
     client = SealedClient((host, int(port)), key, timeout_s)
     try:
         client.send(str(step).encode())
-        found = json.loads(client.receive(MOST_BYTES))
-        tensors = list(empty_tensors(found))
+        description = json.loads(client.receive(MOST_BYTES))
+        tensors = list(empty_tensors(description))
         for tensor in tensors:
             left = _memory(tensor)
             while left:
@@ -144,7 +144,7 @@ def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
                 left[: len(piece)] = piece
                 left = left[len(piece) :]
         client.send(b"")
-        return restored(found, iter(tensors))
+        return restored(description, iter(tensors))
     except (
         ValueError,
         TypeError,
@@ -184,10 +184,10 @@ class WeightsServer:
         """Offer the state after ``step`` steps until so many peers have it. Raises
         ``TimeoutError``, :class:`UserError`.
         """
-        found, tensors = described(state)
+        description, tensors = described(state)
         self._state = (
             step,
-            json.dumps(found).encode(),
+            json.dumps(description).encode(),
             [tensor.cpu().contiguous() for tensor in tensors],
         )
         try:
@@ -212,8 +212,8 @@ class WeightsServer:
                 self._state is None or self._state[0] != step
             ):  # the peer may be told of the step first
                 await connection.until(asyncio.sleep(0.005))
-            _, found, tensors = self._state
-            await sealed.send(found)
+            _, description, tensors = self._state
+            await sealed.send(description)
             for tensor in tensors:
                 memory = _memory(tensor)
                 for begin in range(0, len(memory), _CHUNK_BYTES):

@@ -65,9 +65,9 @@ class Claim:
         return 1 + sum(len(numbers.ranges) for numbers in self.numbers)
 
     def __contains__(self, node: str) -> bool:
-        found = self.shape.fullmatch(node)
-        return found is not None and all(
-            map(NumberRanges.__contains__, self.numbers, found.groups())
+        match = self.shape.fullmatch(node)
+        return match is not None and all(
+            map(NumberRanges.__contains__, self.numbers, match.groups())
         )
 
 
@@ -89,13 +89,13 @@ def read_claim(pattern: str) -> Claim | None:
     shape, numbers, loose = "", list[NumberRanges](), 0
     for part in parts:
         if part[1] is not None:
-            found = _numbers(part[1])
-            if found is None:
+            ranges = _numbers(part[1])
+            if ranges is None:
                 return None
-            numbers.append(found)
-            least, most = found.lengths
-            shape += f"([0-9]{{{least},{most}}})"
-            loose += least != most
+            numbers.append(ranges)
+            shortest, longest = ranges.lengths
+            shape += f"([0-9]{{{shortest},{longest}}})"
+            loose += shortest != longest
         elif part[2]:
             shape += "." if part[2] == "?" else ".*"
             loose += part[2] == "*"
@@ -111,13 +111,13 @@ def read_claim(pattern: str) -> Claim | None:
 def _numbers(text: str) -> NumberRanges | None:
     ranges = []
     for piece in text.split(","):
-        found = _RANGE.fullmatch(piece)
-        if found is None:
+        match = _RANGE.fullmatch(piece)
+        if match is None:
             return None
-        first, last = int(found[1]), int(found[2] or found[1])
+        first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
             return None
-        ranges.append((first, last, len(found[1])))
+        ranges.append((first, last, len(match[1])))
     return NumberRanges(tuple(ranges))
 
 
@@ -136,11 +136,13 @@ class ClaimComparison:
 
     def claimed(self, user: str, patterns: Iterable[str]) -> list[str]:
         """Our nodes in a user's patterns, in order."""
-        found: set[str] = set()
+        claimed_nodes: set[str] = set()
         for pattern in patterns:
             if _PLAIN.fullmatch(pattern):
                 place = bisect_left(self.nodes, pattern)
-                found.update(node for node in self.nodes[place : place + 1] if node == pattern)
+                claimed_nodes.update(
+                    node for node in self.nodes[place : place + 1] if node == pattern
+                )
                 continue
             self._patterns[user] += 1
             if self._patterns[user] > MOST_PATTERNS_OF_A_USER:
@@ -156,5 +158,5 @@ class ClaimComparison:
             if self._steps[user] + steps > MOST_STEPS_OF_A_USER or self.steps + steps > MOST_STEPS:
                 continue
             self._steps[user] += steps
-            found.update(node for node in self.nodes[first:after] if node in claim)
-        return sorted(found)
+            claimed_nodes.update(node for node in self.nodes[first:after] if node in claim)
+        return sorted(claimed_nodes)

@@ -51,15 +51,15 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, 
     """The peer pilots that may use some of our ``usable`` nodes (sorted), as far as their host
     lists say.
     """
-    comparison, found = ClaimComparison(usable), list[Sharer]()
+    comparison, sharers = ClaimComparison(usable), list[Sharer]()
     for other in others:
         nodes = frozenset(comparison.claimed(other.user, other.hosts)) if other.hosts else None
         if nodes is None or nodes:
-            most = len(usable if nodes is None else nodes)
-            wants = None if other.wants is None else min(other.wants, most)
+            limit = len(usable if nodes is None else nodes)
+            wants = None if other.wants is None else min(other.wants, limit)
             claim = other.held, other.is_short, nodes, other.asks, other.least, other.weight
-            found.append(Sharer(other.user, other.pilot, wants, *claim))
-    return tuple(found)
+            sharers.append(Sharer(other.user, other.pilot, wants, *claim))
+    return tuple(sharers)
 
 
 def claim_hosts(

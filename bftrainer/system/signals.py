@@ -1,8 +1,9 @@
-"""Signals to the pilot's process."""
+"""Signals to the pilot's process, and to commands that start processes of their own."""
 
 from __future__ import annotations
 
 import signal
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,3 +58,36 @@ class Signals:
         """Whether the end of the job was announced since the last call."""
         soon, self.job_ends_soon = self.job_ends_soon, False
         return soon
+
+
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def ending_deferred() -> Iterator[None]:
+    """Hold back SIGINT, SIGTERM and SIGHUP within the block; the first of them acts at its end.
+
+    A handler that raises between the creation of a resource and the line that remembers it leaves
+    the resource behind. A mask of signals would not do: another thread of the process takes the
+    signal, and Python runs the handler in the main thread all the same. The block must be short.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    received: list[int] = []
+
+    def remember(signum: int, frame: FrameType | None) -> None:
+        received.append(signum)
+
+    handlers = {signum: signal.getsignal(signum) for signum in _ENDING}
+    for signum, handler in handlers.items():
+        if handler not in (signal.SIG_IGN, None):
+            signal.signal(signum, remember)
+    try:
+        yield
+    finally:
+        for signum, handler in handlers.items():
+            if handler is not None:
+                signal.signal(signum, handler)
+        if received:
+            signal.raise_signal(received[0])

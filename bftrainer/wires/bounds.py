@@ -28,18 +28,26 @@ class RefusedValueError(ValueError):
     """What was expected, and what was found."""
 
 
-def number(value: object, least: float = -MAX_NUMBER, most: float = MAX_NUMBER) -> float:
+def number(value: object, minimum: float = -MAX_NUMBER, maximum: float = MAX_NUMBER) -> float:
     """A finite number within bounds. Raises :class:`RefusedValueError`."""
     # Exact for integers of any length; false for NaN.
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and least <= value <= most:
+    if (
+        isinstance(value, (int, float))
+        and not isinstance(value, bool)
+        and minimum <= value <= maximum
+    ):
         return float(value)
-    raise RefusedValueError(f"expected a number from {least:g} to {most:g}, found {shown(value)}")
+    raise RefusedValueError(
+        f"expected a number from {minimum:g} to {maximum:g}, found {shown(value)}"
+    )
 
 
-def whole(value: object, least: int = -MAX_INTEGER, most: int = MAX_INTEGER) -> int:
+def whole(value: object, minimum: int = -MAX_INTEGER, maximum: int = MAX_INTEGER) -> int:
     """An integer within bounds. Raises :class:`RefusedValueError`."""
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise RefusedValueError(f"expected an integer from {least} to {most}, found {shown(value)}")
+    if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
+        raise RefusedValueError(
+            f"expected an integer from {minimum} to {maximum}, found {shown(value)}"
+        )
     return value
 
 
@@ -59,11 +67,11 @@ def whole_or_none(value: object) -> int | None:
         return None
 
 
-def text(value: str, most: int = MAX_TEXT) -> str:
+def text(value: str, max_length: int = MAX_TEXT) -> str:
     """A limited number of characters, all of which can be encoded: JSON may contain halves of
     surrogate pairs.
     """
-    cut = value if len(value) <= most else f"{value[: most - 3]}..."
+    cut = value if len(value) <= max_length else f"{value[: max_length - 3]}..."
     return cut.encode("utf-8", "replace").decode()
 
 

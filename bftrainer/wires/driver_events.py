@@ -216,8 +216,8 @@ def parse_event(line: Mapping[str, Any]) -> EventLine | None:
     """A line's object as written by this version or another one; None where its word or its keys
     are not known here.
     """
-    found = read_event(line)
-    return found if isinstance(found, EventLine) else None
+    parsed = read_event(line)
+    return parsed if isinstance(parsed, EventLine) else None
 
 
 def read_event(line: Mapping[str, Any], now_s: float | None = None) -> EventLine | BadEvent | None:
@@ -269,9 +269,9 @@ def _bounded(event: AnyDriverEvent) -> AnyDriverEvent:
                 raise RefusedValueError(
                     f"{name}: expected at most {MAX_WORKERS} names, found {len(value)}"
                 )
-            changed[name] = tuple(_name(name, one) for one in value)
+            changed[name] = tuple(_name(name, item) for item in value)
         elif isinstance(value, tuple):
-            changed[name] = tuple(text(one) for one in value[-MAX_LINES:])
+            changed[name] = tuple(text(item) for item in value[-MAX_LINES:])
         elif name in _RANGES and value is not None:
             whole(value, *_RANGES[name])
     return replace(event, **changed)

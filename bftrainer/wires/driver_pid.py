@@ -64,13 +64,13 @@ def driver_of_any_version(path: Path) -> ProcessId | None:
         return None
 
 
-def _named_by(found: DriverPid) -> ProcessId | None:
-    if found.host != socket.gethostname() or not 0 < found.pid < MAX_PID:
+def _named_by(record: DriverPid) -> ProcessId | None:
+    if record.host != socket.gethostname() or not 0 < record.pid < MAX_PID:
         return None
-    now = identify(found.pid)
-    if now is not None and _ticks(now) == str(found.start_ticks):
+    now = identify(record.pid)
+    if now is not None and _ticks(now) == str(record.start_ticks):
         return now
-    return ProcessId(found.pid, f"{found.start_ticks}@ended")
+    return ProcessId(record.pid, f"{record.start_ticks}@ended")
 
 
 def _ticks(process: ProcessId) -> str:

@@ -26,12 +26,12 @@ class GpuUse:
 
 def gpu_uses(directory: TrainerDirectory, now_s: float) -> dict[str, GpuUse]:
     """By ``node:rank``; older than two minutes are left out."""
-    found: dict[str, GpuUse] = {}
+    uses: dict[str, GpuUse] = {}
     for path in sorted(
         directory.gpu_use.glob("*.json"), key=lambda path: (len(path.name), path.name)
     ):
         with suppress(InputFileError):
             use = read_json(GpuUse, path)
             if use.at_s > now_s - MOST_AGE_S:
-                found[f"{use.node}:{path.stem}"] = use
-    return found
+                uses[f"{use.node}:{path.stem}"] = use
+    return uses

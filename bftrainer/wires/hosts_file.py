@@ -21,6 +21,9 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _GPUS = re.compile(r"[0-9]{1,4}(,[0-9]{1,4})*", re.ASCII)
 
 
+_LINE = "host:slots:fragment, or host:slots:job:GPUS with as many different GPUs as slots"
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class HostSlots:
     """``slots`` workers on a node, inside the fragment with the id ``fragment``. ``is_gpu``: that
@@ -45,59 +48,61 @@ class HostSlots:
 
 def parts_of(hosts: Iterable[HostSlots]) -> dict[tuple[str, str], list[HostSlots]]:
     """The hosts by part, in their order."""
-    found: dict[tuple[str, str], list[HostSlots]] = {}
+    parts: dict[tuple[str, str], list[HostSlots]] = {}
     for host in hosts:
-        found.setdefault(host.part, []).append(host)
-    return found
+        parts.setdefault(host.part, []).append(host)
+    return parts
 
 
 def format_hosts(hosts: Iterable[HostSlots]) -> str:
     """The content of ``hosts``; empty: leave all nodes."""
     lines = []
     for (node, fragment), part in parts_of(hosts).items():
-        gpus = ":" + ",".join(str(it.gpu) for it in part) if part[0].is_gpu else ""
-        lines.append(f"{node}:{sum(it.slots for it in part)}:{fragment}{gpus}\n")
+        gpus = f":{_gpu_list(part)}" if part[0].is_gpu else ""
+        lines.append(f"{node}:{sum(host.slots for host in part)}:{fragment}{gpus}\n")
     return "".join(lines)
+
+
+def _gpu_list(part: Iterable[HostSlots]) -> str:
+    return ",".join(str(host.gpu) for host in part)
 
 
 def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:
     """The lines in their order; blank ones are skipped. Raises :class:`InputFileError`
     (``where:line``).
     """
-    found: dict[tuple[str, str], list[HostSlots]] = {}
+    hosts_of: dict[tuple[str, str], list[HostSlots]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
-        host, slots, fragment, *more = (
-            line.strip().split(":") if line.count(":") in (2, 3) else ("", "", "")
-        )
-        gpus = more[0].split(",") if more and _GPUS.fullmatch(more[0]) else []
-        if not (
-            _NAME.fullmatch(host)
-            and _NAME.fullmatch(fragment)
-            and slots.isdecimal()
-            and len(slots) <= 7
-            and int(slots) > 0
-            and (
-                not more
-                or (
-                    "." not in fragment
-                    and int(slots) == len({int(gpu) for gpu in gpus}) == len(gpus)
-                )
-            )
-        ):
-            expected = (
-                "host:slots:fragment, or host:slots:job:GPUS with as many different GPUs as slots"
-            )
-            raise InputFileError(f"{where}:{number}", f"expected {expected}; found {line!r:.200}")
-        if (host, fragment if more else "") in found:
-            raise InputFileError(f"{where}:{number}", f"host {host} is listed twice")
-        found[host, fragment if more else ""] = (
-            [HostSlots(host, 1, slot_id(fragment, int(gpu)), True) for gpu in gpus]
-            if more
-            else [HostSlots(host, int(slots), fragment)]
-        )
-    return tuple(host for part in found.values() for host in part)
+        hosts = _parsed_line(line.strip())
+        if not hosts:
+            raise InputFileError(f"{where}:{number}", f"expected {_LINE}; found {line!r:.200}")
+        node, part = hosts[0].part
+        key = node, part if hosts[0].is_gpu else ""
+        if key in hosts_of:
+            raise InputFileError(f"{where}:{number}", f"host {node} is listed twice")
+        hosts_of[key] = hosts
+    return tuple(host for hosts in hosts_of.values() for host in hosts)
+
+
+def _parsed_line(line: str) -> list[HostSlots]:
+    """The hosts of one line; empty for a line of another form."""
+    node, slots, fragment, *gpus = [*line.split(":"), "", "", ""][: max(3, line.count(":") + 1)]
+    if not (_NAME.fullmatch(node) and _NAME.fullmatch(fragment) and _is_slot_count(slots)):
+        return []
+    if not gpus:
+        return [HostSlots(node, int(slots), fragment)]
+    if len(gpus) > 1 or "." in fragment or not _GPUS.fullmatch(gpus[0]):
+        return []
+    indices = [int(index) for index in gpus[0].split(",")]
+    if not int(slots) == len(set(indices)) == len(indices):
+        return []
+    return [HostSlots(node, 1, slot_id(fragment, index), True) for index in indices]
+
+
+def _is_slot_count(text: str) -> bool:
+    return text.isdecimal() and len(text) <= 7 and int(text) > 0
 
 
 def read_hosts(path: Path) -> tuple[HostSlots, ...]:

@@ -78,11 +78,11 @@ def last_exception(path: Path, since: int = 0) -> str:
     """The line of the last exception in a log (``ValueError: ...``), on one printable line; empty
     without one.
     """
-    found, in_traceback = "", False
+    exception, in_traceback = "", False
     lines = last_lines(path, count=10_000, max_bytes=1 << 16, since=since)
     for line in (_RANK.sub("", line, count=1) for line in lines):
         if line.startswith("Traceback (most recent call last):"):
-            found, in_traceback = "", True
+            exception, in_traceback = "", True
         elif in_traceback and _EXCEPTION.match(line):
-            found, in_traceback = line.rstrip(), False
-    return printable(found)[:300]
+            exception, in_traceback = line.rstrip(), False
+    return printable(exception)[:300]

@@ -34,6 +34,8 @@ class TrainerMessage:
     cwd: Path
     min_nodes: int
     max_nodes: int
+    sizes: Optional[tuple[int, ...]] = None
+    """Legal node counts, if not every count from ``min_nodes`` to ``max_nodes`` is legal."""
     environment: Mapping[str, str] = field(default_factory=dict)
     setup: tuple[str, ...] = ()
     image: Optional[str] = None
@@ -44,6 +46,8 @@ class TrainerMessage:
     samples_total: Optional[float] = None
     stop_s: float = 30.0
     """From a stop request to SIGKILL."""
+    first_step_s: Optional[float] = None
+    """From the start of a worker to its first report; None: the site's, for scripts that report."""
     stop_signal: Optional[str] = None
     """``SIGUSR1`` or ``USR1``: asks the program for a checkpoint and exit (launcher
     ``restart``).
@@ -74,6 +78,10 @@ class DriverSettings:
     log_bytes: int
     """Most that one worker's log takes on disk."""
     allow_stock_horovodrun: bool
+    first_step_s: float = 900.0
+    """A worker of a script that reports counts as hung if no report has come so long after its
+    start.
+    """
     private_interface: bool = False
     """No other user can reach the interface: gloo's connections are not checked, and NCCL may
     connect several nodes.

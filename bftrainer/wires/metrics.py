@@ -30,26 +30,26 @@ class Metric:
 
 
 def with_metrics(
-    known: tuple[Metric, ...], lines: Iterable[tuple[float, Mapping[str, float]]]
+    before: tuple[Metric, ...], lines: Iterable[tuple[float, Mapping[str, float]]]
 ) -> tuple[tuple[Metric, ...], tuple[str, ...]]:
     """The metrics after more values, (samples, values by name) each; the names that are too
     many.
     """
-    found = {metric.name: metric for metric in known}
+    by_name = {metric.name: metric for metric in before}
     left_out: list[str] = []
     for samples, values in lines:
         for name, value in values.items():
-            if (old := found.get(name)) is None:
-                if len(found) < MOST_METRICS:
-                    found[name] = Metric(name, value, value, samples, value, samples)
+            if (old := by_name.get(name)) is None:
+                if len(by_name) < MOST_METRICS:
+                    by_name[name] = Metric(name, value, value, samples, value, samples)
                 else:
                     left_out.append(name)
                 continue
-            least = (value, samples) if value < old.least else (old.least, old.least_samples)
-            most = (value, samples) if value > old.most else (old.most, old.most_samples)
-            found[name] = Metric(name, value, *least, *most)
-    after = tuple(found.values())
-    return (known if after == known else after), tuple(left_out)
+            smallest = (value, samples) if value < old.least else (old.least, old.least_samples)
+            largest = (value, samples) if value > old.most else (old.most, old.most_samples)
+            by_name[name] = Metric(name, value, *smallest, *largest)
+    after = tuple(by_name.values())
+    return (before if after == before else after), tuple(left_out)
 
 
 def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, float]:
@@ -59,8 +59,8 @@ def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, fl
     if not isinstance(value, dict):
         refused.append(("metrics", f"expected an object of numbers, found {shown(value)}"))
         return {}
-    found: dict[str, float] = {}
-    for place, (name, one) in enumerate(value.items()):
+    metrics: dict[str, float] = {}
+    for place, (name, raw) in enumerate(value.items()):
         if place >= MOST_METRICS:
             refused.append(
                 ("metrics", f"expected at most {MOST_METRICS} names, found {len(value)}")
@@ -73,7 +73,7 @@ def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, fl
             refused.append(("metrics", f"expected a name of {expected}; found {shown(name)}"))
             continue
         try:
-            found[name] = number(one)
+            metrics[name] = number(raw)
         except RefusedValueError as error:
             refused.append((f"metrics {name}", str(error)))
-    return found
+    return metrics

@@ -130,8 +130,8 @@ class TrainerDirectory:
 
     def last_incarnation(self) -> int:
         """The highest number in ``logs/``; 0 where there is none."""
-        found = self.logs.iterdir() if self.logs.is_dir() else ()
-        return max((int(path.name) for path in found if path.name.isdecimal()), default=0)
+        folders = self.logs.iterdir() if self.logs.is_dir() else ()
+        return max((int(path.name) for path in folders if path.name.isdecimal()), default=0)
 
     def new_incarnation(self) -> int:
         """Make the log folder of the next incarnation and return its number.

@@ -160,12 +160,12 @@ _PHASES = {phase.value: phase for phase in Phase}
 _Value = TypeVar("_Value")
 
 
-_time = partial(number, least=0.0, most=1e11)
-_samples = partial(number, least=0.0, most=MAX_SAMPLES)
-_samples_total = partial(number, least=1.0, most=MAX_SAMPLES)
-_step = partial(whole, least=0)
-_incarnation = partial(whole, least=0, most=MAX_INCARNATION)
-_world_size = partial(whole, least=0, most=MAX_WORKERS)
+_time = partial(number, minimum=0.0, maximum=1e11)
+_samples = partial(number, minimum=0.0, maximum=MAX_SAMPLES)
+_samples_total = partial(number, minimum=1.0, maximum=MAX_SAMPLES)
+_step = partial(whole, minimum=0)
+_incarnation = partial(whole, minimum=0, maximum=MAX_INCARNATION)
+_world_size = partial(whole, minimum=0, maximum=MAX_WORKERS)
 
 
 def _loss(value: object, step: object) -> float:

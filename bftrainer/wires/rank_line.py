@@ -56,7 +56,7 @@ class RankLine(NamedTuple):
 
 def format_rank(line: RankLine) -> str:
     """The JSON object, without a line end; what is not known is left out."""
-    value = {key: found for key, found in line._asdict().items() if found is not None}
+    value = {key: item for key, item in line._asdict().items() if item is not None}
     value["time"] = round(value.pop("at_s"), 4)
     return json.dumps(value, default=float)
 
@@ -131,10 +131,10 @@ def disagreement(lines: Iterable[RankLine]) -> Disagreement | None:
 
 
 def _differing(what: str, lines: Sequence[RankLine]) -> Disagreement | None:
-    known = [line for line in lines if getattr(line, what) is not None]
-    for line in known[1:]:
-        if getattr(line, what) != getattr(known[0], what):
-            return Disagreement(what, known[0], line)
+    complete = [line for line in lines if getattr(line, what) is not None]
+    for line in complete[1:]:
+        if getattr(line, what) != getattr(complete[0], what):
+            return Disagreement(what, complete[0], line)
     return None
 
 
@@ -155,12 +155,12 @@ def _digest(value: object) -> str | None:
 def _indices(value: object) -> Indices | None:
     if not isinstance(value, list):
         return None
-    found = []
+    indices = []
     for pair in value:
         if not (isinstance(pair, list) and len(pair) == 2 and isinstance(pair[1], list)):
             return None
         epoch, numbers = whole_or_none(pair[0]), [whole_or_none(number) for number in pair[1]]
         if epoch is None or None in numbers:
             return None
-        found.append((epoch, tuple(number for number in numbers if number is not None)))
-    return tuple(found)
+        indices.append((epoch, tuple(number for number in numbers if number is not None)))
+    return tuple(indices)

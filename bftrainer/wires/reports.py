@@ -5,6 +5,7 @@ It is a pure fold over the lines of ``events.jsonl`` and ``progress.jsonl``.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -36,6 +37,8 @@ MAX_WORKERS_KNOWN = 100_000
 MAX_REFUSED = 40
 LATE = "it did not leave, and was killed after"
 """Of the reason of a driver that could not wait for the final checkpoint."""
+KILLED_STATUSES = (-signal.SIGKILL, 128 + signal.SIGKILL)
+"""Of a worker that was killed: of a local process, and as shells and srun say it."""
 NO_CHECKPOINT = 0.02
 """Resuming at a smaller share of the lost samples is starting again."""
 
@@ -62,6 +65,7 @@ class DriverView:
     ``on``: where it trains; empty while it starts or stops. ``said_s``: when it said so.
     ``with_workers``: (fragment, pid) of workers that run.
     ``withheld``: fragments that it will not use again.
+    ``killed``: fragments in which a worker was ended by SIGKILL, not by the driver.
 
     What rank 0 reports, at ``heard_s``:
     ``samples``, ``loss``, ``step``, and ``metrics`` of all lines that were read here.
@@ -87,6 +91,7 @@ class DriverView:
     said_s: float = 0.0
     with_workers: frozenset[tuple[str, int]] = frozenset()
     withheld: frozenset[str] = frozenset()
+    killed: frozenset[str] = frozenset()
     samples: float | None = None
     loss: float | None = None
     step: int | None = None
@@ -186,8 +191,12 @@ def _after_event(view: DriverView, line: EventLine) -> DriverView:
             )
         case WorkerStarted(fragment=fragment, pid=pid):
             return replace(view, with_workers=view.with_workers | {(fragment, pid)})
-        case WorkerExited(fragment=fragment, pid=pid):
-            return replace(view, with_workers=view.with_workers - {(fragment, pid)})
+        case WorkerExited(fragment=fragment, pid=pid, status=status, planned=planned):
+            with_workers = view.with_workers - {(fragment, pid)}
+            is_killed = not planned and status in KILLED_STATUSES
+            if not is_killed or len(view.killed) >= MAX_WORKERS_KNOWN:
+                return replace(view, with_workers=with_workers)
+            return replace(view, with_workers=with_workers, killed=view.killed | {fragment})
         case Withheld() if len(view.withheld) >= MAX_WORKERS_KNOWN:
             return after_refused(
                 view, "event withheld", f"more than {MAX_WORKERS_KNOWN:,} fragments are withheld"

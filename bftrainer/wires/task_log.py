@@ -55,13 +55,13 @@ class TaskLog:
             size = os.fstat(self._handle).st_size  # another program may append without end
             while whole_bytes < size and (line := file.readline(_LINE_BYTES)):
                 number += 1
-                found = self._line_of(line)
-                if found is None and self._is_beginning(line) and not file.read(1):
+                result = self._line_of(line)
+                if result is None and self._is_beginning(line) and not file.read(1):
                     torn = line
                     break
-                if found is None:
+                if result is None:
                     raise self._foreign(number, line)
-                yield found
+                yield result
                 whole_bytes += len(line)
                 if not line.endswith(
                     b"\n"

@@ -40,7 +40,9 @@ class TaskSource:
         try:
             if path.is_dir():
                 self._names = sorted(
-                    it.name for it in path.iterdir() if it.is_file() and not it.name.startswith(".")
+                    entry.name
+                    for entry in path.iterdir()
+                    if entry.is_file() and not entry.name.startswith(".")
                 )
                 digest.update("\n".join(self._names).encode(errors="surrogateescape"))
             else:

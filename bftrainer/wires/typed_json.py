@@ -38,15 +38,15 @@ def read_json(kind: type[T], path: Path) -> T:
     """The message in ``path``. Raises :class:`InputFileError` with file and key,
     ``OtherVersionError`` before all else.
     """
-    found = read_object(path)
-    if (version := found.get("version")) != VERSION:
+    content = read_object(path)
+    if (version := content.get("version")) != VERSION:
         kind_of_error = InputFileError if version is None else OtherVersionError
         problem = (
             f"expected {VERSION}, found {shown(version)}; another version of bftrainer wrote this "
             "file: install the same one for the pilot and for the script"
         )
         raise kind_of_error(f"{path}: version", "missing" if version is None else problem)
-    return from_fields(kind, found, str(path))
+    return from_fields(kind, content, str(path))
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def read_object(path: Path) -> dict[str, Any]:
     :class:`InputFileError`.
     """
     try:
-        found = json.loads(read_regular(path))
+        content = json.loads(read_regular(path))
     except OSError as error:
         raise InputFileError(str(path), error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
@@ -63,9 +63,9 @@ def read_object(path: Path) -> dict[str, Any]:
         raise InputFileError(str(path), f"not JSON: {error}") from error
     except RecursionError as error:
         raise InputFileError(str(path), "not JSON: nested too deeply") from error
-    if not isinstance(found, dict):
-        raise InputFileError(str(path), f"expected an object, found {shown(found)}")
-    return found
+    if not isinstance(content, dict):
+        raise InputFileError(str(path), f"expected an object, found {shown(content)}")
+    return content
 
 
 def write_json(path: Path, message: Any, mode: int = 0o666) -> None:
@@ -78,13 +78,13 @@ def write_json(path: Path, message: Any, mode: int = 0o666) -> None:
     write_atomically(path, json.dumps(value, default=_plain).encode(), mode)
 
 
-def from_fields(kind: type[T], found: Mapping[str, Any], where: str) -> T:
+def from_fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:
     """A dataclass of an object's keys; unknown ones are ignored. Raises :class:`InputFileError`
     (``where: key``).
     """
     given: dict[str, Any] = {}
     for name, check, is_required in _fields_of(kind):
-        value = found.get(name)
+        value = content.get(name)
         if value is not None:
             given[name] = check(value, f"{where}: {name}")
         elif is_required:
@@ -108,11 +108,11 @@ def _fields_of(kind: type[Any]) -> tuple[tuple[str, _Check, bool], ...]:
         hints = get_type_hints(kind)
         _known[kind] = tuple(
             (
-                it.name,
-                _check_of(hints[it.name]),
-                it.default is MISSING and it.default_factory is MISSING,
+                item.name,
+                _check_of(hints[item.name]),
+                item.default is MISSING and item.default_factory is MISSING,
             )
-            for it in fields(kind)
+            for item in fields(kind)
         )
     return _known[kind]
 
@@ -125,7 +125,7 @@ def _check_of(hint: Any) -> _Check:
     if hint is Path:
         return lambda value, where: Path(_of_type(value, *_PLAIN[str], where))
     if get_origin(hint) is tuple:
-        return _string_list
+        return _integer_list if get_args(hint)[0] is int else _string_list
     if get_origin(hint) is Mapping:
         return _string_object
     if issubclass(hint, Enum):
@@ -148,6 +148,12 @@ def _string_list(value: Any, where: str) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
         raise InputFileError(where, f"expected a list of strings, found {shown(value)}")
     return tuple(value)
+
+
+def _integer_list(value: Any, where: str) -> tuple[int, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise InputFileError(where, f"expected a list of integers, found {shown(value)}")
+    return tuple(_of_type(item, *_PLAIN[int], where) for item in value)
 
 
 def _string_object(value: Any, where: str) -> dict[str, str]:

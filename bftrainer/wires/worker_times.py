@@ -46,7 +46,7 @@ class TrainingTimes:
 
     def of(self, fragment: str) -> WorkerTimes | None:
         """One fragment's times."""
-        return next((it for it in self.fragments if it.fragment == fragment), None)
+        return next((worker for worker in self.fragments if worker.fragment == fragment), None)
 
 
 def after_event(
@@ -61,18 +61,22 @@ def after_event(
                 return replace(
                     times, fragments=(*times.fragments, WorkerTimes(fragment, line.at_s))
                 )
-            return _each(times, fragment, lambda it: replace(it, gone_s=None))
+            return _each(times, fragment, lambda worker: replace(worker, gone_s=None))
         case Warm(fragment=fragment):
-            return _each(times, fragment, lambda it: replace(it, warm_s=it.warm_s or line.at_s))
+            return _each(
+                times, fragment, lambda worker: replace(worker, warm_s=worker.warm_s or line.at_s)
+            )
         case WorkerExited(fragment=fragment) if all(fragment != other for other, _ in with_workers):
-            return _without_oldest(_each(times, fragment, lambda it: replace(it, gone_s=line.at_s)))
+            return _without_oldest(
+                _each(times, fragment, lambda worker: replace(worker, gone_s=line.at_s))
+            )
         case Running(world_size, fragments):
             group, now = (line.incarnation, world_size), frozenset(fragments)
             joined = tuple(
-                replace(it, group=group, switched_s=line.at_s)
-                if it.fragment in now and it.group is None
-                else it
-                for it in times.fragments
+                replace(worker, group=group, switched_s=line.at_s)
+                if worker.fragment in now and worker.group is None
+                else worker
+                for worker in times.fragments
             )
             return _with_steps(replace(times, fragments=joined))
         case _:
@@ -96,29 +100,29 @@ def _with_steps(times: TrainingTimes) -> TrainingTimes:
     stepped_s = times.stepped_s
     if stepped_s is None:
         return times
-    done = tuple(_stepped(it, times, stepped_s) for it in times.fragments)
+    done = tuple(_stepped(worker, times, stepped_s) for worker in times.fragments)
     return times if done == times.fragments else replace(times, fragments=done)
 
 
-def _stepped(it: WorkerTimes, times: TrainingTimes, stepped_s: float) -> WorkerTimes:
+def _stepped(worker: WorkerTimes, times: TrainingTimes, stepped_s: float) -> WorkerTimes:
     if (
-        it.group is None
-        or it.switched_s is None
-        or it.stepped_s is not None
-        or stepped_s < it.started_s
+        worker.group is None
+        or worker.switched_s is None
+        or worker.stepped_s is not None
+        or stepped_s < worker.started_s
     ):
-        return it
+        return worker
     # A script may report neither.
     if any(
-        theirs is not None and mine != theirs
-        for mine, theirs in zip(it.group, times.group, strict=True)
+        theirs is not None and own != theirs
+        for own, theirs in zip(worker.group, times.group, strict=True)
     ):
-        return it
+        return worker
     # Elastic drivers say that a group trains once it has reported; it was formed before.
-    switched_s = min(it.switched_s, stepped_s)
-    if times.formed_s is not None and times.formed_s >= it.started_s:
+    switched_s = min(worker.switched_s, stepped_s)
+    if times.formed_s is not None and times.formed_s >= worker.started_s:
         switched_s = times.formed_s
-    return replace(it, switched_s=switched_s, stepped_s=stepped_s)
+    return replace(worker, switched_s=switched_s, stepped_s=stepped_s)
 
 
 def _each(
@@ -126,12 +130,16 @@ def _each(
 ) -> TrainingTimes:
     return replace(
         times,
-        fragments=tuple(change(it) if it.fragment == fragment else it for it in times.fragments),
+        fragments=tuple(
+            change(worker) if worker.fragment == fragment else worker for worker in times.fragments
+        ),
     )
 
 
 def _without_oldest(times: TrainingTimes) -> TrainingTimes:
-    gone = [it.fragment for it in times.fragments if it.gone_s is not None]
-    if len(gone) <= MOST_GONE:
+    ended = [worker.fragment for worker in times.fragments if worker.gone_s is not None]
+    if len(ended) <= MOST_GONE:
         return times
-    return replace(times, fragments=tuple(it for it in times.fragments if it.fragment != gone[0]))
+    return replace(
+        times, fragments=tuple(worker for worker in times.fragments if worker.fragment != ended[0])
+    )

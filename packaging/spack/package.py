@@ -21,8 +21,9 @@ class Bftrainer(PythonPackage):
 
     version("0.1.0")
 
+    variant("dask", default=False, description="Sweeps of replays on a Dask cluster")
     variant("metrics", default=False, description="GET /metrics of the pilot")
-    variant("mpi", default=False, description="mpi4py for training scripts")
+    variant("mpi", default=False, description="mpi4py for sweeps of replays and training scripts")
     variant("policy", default=False, description="The conformance suite for policies")
     variant("top", default=False, description="The screen of bftrainer top")
 
@@ -40,6 +41,7 @@ class Bftrainer(PythonPackage):
         depends_on("py-rich@13.3.3:")
         depends_on("py-structlog@24.1:")
 
+        depends_on("py-distributed@2025.1:", when="+dask")
         depends_on("py-prometheus-client@0.20:", when="+metrics")
         depends_on("py-mpi4py@4.1:", when="+mpi")
         depends_on("py-pytest@8.1:", when="+policy")

@@ -36,6 +36,9 @@ from bftrainer_replay.simulation.progress import ReplayedTrainer as ReplayedTrai
 from bftrainer_replay.simulation.replay_world import Arrival as Arrival
 from bftrainer_replay.simulation.replay_world import DecideOn as DecideOn
 from bftrainer_replay.simulation.replay_world import ReplayTotals as ReplayTotals
+from bftrainer_replay.sweep.results import SweepRow as SweepRow
+from bftrainer_replay.sweep.run_grid import SweepOutcome as SweepOutcome
+from bftrainer_replay.sweep.run_grid import sweep as sweep
 from bftrainer_replay.workload.curves import TABLE_2 as TABLE_2
 from bftrainer_replay.workload.curves import read_curves as read_curves
 from bftrainer_replay.workload.workload import Workload as Workload

@@ -11,6 +11,7 @@ import bz2
 import io
 import lzma
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Protocol
 
@@ -27,6 +28,8 @@ FREE_BYTES = 64 * 1024**2
 """What may come out of any file, however small."""
 _XZ_MEMORY = 256 * 1024**2
 _PIECE = 256 * 1024
+OnBytes = Callable[[int], None]
+"""Called with the number of bytes that were read from the disk since its last call."""
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError)
 """What reading a damaged or truncated file raises; bz2 also raises OSError."""
 
@@ -84,11 +87,15 @@ class LimitedFile(io.RawIOBase):
     :class:`InputFileError`.
 
     The limit on growth holds unless the user has set a limit (``max_bytes`` is None without one).
-    Several compressed files in a row are one content, as for ``zcat``.
+    Several compressed files in a row are one content, as for ``zcat``. ``on_bytes`` is called for
+    each piece of the file that is read, before it is decompressed.
     """
 
-    def __init__(self, path: Path, max_bytes: int | None = None) -> None:
+    def __init__(
+        self, path: Path, max_bytes: int | None = None, on_bytes: OnBytes | None = None
+    ) -> None:
         self._path = path
+        self._on_bytes = on_bytes
         self._max_bytes = MOST_BYTES if max_bytes is None else max_bytes
         self._has_growth_limit = max_bytes is None
         try:
@@ -141,15 +148,22 @@ class LimitedFile(io.RawIOBase):
         if self._pending:
             data, self._pending = self._pending[:size], self._pending[size:]
             return data
-        return self._file.read(min(size, _PIECE)) or b""
+        return self._from_disk(min(size, _PIECE))
 
     def _more(self) -> bytes:
         """Compressed bytes that no decompressor has seen yet; empty at the end."""
         if self._pending:
             data, self._pending = self._pending, b""
             return data
-        data = self._file.read(_PIECE) or b""
+        data = self._from_disk(_PIECE)
         self._bytes_in += len(data)
+        return data
+
+    def _from_disk(self, size: int) -> bytes:
+        """Up to ``size`` bytes of the file as it is stored; empty at the end."""
+        data = self._file.read(size) or b""
+        if self._on_bytes is not None:
+            self._on_bytes(len(data))
         return data
 
     def _decompressed(self, size: int) -> bytes:

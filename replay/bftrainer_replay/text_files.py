@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from bftrainer.errors import InputFileError
-from bftrainer_replay.limited_file import DAMAGE, LimitedFile
+from bftrainer_replay.limited_file import DAMAGE, LimitedFile, OnBytes
 
 HEAD_BYTES = 64 * 1024
 TABLE_BYTES = 256 * 1024 * 1024
@@ -16,11 +16,13 @@ profile has 15 MB.
 """
 
 
-def open_bytes(path: Path, max_bytes: int | None = None) -> IO[bytes]:
+def open_bytes(
+    path: Path, max_bytes: int | None = None, on_bytes: OnBytes | None = None
+) -> IO[bytes]:
     """Open a file, decompressed while reading if the content is gzip, bzip2 or xz; ``max_bytes``
-    limits the content.
+    limits the content, ``on_bytes`` is told of each piece that is read.
     """
-    return io.BufferedReader(LimitedFile(path, max_bytes), 128 * 1024)
+    return io.BufferedReader(LimitedFile(path, max_bytes, on_bytes), 128 * 1024)
 
 
 def read_bytes(path: Path, size: int) -> bytes:

@@ -151,13 +151,19 @@ def test_a_solver_that_wrongly_says_infeasible_passes_its_turn_on() -> None:
     assert answer.fallbacks[0].reason is Reason.INFEASIBLE
 
 
-def test_auto_without_gurobi_uses_highs() -> None:
+def test_auto_is_exact_alone_and_asks_no_milp_solver() -> None:
+    auto = build_allocator("auto", 10.0)
+    assert isinstance(auto, Chain)
+    assert auto.solvers == (Exact(),)
+
+
+def test_milp_without_gurobi_uses_highs() -> None:
     def no_gurobipy() -> object:
         raise ModuleNotFoundError("No module named 'gurobipy'")
 
-    auto = build_allocator("auto", 10.0)
-    assert isinstance(auto, Chain)
-    gurobi, *others = auto.solvers
+    milp = build_allocator("milp", 10.0)
+    assert isinstance(milp, Chain)
+    gurobi, *others = milp.solvers
     assert isinstance(gurobi, Gurobi)
     answer = Chain((Gurobi(10.0, load=no_gurobipy), *others)).solve(TWO)
     assert (answer.solver, answer.status) == ("highs", Status.OPTIMAL)
@@ -166,9 +172,9 @@ def test_auto_without_gurobi_uses_highs() -> None:
     )
 
 
-def test_auto_with_no_time_at_all_is_exact() -> None:
+def test_milp_with_no_time_at_all_is_exact() -> None:
     problem = random_problems.like_table_2(random.Random(3), 60, 400)
-    answer = build_allocator("auto", 0.0).solve(problem)
+    answer = build_allocator("milp", 0.0).solve(problem)
     assert (answer.solver, answer.status, answer.counts) == (
         "exact",
         Status.OPTIMAL,
@@ -180,17 +186,30 @@ def test_auto_with_no_time_at_all_is_exact() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi"])
+@pytest.mark.parametrize("name", ["gurobi", "milp"])
+def test_a_pilot_does_not_use_the_restricted_license_unasked(name: str) -> None:
+    allocator = build_allocator(name, 10.0, restricted_license=False)
+    if name == "gurobi":
+        with pytest.raises(SolverError, match=r"forbids production; set GRB_LICENSE_FILE") as told:
+            allocator.solve(TWO)
+        assert (told.value.reason, told.value.exit_status) == (Reason.NO_LICENSE, 2)
+    else:
+        answer = allocator.solve(TWO)
+        assert (answer.solver, answer.status) == ("highs", Status.OPTIMAL)
+        assert [fallback.reason for fallback in answer.fallbacks] == [Reason.NO_LICENSE]
+
+
+@pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi", "milp"])
 def test_each_name_builds_its_allocator(name: str) -> None:
     allocator = build_allocator(name, 10.0)
     assert allocator.name == name
     answer = allocator.solve(TWO)
-    assert answer.solver == ("gurobi" if name == "auto" else name)
+    assert answer.solver == {"auto": "exact", "milp": "gurobi"}.get(name, name)
     assert answer.objective_value == pytest.approx(objective_value(TWO, OPTIMUM))
 
 
 def test_an_unknown_solver_lists_the_valid_ones() -> None:
     with pytest.raises(
-        UnknownNameError, match=r"did you mean 'highs'\? valid: auto, exact, gurobi, highs"
+        UnknownNameError, match=r"did you mean 'highs'\? valid: auto, exact, gurobi, highs, milp"
     ):
         build_allocator("higs", 10.0)

@@ -11,26 +11,37 @@ import pytest
 from support import oracle_per_node
 
 from bftrainer.decide.allocation.placement import Nodes, check_placement, place
-from bftrainer.fragment_names import is_slot, job_of, node_of, part_of, slot_name
+from bftrainer.slots import Grain, Slot, slot_of
 
 
 def slots(*sizes: int) -> list[list[str]]:
     """Parts of these sizes, one a node."""
     return [
-        [slot_name(f"n{i}", str(70 + i), index) for index in range(size)]
+        [Slot(f"n{i}", str(70 + i), index).name for index in range(size)]
         for i, size in enumerate(sizes)
     ]
 
 
 def test_names_of_slots() -> None:
-    name = slot_name("n3", "4711", 2)
-    assert (name, node_of(name), job_of(name), part_of(name)) == (
-        "n3#4711.g2",
-        "n3",
-        "4711",
-        "n3#4711",
-    )
-    assert not any(map(is_slot, ("n3", "n3#4711", "n3#4711.n3", "g3#4711.g3")))
+    slot = Slot("n3", "4711", 2)
+    assert (slot.name, slot.fragment, slot.id) == ("n3#4711.g2", "n3#4711", "4711.g2")
+    assert slot_of(slot.name) == slot
+    assert slot_of("n3#4711.g2") is slot_of("n3#4711.g" + "2")
+    assert slot_of("n3#4711.n3.g0") == Slot("n3", "4711.n3", 0)
+
+
+@pytest.mark.parametrize("name", ["n3", "n3#4711", "n3#4711.n3", "g3#4711.g3", "n3#5-1.25-0"])
+def test_a_whole_node_is_a_slot_of_its_own(name: str) -> None:
+    slot = slot_of(name)
+    assert (slot.gpu, slot.name, slot.fragment) == (None, name, name)
+    assert slot.node == name.partition("#")[0]
+
+
+def test_the_grain_of_a_pool_is_the_finest_of_its_slots() -> None:
+    assert Grain.of(["n3", "n3#4711", "g3#4711.g3"]) is Grain.NODE
+    assert Grain.of(["n3", "n3#4711.g0"]) is Grain.GPU
+    assert Grain.NODE.finer(Grain.GPU) is Grain.GPU.finer(Grain.NODE) is Grain.GPU
+    assert Grain.NODE.finer(Grain.NODE) is Grain.NODE
 
 
 @pytest.mark.parametrize(
@@ -47,13 +58,14 @@ def test_trainers_take_few_parts(
 ) -> None:
     pool = [slot for part in slots(*sizes) for slot in part]
     before = [frozenset(pool[:count]) for count in held]
-    placed = place(frozenset(pool), before, counts)
+    placed = place(frozenset(pool), before, counts, grain=Grain.GPU)
     assert tuple(map(parts_of, placed)) == parts
 
 
 def test_a_shrinking_trainer_leaves_the_part_where_it_has_the_fewest() -> None:
     first, second = slots(2, 6)
-    assert place(frozenset(first + second), [frozenset(first + second[:5])], [5]) == (
+    pool = frozenset(first + second)
+    assert place(pool, [frozenset(first + second[:5])], [5], grain=Grain.GPU) == (
         frozenset(second[:5]),
     )
 
@@ -61,13 +73,15 @@ def test_a_shrinking_trainer_leaves_the_part_where_it_has_the_fewest() -> None:
 def test_the_end_of_a_window_comes_before_the_number_of_parts() -> None:
     first, second = slots(4, 2)
     ends = dict.fromkeys(first, 60.0)
-    (placed,) = place(frozenset(first + second), [frozenset()], [3], ends)
+    (placed,) = place(frozenset(first + second), [frozenset()], [3], ends, grain=Grain.GPU)
     assert placed == frozenset(second + first[:1])
-    assert place(frozenset(first + second), [placed], [2], ends) == (frozenset(second),)
+    assert place(frozenset(first + second), [placed], [2], ends, grain=Grain.GPU) == (
+        frozenset(second),
+    )
 
 
 def parts_of(nodes: Nodes) -> int:
-    return len(set(map(part_of, nodes)))
+    return len({slot_of(name).fragment for name in nodes})
 
 
 def situation(rng: random.Random) -> tuple[list[list[str]], list[Nodes], list[int]]:
@@ -128,7 +142,7 @@ def test_the_parts_of_500_placements_are_nearly_as_few_as_possible() -> None:
     for seed in range(500):
         parts, held, counts = situation(random.Random(seed))
         pool = frozenset(slot for part in parts for slot in part)
-        placed = place(pool, held, counts)
+        placed = place(pool, held, counts, grain=Grain.GPU)
         check_placement(pool, held, counts, placed)
         best, found = fewest_parts(parts, held, counts), sum(map(parts_of, placed))
         assert found >= best, seed

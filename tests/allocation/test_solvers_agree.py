@@ -175,7 +175,7 @@ def test_the_papers_model_per_node_has_the_same_optimum(
     assert held >= 60
 
 
-@pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi"])
+@pytest.mark.parametrize("name", ["auto", "exact", "highs", "gurobi", "milp"])
 def test_no_trainers_is_an_answer(name: str) -> None:
     assert build_allocator(name, 10.0).solve(Problem(7, 120.0, ())).counts == ()
 

@@ -32,6 +32,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import _made_up
+import numpy as np
 from _made_up import SEED, Machine, stand_in, trainer
 from rich.console import Console
 from rich.table import Table
@@ -41,6 +42,9 @@ from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.console.cli import pilot_log
+from bftrainer.pilot import decision_maker
+from bftrainer.pilot.audit.auditor import Auditor
+from bftrainer.pilot.audit.totals import read_totals
 from bftrainer.pilot.facts import DecisionMade
 from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
 from bftrainer.pilot.pilot_process import run_pilot
@@ -84,6 +88,12 @@ class Figures:
     ticks: int = 0
     decisions: int = 0
     quarters: list[float] = field(default_factory=list)
+    decision_s: list[float] = field(default_factory=list)
+    audit: str = ""
+
+    def percentile_ms(self, percent: float) -> float:
+        """Of the decisions' CPU time, policy and solver, on the pilot's own path."""
+        return 1e3 * float(np.percentile(self.decision_s, percent)) if self.decision_s else 0.0
 
     @property
     def share(self) -> float:
@@ -91,8 +101,25 @@ class Figures:
         return self.cpu_s / self.seconds
 
 
-def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float) -> Figures:
+@dataclass(frozen=True)
+class Run:
+    """What is measured. ``poll_s``: between two looks at the scheduler."""
+
+    trainers: int
+    nodes: int
+    idle: int
+    warm_s: float
+    seconds: float
+    poll_s: float = 10.0
+    solver: str = "auto"
+    audit_share: float = 0.0
+    largest: int = 0
+
+
+def measure(run: Run) -> Figures:
     """One pilot from its start to its end; measured from ``warm_s`` after it has its nodes."""
+    trainers, nodes, idle = run.trainers, run.nodes, run.idle
+    warm_s, seconds = run.warm_s, run.seconds
     memory = (
         "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
     )  # waiting for a disk is no CPU time
@@ -100,14 +127,15 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
         prefix="bftrainer-bench-", dir=memory, ignore_cleanup_errors=True
     ) as folder:
         state, rng, port = Path(folder), random.Random(SEED), _free_port()
-        largest = 8 if idle <= 8 * trainers else 128  # so that all of them run
+        # So that all of them run.
+        largest = run.largest or (8 if idle <= 8 * trainers else 128)
         token = state / "token"
         token.write_text(f"{secrets.token_urlsafe(32)}\n")
         token.chmod(0o600)
         tables = {
-            "decisions": {"solver": "exact"},
+            "decisions": {"solver": run.solver, "audit_share": run.audit_share},
             "nodes": {"max_pending": nodes, "min_window_s": 0.0},
-            "times": {"poll_s": 10.0, "file_poll_s": 0.2, "shutdown_s": 20.0},
+            "times": {"poll_s": run.poll_s, "file_poll_s": 0.2, "shutdown_s": 20.0},
             "metrics": {"port": port, "token_file": str(token)},
             "log": {"format": "json"},
             "notices": {"on_event": ["/bin/true"]},
@@ -120,6 +148,8 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
         for number in range(trainers + 10):
             spec = trainer(rng, number, largest)
             spool.put(Request(kind=RequestKind.SUBMIT, trainer=spec.name, spec=spec, owner="me"))
+        # A decision's own CPU time: others on the machine do not count.
+        decision_maker.time = SimpleNamespace(perf_counter=time.thread_time)  # type: ignore[attr-defined]
         driver_process.subprocess = SimpleNamespace(Popen=stand_in, DEVNULL=subprocess.DEVNULL)  # type: ignore[attr-defined]
         player = subprocess.Popen(
             [sys.executable, _made_up.__file__, folder, str(port), str(largest), str(token)]
@@ -127,7 +157,9 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
         signals, figures, decisions = Signals(), Figures(), [0]
 
         def log(fact: Any, form: str) -> None:
-            decisions[0] += isinstance(fact, DecisionMade)
+            if isinstance(fact, DecisionMade):
+                decisions[0] += 1
+                figures.decision_s.append(fact.took_s)
             pilot_log.print_fact(fact, form)
 
         def look_on() -> None:
@@ -138,6 +170,7 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
             machine.churn = CHURN
             time.sleep(warm_s)
             before = clock.ticks, decisions[0], machine.cost_s
+            figures.decision_s.clear()
             began, cpu = time.monotonic(), _cpu_s()
             for _ in range(4):
                 here = _cpu_s()
@@ -155,10 +188,11 @@ def measure(trainers: int, nodes: int, idle: int, warm_s: float, seconds: float)
             pilot_log._logger.cache_clear()  # it keeps the output that it began with
             try:
                 driver = driver_settings(config.workers, config.times.file_poll_s)
-                parts = PilotDependencies(
-                    state, Site(machine, holder, driver=driver), clock, log=log
-                )
+                audit = Auditor(state, clock, start_after_s=0.0)
+                site = Site(machine, holder, driver=driver)
+                parts = PilotDependencies(state, site, clock, log=log, audit=audit)
                 run_pilot(parts, config, signals)
+                figures.audit = str(read_totals(state) or "")
             finally:
                 sys.stdout = stdout
                 player.kill()
@@ -186,10 +220,14 @@ def main() -> int:
         default=[0.1, 1.0],
         help="shares of the nodes that are idle",
     )
+    parser.add_argument("--poll-s", type=float, default=10.0, help="between two polls")
+    parser.add_argument("--solver", default="auto", help="decisions.solver")
+    parser.add_argument("--audit-share", type=float, default=0.0, help="decisions.audit_share")
+    parser.add_argument("--largest", type=int, default=0, help="nodes of the largest trainer")
     options = parser.parse_args()
     table = Table(
-        title=f"{options.trainers} trainers, {options.nodes} nodes, a poll every 10 s, a tick "
-        "every 0.2 s"
+        title=f"{options.trainers} trainers, {options.nodes} nodes, a poll every "
+        f"{options.poll_s:g} s, a tick every 0.2 s"
     )
     for column in (
         "nodes held",
@@ -200,12 +238,25 @@ def main() -> int:
         "scheduler's stand-in",
         "ticks",
         "decisions",
+        "ms p50",
+        "ms p99",
     ):
         table.add_column(column, justify="right")
     shares: list[float] = []
     for share in options.idle:
         idle = int(share * options.nodes)
-        found = measure(options.trainers, options.nodes, idle, options.warm, options.seconds)
+        run = Run(
+            options.trainers,
+            options.nodes,
+            idle,
+            options.warm,
+            options.seconds,
+            options.poll_s,
+            options.solver,
+            options.audit_share,
+            options.largest,
+        )
+        found = measure(run)
         if not found.held:
             sys.exit("bench: the pilot holds no node: its trainers do not run")
         shares.append(found.share)
@@ -218,7 +269,11 @@ def main() -> int:
             f"{100 * found.fake_s / found.seconds:.2f} %",
             f"{found.ticks:,}",
             str(found.decisions),
+            f"{found.percentile_ms(50):.2f}",
+            f"{found.percentile_ms(99):.2f}",
         )
+        if found.audit:
+            print(found.audit)
     Console(width=140).print(table)
     print(f"at most {100 * max(shares):.2f} % of a core (limit {100 * LIMIT:.0f} %)")
     return int(max(shares) > LIMIT)

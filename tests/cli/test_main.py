@@ -12,9 +12,8 @@ from support.command_line import bftrainer, complaint
 
 from bftrainer import __version__
 from bftrainer.console.cli.main import bftrainer as group
-from bftrainer.console.cli.output import say_paragraphs
 from bftrainer.console.cli.synonyms import SYNONYMS
-from bftrainer.console.cli.tables import name_column, show_table
+from bftrainer.console.cli.tables import name_column, say_paragraphs, show_table
 
 
 def commands(command: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
@@ -62,6 +61,10 @@ def test_version() -> None:
         (("xyzzy",), "No such command 'xyzzy'. See `bftrainer --help`."),
         (("status",), "No such command 'status'. Did you mean `bftrainer list`?"),
         (("stauts",), "Did you mean `bftrainer list`?"),
+        (("lsit",), "Did you mean `bftrainer list`?"),
+        (("scale", "a", "4"), "No such command 'scale'. See `bftrainer --help`."),
+        (("wait", "a"), "No such command 'wait'. See `bftrainer --help`."),
+        (("details", "a"), "Did you mean `bftrainer show`?"),
         (("ls", "-l"), "Did you mean `bftrainer list`?"),
         (("SQUEUE",), "Did you mean `bftrainer list`?"),
         (("kill", "a"), "Did you mean `bftrainer cancel`?"),

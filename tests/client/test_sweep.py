@@ -230,6 +230,9 @@ def test_a_sweep_that_is_submitted_again_continues(file: Path, state: Path) -> N
         "before\n"
     )
     assert len(spooled(state)) == 4
+    again = bftrainer("submit", file, *grid, "seed=3", "--state", state)
+    assert again.out == "submitted 0 trainers of group t; 1 was submitted before\n"
+    assert "to train them again, submit the sweep with another --name" in again.err
     rows = bftrainer(
         "submit", file, *grid, "seed=3..4", "--state", state, "--json"
     ).out.splitlines()

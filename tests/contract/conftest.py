@@ -9,6 +9,7 @@ import pytest
 from conftest import started
 from support.clusters_under_test import ClusterUnderTest, RealSlurm
 from support.lsf_under_test import QUEUE, LsfLab, StandInLsf
+from support.memory_under_test import InMemory
 from support.slurm_lab import Lab, Settings
 from support.slurm_versions import VERSIONS, SlurmVersion
 
@@ -22,7 +23,7 @@ def lab_that_shrinks_jobs(slurm_version: SlurmVersion) -> Iterator[Lab]:
     yield from started(Settings(), slurm_version if is_able else VERSIONS["sid"])
 
 
-@pytest.fixture(params=["slurm", "lsf"])
+@pytest.fixture(params=["slurm", "lsf", "memory"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterUnderTest]:
     name, _, several = request.param.partition(", ")
     most = int(several.split()[0]) if several else 1
@@ -30,6 +31,11 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterU
         lsf = StandInLsf(LsfLab(tmp_path / "lsf", nodes=8, slots=2, queue=QUEUE), tmp_path)
         yield lsf
         lsf.close()
+        return
+    if name == "memory":
+        memory = InMemory(tmp_path)
+        yield memory
+        memory.close()
         return
     lab = request.getfixturevalue("lab" if most == 1 else "lab_that_shrinks_jobs")
     real = RealSlurm(lab, tmp_path, nodes_per_holder=most)

@@ -92,6 +92,26 @@ def test_a_node_that_goes_while_it_warms_disturbs_nobody(
     assert len(running(trainer)) == 2
 
 
+@pytest.mark.parametrize("kind", ["horovod"], indirect=True)
+def test_after_a_loss_the_group_has_a_legal_size_or_stops(make: Make) -> None:
+    trainer = make(sizes=[2, 4], environment={"BFTRAINER_REPORT_EVERY_S": "0"})
+    trainer.start("a:1:1 b:1:2 c:1:3 d:1:4")
+    trainer.steps(4, count=2, timeout_s=120)
+    lost = "4"
+    for left in ({"1", "2", "3"}, {"1", "2", "3"}):
+        killed_s = trainer.kill(lost)
+        pair = set(trainer.event("running", killed_s, world_size=2)["fragments"])
+        assert len(pair) == 2
+        assert pair <= left - {lost}
+        trainer.steps(2, count=2)
+        lost = min(pair)
+    trainer.kill(lost)
+    assert trainer.wait() == STOPPED_STATUS
+    assert trainer.event("stopped")["reason"] == "1 node, but sizes is [2, 4]"
+    trained = [line for line in trainer.progress if line["phase"] == "running"]
+    assert {line["world_size"] for line in trained if not line.get("formed")} == {2, 4}
+
+
 @pytest.mark.parametrize("kind", GROUPS, indirect=True)
 def test_all_nodes_at_once_stops_the_trainer(make: Make) -> None:
     trainer = make()

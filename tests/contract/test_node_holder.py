@@ -1,5 +1,5 @@
-"""The contract of the NodeHolder port: the same for Slurm on a real cluster, the stand-in LSF and
-the fake.
+"""The contract of the NodeHolder port: the same for Slurm on a real cluster, the stand-in LSF
+and the scheduler in memory.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The contract of the Scheduler port: the same for Slurm on a real cluster, the stand-in LSF and
-the fake.
+"""The contract of the Scheduler port: the same for Slurm on a real cluster, the stand-in LSF
+and the scheduler in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def observed(
     cluster: ClusterUnderTest, holds: Callable[[list[FreeNode]], bool], what: str
 ) -> Observation:
     """The first look at which that holds of the free nodes: at the next one a scheduler may be
-    planning anew.
+    planning again.
     """
     looks: list[Observation] = []
 

@@ -20,6 +20,7 @@ from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.decide.domain.state import Active, Decision, Rescale, State
 from bftrainer.decide.policies.shares import equal_shares
 from bftrainer.errors import InvalidValueError, RejectedAnswerError
+from bftrainer.slots import Grain
 
 CURVE = Curve((1, 8), (1.0, 8.0))
 
@@ -63,6 +64,24 @@ def test_nodes_that_left_are_gone_from_pool_and_trainer() -> None:
     assert rescales(HELD, state, forced=True) == (
         Rescale("t1", frozenset("ab"), frozenset("a"), True),
     )
+
+
+def test_a_pool_is_divided_by_gpu_once_a_gpu_has_joined() -> None:
+    whole = observe(State(2), event(PoolChanged(joined=frozenset({"n1", "n2#7", "n3#8.n3"}))))
+    assert whole.grain is Grain.NODE
+    gpus = frozenset({"n4#9.g0", "n4#9.g1"})
+    divided = observe(whole, event(PoolChanged(joined=gpus)))
+    assert divided.grain is Grain.GPU
+    assert observe(divided, event(TimerDue())).grain is Grain.GPU
+    # Placement by parts is placement by name where every part is a whole node.
+    assert observe(divided, event(PoolChanged(left=gpus))).grain is Grain.GPU
+
+
+def test_a_decision_on_gpus_takes_few_parts() -> None:
+    pool = frozenset({"n1#1.g0", "n1#1.g1", "n2#2.g0", "n2#2.g1", "n2#2.g2"})
+    joined = event(PoolChanged(joined=pool), TrainerSubmitted(trainer("t")))
+    plan = decide(observe(State(2), joined), Fixed((3,)), joined)
+    assert plan.nodes == (frozenset({"n2#2.g0", "n2#2.g1", "n2#2.g2"}),)
 
 
 def test_a_trainer_can_be_submitted_and_ended_in_one_event_and_its_id_used_again() -> None:

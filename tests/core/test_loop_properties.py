@@ -19,8 +19,8 @@ from bftrainer.decide.domain.events import Event, PoolChanged
 from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.decide.domain.state import Plan, State
 from bftrainer.decide.policies.settings import PolicySettings
-from bftrainer.fragment_names import slot_name
 from bftrainer.plugins import build_policy
+from bftrainer.slots import Slot
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow, PoolEvent
 from bftrainer_replay.simulation.bounds import no_cost_bound, start_bound
@@ -176,7 +176,7 @@ def test_slots_of_nodes_with_one_gpu_are_decided_and_placed_like_nodes(
     policy: str, scenario: Scenario
 ) -> None:
     def slots(nodes: frozenset[str]) -> frozenset[str]:
-        return frozenset(slot_name(node, "7", 0) for node in nodes)
+        return frozenset(Slot(node, "7", 0).name for node in nodes)
 
     changes = (
         PoolEvent(e.at_s, PoolChanged(slots(e.change.joined), slots(e.change.left)))

@@ -38,7 +38,7 @@ def test_nodes_come_go_and_a_main_job_takes_one(lsf: StandInLsf, tmp_path: Path)
     prefix = [
         sys.executable,
         "-m",
-        "bftrainer_clusters.lsf.worker",
+        "bftrainer_clusters.holding.worker",
         str(holder.holders),
         "{node}",
         "{fragment_id}",

@@ -96,3 +96,25 @@ def test_replay_passes_its_arguments_on_to_the_environment_that_is_named(tmp_pat
     ]
     done = started("replay.slurm", PATH="/usr/bin:/bin", BFTRAINER_VENV=str(tmp_path))
     assert (done.returncode, f"{tmp_path}/bin/bftrainer not found" in done.stderr) == (127, True)
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, []),
+        ({"ID": "1", "MIN": "1", "MAX": "64", "STEP": "1"}, ["--shard", "1/64"]),
+        ({"ID": "63", "MIN": "0", "MAX": "63", "STEP": "1"}, ["--shard", "64/64"]),
+        ({"ID": "4", "MIN": "0", "MAX": "6", "STEP": "2"}, ["--shard", "3/4"]),
+    ],
+)
+def test_a_job_of_an_array_computes_its_shard(
+    tmp_path: Path, variables: dict[str, str], expected: list[str]
+) -> None:
+    told = make_bftrainer(tmp_path / "bin")
+    named = {f"SLURM_ARRAY_TASK_{name}": value for name, value in variables.items()}
+    path = f"{tmp_path}/bin:/usr/bin:/bin"
+    done = started("sweep.slurm", "my grid.toml", "--out", "*", PATH=path, **named)
+    assert done.returncode == 0, done
+    one_core = ["--workers", "1"] if expected else []
+    given = ["replay", "sweep", "my grid.toml", "--out", "*", *one_core, *expected]
+    assert told.read_text().splitlines() == [*given, "threads=1", "backend=Agg"]

@@ -13,7 +13,7 @@ from support.live_house import House, configuration, house, spec
 
 from bftrainer.decide.domain.state import State
 from bftrainer.pilot.decision_maker import PLACES, settings_of
-from bftrainer.pilot.live_world import QUEUED_TOLD, REQUESTS_AT_ONCE
+from bftrainer.pilot.live_world import QUEUE_AHEAD, REQUESTS_AT_ONCE
 from bftrainer.pilot.persistence.spool import Request, RequestKind
 from bftrainer.wires.reports import DriverView
 
@@ -72,8 +72,8 @@ def test_the_state_that_every_decision_writes_stays_small(home: House) -> None:
     home.submit(*(spec(f"t{i:03d}") for i in range(MANY)))
     home.pilot(30)
     state = home.last_state()
-    assert len(state.active) + len(state.queue) == 2 + QUEUED_TOLD
-    assert [trainer.id for trainer in state.queue] == [f"t{i:03d}" for i in range(QUEUED_TOLD)], (
+    assert len(state.active) + len(state.queue) == 2 + QUEUE_AHEAD
+    assert [trainer.id for trainer in state.queue] == [f"t{i:03d}" for i in range(QUEUE_AHEAD)], (
         "first come, first served"
     )
 
@@ -125,7 +125,7 @@ def test_every_node_trains_and_the_oldest_first(tmp_path: Path) -> None:
     home, state = with_many(tmp_path / "state")
     assert state.max_parallel is None
     assert [a.trainer.id for a in state.active if a.nodes] == [f"t{i:03d}" for i in range(30)]
-    assert len(state.active) == 2 * 30 + QUEUED_TOLD, (
+    assert len(state.active) == 2 * 30 + QUEUE_AHEAD, (
         "the state that each decision writes stays small"
     )
     assert not home.differences()

@@ -32,6 +32,7 @@ from bftrainer.pilot.persistence.registry_writer import RegistryWriter, TrainerC
 from bftrainer.pilot.persistence.spool import Spool
 from bftrainer.pilot.persistence.store import open_store
 from bftrainer.system.processes import identify
+from bftrainer_replay.playback.trace_site import TraceConfig
 
 GOOD = """
 name = "a"
@@ -202,17 +203,22 @@ def test_init_writes_every_key_with_its_default(tmp_path: Path) -> None:
     state = tmp_path / "s"
     assert bftrainer("init", "--holder", "trace", "--state", state).status == 0
     text = (state / "bftrainer.toml").read_text()
-    expected = PilotConfig(times=TimesConfig(poll_s=1.0), workers=WorkersConfig(notice_s=5.0))
+    expected = PilotConfig(
+        times=TimesConfig(poll_s=1.0), workers=WorkersConfig(notice_s=5.0), trace={}
+    )
     assert read_config(state / "bftrainer.toml") == expected
     lines = [
         line for line in text.splitlines() if not line.startswith("# ") and not line.endswith("...")
     ]
     shown = "\n".join(line.removeprefix("#") for line in lines)
-    assert check_table(parse_toml(shown, "x"), PilotConfig, "x") == expected, (
+    defaults = parse_toml(shown, "x")
+    assert check_table(defaults.pop("trace"), TraceConfig, "x") == TraceConfig()
+    assert check_table({**defaults, "trace": {}}, PilotConfig, "x") == expected, (
         "what is commented out is the default"
     )
     assert "already exists" in complaint(bftrainer("init", "--state", state))
-    assert text == commented_default(nodes_holder="trace", times_poll_s=1.0, workers_notice_s=5.0)
+    chosen = {"nodes_holder": "trace", "times_poll_s": 1.0, "workers_notice_s": 5.0}
+    assert text == commented_default({"trace": TraceConfig}, **chosen)
 
 
 def test_quiet_hours() -> None:

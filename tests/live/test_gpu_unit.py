@@ -12,6 +12,7 @@ from support.live_house import House, configuration, house, spec
 from bftrainer.cluster.model import Availability, Device, Idle, NodeView
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.config.validation import check_table
+from bftrainer.console.cli.submit import sizes_text
 from bftrainer.console.client.gate import Draft, Gate
 from bftrainer.decide.domain.state import State
 from bftrainer.errors import InputFileError
@@ -149,6 +150,19 @@ def test_a_trainer_counts_as_its_pilot_does(tmp_path: Path, unit: str, key: str)
     draft = Draft({"name": "t", "command": ["true"], key: 2}, "t.toml", tmp_path)
     with pytest.raises(InputFileError, match=f'nodes[.]unit = "{unit}": expected .*, found {key}'):
         Gate(tmp_path, print).passed([draft])
+
+
+@pytest.mark.parametrize(
+    ("keys", "sizes"),
+    [
+        ({"max_gpus": 4}, "1 to 4 GPUs"),
+        ({"max_gpus": 4, "sizes": [1, 2, 4]}, "1, 2 or 4 GPUs"),
+        ({"max_nodes": 4, "sizes": [1, 2, 4]}, "1, 2 or 4 nodes"),
+    ],
+)
+def test_sizes_are_said_in_what_they_count(keys: dict[str, Any], sizes: str) -> None:
+    made = check_table({"name": "t", "command": ["true"], **keys}, TrainerSpec, "t.toml")
+    assert sizes_text(made) == sizes
 
 
 @pytest.mark.parametrize("nodes", [{"unit": "gpu"}, {**GPU, "slots": 4}])

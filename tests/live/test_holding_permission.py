@@ -7,10 +7,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.live_house import House, house, spec
+from support.command_line import bftrainer
+from support.live_house import House, configuration, house, spec
 
-from bftrainer.cluster.model import HoldingPermit
+from bftrainer.cluster.model import GiveWay, HoldingPermit
+from bftrainer.console.cli.trainers import allocation
+from bftrainer.errors import InvalidValueError
 from bftrainer.pilot.nodes.holding_permission import HoldingPermission
+from bftrainer.pilot.own_site import build_site
+from bftrainer.system.clock import SystemClock
 from bftrainer.times import ElapsedS
 
 WHY = "exempt time: a holder cannot be preempted in its first 600 s (remedy: 0)"
@@ -25,6 +30,24 @@ def refuse(home: House, why: str = WHY, releases: bool = True) -> None:
     home.permit = HoldingPermit(why, releases)
 
 
+def test_explain_names_the_way_until_another_pilot_starts(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a"))
+    home.permit = HoldingPermit(give_way=GiveWay.BLIND, why=WHY)
+    home.pilot(5)
+    assert home.noted("give way")[0].startswith("blind: ")
+    assert home.noted("give way")[0].endswith(f"({WHY})")
+    home.permit = HoldingPermit()
+    home.pilot(20)
+    assert "; blind" not in home.explain("a").why
+
+
+def test_a_site_that_cannot_watch_a_queue_refuses_to_be_told_so(tmp_path: Path) -> None:
+    config = configuration({"nodes": {"give_way": "yield"}, "trace": {"nodes": 2}})
+    with pytest.raises(InvalidValueError, match="holder 'trace' cannot tell which main jobs wait"):
+        build_site(config, tmp_path, SystemClock())
+
+
 def test_nothing_is_held_and_the_reason_is_told_before_anything_was_submitted(home: House) -> None:
     home.cluster.give("n1", "n2")
     refuse(home)
@@ -36,6 +59,20 @@ def test_nothing_is_held_and_the_reason_is_told_before_anything_was_submitted(ho
     home.pilot(20)
     assert home.cluster.acquired == []
     assert home.explain("a").why.endswith(f"; latest refusal: no node is held: {WHY}")
+
+
+def test_list_says_why_no_node_is_held(home: House) -> None:
+    """Only while the site refuses."""
+    home.cluster.give("n1")
+    home.submit(spec("a"))
+    lists: list[str] = []
+    refuse(home)
+    home.at(10, lambda: lists.append(bftrainer("list", "--state", home.path).out))
+    home.at(15, lambda: setattr(home, "permit", HoldingPermit()))
+    home.at(20, lambda: lists.append(allocation(home.path).refusal))
+    home.pilot(30)
+    assert lists[0].splitlines()[-1] == f"no node is held: {WHY}"
+    assert lists[1] == allocation(home.path).refusal == ""
 
 
 def test_held_nodes_are_released_with_the_reason_and_held_again_after_the_remedy(

@@ -88,6 +88,17 @@ def back(reason: str, *numbers: int, back_off: tuple[tuple[str, float], ...] = (
     return GiveBack(tuple(sorted(names(*numbers))), reason, back_off)
 
 
+def test_what_is_released_for_one_job_leaves_together() -> None:
+    """And no later than its own patience, whatever a move may take."""
+    group = [held(n, given_back_s=NOW_S, group="job 7", patience_s=5.0) for n in (1, 2)]
+    alone = held(3, given_back_s=NOW_S)
+    fragments = [*group, alone]
+    assert next_release(fragments, names(2), 60.0, NOW_S + 1) == Release(names(3))
+    assert next_release(fragments, names(), 60.0, NOW_S + 1) == Release(names(1, 2, 3))
+    assert next_release(fragments, names(2, 3), 60.0, NOW_S + 5) == Release(names(1, 2))
+    assert next_release(fragments, names(1, 2, 3), 60.0, NOW_S + 4) is None
+
+
 CAP = NodeMemory(caps=(DemandCap("", frozenset("a"), 1, 4, 9),))
 IDLE_SINCE = NodeMemory(unused_since=(("n1#1", 994.0), ("n2#2", 998.0)))
 FREE = (free(10), free(2), free(1))

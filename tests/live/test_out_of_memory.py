@@ -13,7 +13,7 @@ from support.live_house import house, spec
 
 from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.pilot.persistence.registry import Registry
-from bftrainer.pilot.trainers.for_core import fits, fitting
+from bftrainer.pilot.trainers.for_core import fits, fitting, spec_to_start
 from bftrainer.pilot.trainers.outcomes import unfit_sizes
 from bftrainer.wires.log_tail import oom_killed, out_of_memory
 
@@ -42,6 +42,13 @@ def test_which_memory_was_too_small(line: str, which: str, is_killed: bool) -> N
         which,
         is_killed,
     )
+
+
+def test_a_driver_is_told_no_size_that_did_not_fit() -> None:
+    submitted = spec("a", 4)
+    assert spec_to_start(submitted, ()) is submitted
+    assert spec_to_start(submitted, ((1, 2),)).sizes == (3, 4)
+    assert spec_to_start(submitted, ((1, 4),)).sizes == (1, 2, 3, 4), "then it has failed"
 
 
 @given(st.integers(1, 12), st.data())

@@ -135,11 +135,10 @@ def test_every_key_is_either_taken_or_kept() -> None:
     tables = {
         "nodes": {"slots": 2, "max_nodes": 5},
         "times": {"lease_s": 5.0, "poll_s": 5.0},
-        "trace": {"seed": 99},
     }
     fresh = check_table(tables, PilotConfig, "test")
     now, kept = merged(old, fresh)
-    assert kept == ("nodes.slots", "times.lease_s", "trace.seed")
+    assert kept == ("nodes.slots", "times.lease_s")
     assert set(changed(old, fresh)) == {*kept, *changed(old, now)}
     assert changed(now, merged(now, old)[0]) == ("nodes.max_nodes", "times.poll_s")
 
@@ -194,6 +193,17 @@ def test_options_of_holders_to_come_are_taken_and_their_partition_stays(tmp_path
     assert reconfigure(site, workers) == ()
     assert site.driver["hang_s"] == 7.0
     assert site.driver["prefix"], "what the site adds stays"
+
+
+def test_the_log_that_is_played_stays(tmp_path: Path) -> None:
+    def config(**keys: object) -> PilotConfig:
+        return check_table({"nodes": {"holder": "trace"}, "trace": keys}, PilotConfig, "test")
+
+    site = build_site(config(nodes=4), tmp_path, FakeClock())
+    assert reconfigure(site, config(nodes=4)) == ()
+    assert reconfigure(site, config(seed=99, nodes=4, days=2.0)) == ("trace.days", "trace.seed")
+    with pytest.raises(InputFileError, match="unknown key 'sede'"):
+        reconfigure(site, config(sede=1))
 
 
 def test_a_shared_cap_that_nobody_could_count_is_refused(tmp_path: Path) -> None:

@@ -117,6 +117,23 @@ def test_a_worker_that_aborts_because_its_peer_was_killed_is_not_blamed(driven: 
     assert [e["fragment"] for e in driven.events("withheld")] == ["f2"]
 
 
+def test_a_start_that_hangs_shows_where_the_worker_waits(driven: Driven) -> None:
+    script = driven.path / "train.py"
+    script.write_text(
+        "import time\n"
+        "def read_data():\n"
+        "    print('reading', flush=True)\n"
+        "    time.sleep(600)\n"
+        "read_data()  # of a dead file system; bftrainer.progress would follow\n"
+    )
+    driven.start([sys.executable, "train.py"], first_step_s=2.0)
+    view = driven.ends(Ending.FAILED)
+    assert view.reason == (
+        "no step within 2 s of its start (first_step_s); a worker waits at train.py:4 in read_data"
+    )
+    assert view.tail == ("reading",)
+
+
 def test_a_signal_asks_programs_that_do_not_read_the_control_file(driven: Driven) -> None:
     program = (
         "import signal, sys, time, pathlib\n"

@@ -10,22 +10,18 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.fakes_live import FakeClock, FakeCluster, FakeNeighbours
+from support.fakes_live import FakeNeighbours
 from support.live_house import House, configuration, house, spec
 
 from bftrainer.cluster.model import Hidden, Observation, PeerPilot
-from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.host_lists import matches
 from bftrainer.errors import InvalidValueError, UserError
 from bftrainer.fragment_names import fragment_name
 from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.store import open_store
-from bftrainer.pilot.pilot_process import run_pilot
-from bftrainer.pilot.runtime import PilotDependencies
 from bftrainer.sharing import claims
 from bftrainer.sharing.claims import ClaimComparison, read_claim
 from bftrainer.sharing.peers import claim_hosts, overlap, peer_holders, room_beside, surplus
-from bftrainer.system.signals import Signals
 from bftrainer.system.users import own_name
 
 NODES = [f"node{n:02d}" for n in range(1, 9)]
@@ -59,45 +55,45 @@ def test_lists_that_overlap_are_named_and_strange_ones_are_left_out(
         )
 
 
-def parts(tmp_path: Path, neighbours: FakeNeighbours) -> PilotDependencies:
-    clock = FakeClock()
-    cluster = FakeCluster(clock, idle=set(NODES))
-    path = tmp_path / "state"
-    path.mkdir(mode=0o700)
-    return PilotDependencies(path, Site(cluster, cluster, peers=neighbours), clock)
+def beside(tmp_path: Path, neighbours: FakeNeighbours) -> House:
+    """A pilot's house with idle nodes, beside other pilots."""
+    home = house(tmp_path / "state")
+    home.cluster.give(*NODES)
+    home.neighbours = neighbours
+    return home
 
 
 def test_a_pilot_whose_hosts_are_anothers_of_its_user_does_not_start(tmp_path: Path) -> None:
     neighbours = FakeNeighbours((other("node[01-02]", user=own_name()),))
-    it = parts(tmp_path, neighbours)
+    home = beside(tmp_path, neighbours)
     with pytest.raises(
         UserError, match=f"node01, node02 also in the list of pilot theirs-1 of {own_name()}"
     ):
-        run_pilot(it, configuration({"nodes": {"hosts": ["node0[1-4]"]}}), Signals(ends=True))
+        home.start_and_end(nodes={"hosts": ["node0[1-4]"]})
     assert neighbours.announced == [("node0[1-4]",)], (
         "shown before it looked: one of two that start at once sees the other"
     )
-    run_pilot(it, configuration({"nodes": {"hosts": ["node0[3-4]"]}}), Signals(ends=True))
-    run_pilot(it, configuration({}), Signals(ends=True))
+    home.start_and_end(nodes={"hosts": ["node0[3-4]"]})
+    home.start_and_end()
 
 
 def test_a_claim_of_another_user_keeps_no_pilot_from_its_trainers_but_is_said(
     tmp_path: Path,
 ) -> None:
     """Anybody can submit a job that looks like a pilot's and claims every host."""
-    it = parts(tmp_path, FakeNeighbours((other("*"), other(user=own_name()))))
+    home = beside(tmp_path, FakeNeighbours((other("*"), other(user=own_name()))))
     hosts = ("node0[1-4]",)
-    said = claim_hosts(it.site.peers, it.site.scheduler, hosts, refused_by=own_name())
+    said = claim_hosts(home.neighbours, home.cluster, hosts, refused_by=own_name())
     assert "node01, node02, node03 and 1 more also in the list of pilot theirs-1 of bea" in said
-    run_pilot(it, configuration({"nodes": {"hosts": list(hosts)}}), Signals(ends=True))
-    with closing(open_store(it.state_dir)) as store:
+    home.start_and_end(nodes={"hosts": list(hosts)})
+    with closing(open_store(home.path)) as store:
         assert [note.text for note in Registry(store).notes() if "theirs-1 of bea" in note.text]
 
 
 def test_silence_keeps_no_pilot_from_its_trainers_but_is_said(tmp_path: Path) -> None:
-    it = parts(tmp_path, FakeNeighbours(silent=True))
+    home = beside(tmp_path, FakeNeighbours(silent=True))
     assert "claim the same hosts: made up" in claim_hosts(
-        it.site.peers, it.site.scheduler, ("node01",)
+        home.neighbours, home.cluster, ("node01",)
     )
 
 

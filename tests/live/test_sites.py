@@ -30,7 +30,7 @@ from support.patience import PATIENCE
 from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.cluster.ports import NodeHolder, Scheduler
 from bftrainer.cluster.site_plugin import batch_systems, find_site, observed_site
-from bftrainer.config.pilot import PilotConfig, TraceConfig, commented_default, read_config
+from bftrainer.config.pilot import PilotConfig, commented_default, read_config
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InputFileError, UnknownNameError
 from bftrainer.pilot import own_site
@@ -43,7 +43,7 @@ from bftrainer_clusters.allocation import Allocation
 from bftrainer_clusters.lsf.site import LsfBatch
 from bftrainer_clusters.slurm.site import SlurmBatch
 from bftrainer_replay.playback import trace_machine
-from bftrainer_replay.playback.trace_site import Timeline, TraceCluster, read_timeline
+from bftrainer_replay.playback.trace_site import Timeline, TraceCluster, TraceConfig, read_timeline
 
 
 def test_the_installed_sites() -> None:
@@ -72,7 +72,7 @@ def test_init_writes_a_configuration_that_can_be_read(name: str, tmp_path: Path)
     path = tmp_path / "s" / "bftrainer.toml"
     assert read_config(path).nodes.holder == name
     model = find_site(name).table
-    assert (f"[{name}]  # " in path.read_text()) is (model is not None or name == "trace")
+    assert (f"[{name}]  # " in path.read_text()) is (model is not None)
     for key in () if model is None else model.model_fields:
         assert f"#{key} = " in path.read_text()
 

@@ -9,8 +9,11 @@ from dataclasses import replace
 import pytest
 from support.live_house import spec
 
+from bftrainer.console.cli.trainers import status_text
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
-from bftrainer.pilot.trainers.outcomes import MAX_FAILURES, after_view
+from bftrainer.pilot.persistence.registry_writer import TrainerChange
+from bftrainer.pilot.trainers.managed import ManagedTrainer
+from bftrainer.pilot.trainers.outcomes import MAX_FAILURES, after_failure, after_view
 from bftrainer.pilot.trainers.steps import (
     GATHER_S,
     KILL_AFTER_S,
@@ -320,6 +323,67 @@ def test_the_status_follows_from_what_the_driver_says(
         assert outcome.change.retry_s == (
             1.0 if view.ending is Ending.KILLED and not fault else 5.0
         )
+
+
+@pytest.mark.parametrize(
+    ("reason", "tail", "samples", "starts"),
+    [
+        ("the command cannot be started: a worker ended with status 127", (), 0.0, 2),
+        ("status 2", ("python: can't open file '/x/train.py': [Errno 2] No such file",), 0.0, 2),
+        ("status 1", ("Traceback", "ModuleNotFoundError: No module named 'torch'"), 0.0, 2),
+        ("status 1", ("ModuleNotFoundError: No module named 'torch'",), 9.0, 4),
+        ("status 1", ("ValueError: no data", "FileNotFoundError: 'data.npz'"), 0.0, 4),
+    ],
+)
+def test_an_error_that_comes_at_every_start_is_tried_on_one_more_node(
+    reason: str, tail: tuple[str, ...], samples: float, starts: int
+) -> None:
+    row, count = record(RUNNING, samples_done=samples, samples_at_failure=samples), 0
+    is_over = False
+    while not is_over:
+        outcome = after_failure(row, samples, reason, tail, TrainerChange())
+        assert outcome.change is not None
+        row, is_over = replace(row, failures=outcome.change.failures or 0), outcome.is_over
+        count += 1
+    assert count == starts
+
+
+def managed(view: DriverView) -> ManagedTrainer:
+    state = standing(ordered=some(A, B), view=view)
+    return ManagedTrainer(record(RUNNING), state)
+
+
+@pytest.mark.parametrize(("has_trained", "trained_s"), [(True, 20.0), (False, 0.0)])
+def test_a_program_that_never_reports_has_trained_unless_it_fails(
+    has_trained: bool, trained_s: float
+) -> None:
+    trainer = managed(replace(ON, heard_s=0.0))
+    trainer.account(10.0)
+    first = trainer.take_usage()
+    assert first is not None
+    assert (first.held_node_s, first.trained_node_s, first.stalled_node_s) == (20.0, 0.0, 0.0)
+    trainer.classify_unreported(has_trained=has_trained)
+    last = trainer.take_usage()
+    assert last is not None
+    assert (last.trained_node_s, last.stalled_node_s) == (trained_s, 20.0 - trained_s)
+
+
+def test_the_start_of_a_program_that_reports_later_has_not_trained() -> None:
+    trainer = managed(replace(ON, heard_s=0.0))
+    trainer.account(10.0)
+    trainer.state.view = replace(ON, heard_s=9.0, trains=True)
+    trainer.account(5.0)
+    usage = trainer.take_usage()
+    assert usage is not None
+    assert (usage.trained_node_s, usage.stalled_node_s) == (10.0, 20.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "nodes", "text"),
+    [(RUNNING, 2, "running"), (RUNNING, 0, "leaving"), (WAITING, 1, "starting")],
+)
+def test_no_trainer_runs_without_nodes(status: TrainerStatus, nodes: int, text: str) -> None:
+    assert status_text(record(status), nodes) == text
 
 
 @pytest.mark.parametrize(

@@ -103,7 +103,7 @@ def test_a_script_that_fails_at_once_backs_off_then_fails_with_its_last_lines(ho
 
 
 def test_what_counts_as_progress_survives_the_death_of_a_pilot(home: House) -> None:
-    """Every incarnation begins anew, outlives a pilot on its way, and fails before it is where the
+    """Every incarnation begins from zero, outlives a pilot on its way, and fails before it is where the
     first one was.
     """
     home.cluster.give("n1")
@@ -389,6 +389,46 @@ def test_the_remark_on_a_failure_is_the_error_and_the_note_has_the_rest(home: Ho
         home.trainer("a").reason == "failed 1 time, will be retried: status 1: ValueError: no data"
     )
     assert home.noted("failure") == [f"status 1: {' | '.join(tail)}"]
+
+
+def test_a_script_that_is_killed_on_nodes_that_live_ends_at_the_fourth_time(home: House) -> None:
+    """As the kernel kills it for its memory; each start used to count as a preemption."""
+    home.cluster.give("n1", "n2", "n3", "n4", "n5", "n6")
+    home.launcher.behaviour["a"] = "is killed"
+    home.submit(spec("a", max_nodes=1))
+    home.pilot(150)
+    assert home.status("a") == "failed"
+    assert home.trainer("a").failures == 4
+    assert home.trainer("a").reason.startswith("killed by SIGKILL 4 times on ")
+    assert home.trainer("a").reason.endswith("out of memory?")
+    assert [what for what, _, _ in home.launcher.orders].count("start") == 4
+
+
+def test_kills_of_one_group_are_one_failure_and_progress_forgives_them(home: House) -> None:
+    home.cluster.give("n1", "n2")
+    home.submit(spec("a", max_nodes=2))
+    for at_s in (10, 30, 50, 70, 90):
+        home.at(at_s, lambda at_s=at_s: home.launcher.progress("a", 10.0 * at_s))
+        home.at(at_s + 1, lambda: home.launcher.lose_workers("a"))
+    home.pilot(100)
+    assert home.noted("failure") == ["killed by SIGKILL 1 time on 1 node; out of memory?"] * 5
+    assert home.trainer("a").failures == 1
+
+
+def test_the_end_of_a_worker_on_a_node_that_is_preempted_is_no_failure(home: House) -> None:
+    """Also where the pilot hears of the worker first."""
+    home.cluster.give("n1", "n2", "n3")
+    home.submit(spec("a", max_nodes=1))
+
+    def preempt() -> None:
+        (node,) = (host.node for host in home.launcher.drivers["a"].hosts)
+        home.launcher.lose_workers("a")
+        home.at(2, lambda: home.cluster.take(node))
+
+    home.at(10, preempt)
+    home.pilot(20)
+    assert home.trainer("a").failures == 0
+    assert home.noted("failure") == []
 
 
 def test_nobody_has_a_node_of_another_trainer_released(home: House) -> None:

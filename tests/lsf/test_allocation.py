@@ -10,7 +10,8 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.errors import UserError
 from bftrainer.pilot.own_site import build_site, reconfigure
 from bftrainer.system.clock import SystemClock
-from bftrainer_clusters.lsf.hold import LsfHolder
+from bftrainer_clusters.lsf.hold import LsfCluster
+from bftrainer_clusters.simple import SimpleHolder
 
 NODES = {"nodes": {"holder": "allocation"}}
 
@@ -38,9 +39,9 @@ def test_the_pilots_configuration_names_an_lsf(tmp_path: Path) -> None:
         tmp_path,
         SystemClock(),
     )
-    assert type(site.scheduler).__name__ == "LsfScheduler"
-    assert type(site.holder).__name__ == "LsfHolder"
-    assert "bftrainer_clusters.lsf.worker" in str(site.driver["prefix"])
+    assert isinstance(site.scheduler, LsfCluster)
+    assert isinstance(site.holder, SimpleHolder)
+    assert "bftrainer_clusters.holding.worker" in str(site.driver["prefix"])
     with pytest.raises(UserError, match="quue"):
         build_site(
             PilotConfig.model_validate({"nodes": {"holder": "lsf"}, "lsf": {"quue": "x"}}),
@@ -57,6 +58,6 @@ def test_options_of_holders_to_come_are_taken_over_and_their_queue_stays(tmp_pat
 
     site = build_site(config(), tmp_path, SystemClock())
     assert reconfigure(site, config(timeout_s=3.0, queue="other")) == ("lsf.queue",)
-    assert isinstance(site.holder, LsfHolder)
-    now = site.holder._lsf.settings
+    assert isinstance(site.scheduler, LsfCluster)
+    now = site.scheduler.settings
     assert (now.queue, now.timeout_s, site.holder._settings) == ("idle", 3.0, now)

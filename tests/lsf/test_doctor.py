@@ -1,4 +1,4 @@
-"""``bftrainer doctor --lsf`` on the stand-in: what it says, what it keeps, and that it only
+"""``bftrainer doctor --site`` on the stand-in: what it says, what it keeps, and that it only
 reads.
 """
 
@@ -8,13 +8,13 @@ import pytest
 from support.command_line import bftrainer
 from support.lsf_lab import Lab
 
-CONFIG = '[lsf]\nqueue = "idle"\nslots_per_node = 4\npending = "none"\n'
+CONFIG = '[nodes]\nholder = "lsf"\n[lsf]\nqueue = "idle"\nslots_per_node = 4\npending = "none"\n'
 
 
 def doctor(lab: Lab, config: str = CONFIG) -> tuple[int, str]:
     path = lab.root / "bftrainer.toml"
     path.write_text(config)
-    done = bftrainer("doctor", "--lsf", path, "--keep", lab.root / "kept", env=lab.env)
+    done = bftrainer("doctor", "--site", path, "--keep", lab.root / "kept", env=lab.env)
     return done.status, done.out + done.err
 
 

@@ -18,9 +18,12 @@ from support.patience import PATIENCE
 
 from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.system.processes import end_all, identify
-from bftrainer_clusters.lsf.hold import LsfHolder
-from bftrainer_clusters.lsf.site import worker_settings
+from bftrainer_clusters.holding.worker import ENDS_BY
+from bftrainer_clusters.lsf.config import LsfSettings
 from bftrainer_clusters.on_node.payload import read
+from bftrainer_clusters.simple import SimpleHolder
+
+Holder = SimpleHolder[LsfSettings]
 
 
 @pytest.fixture
@@ -31,9 +34,7 @@ def lsf(tmp_path: Path) -> Iterator[StandInLsf]:
     lsf.close()
 
 
-def held(
-    lsf: StandInLsf, window_s: float = 3600.0, **settings: object
-) -> tuple[LsfHolder, Fragment]:
+def held(lsf: StandInLsf, window_s: float = 3600.0, **settings: object) -> tuple[Holder, Fragment]:
     """A holder with one ready fragment."""
     holder = lsf.holder(**settings)
     holder.poll()
@@ -45,12 +46,12 @@ def held(
     return holder, holder.poll()[0]
 
 
-def polled(holder: LsfHolder) -> tuple[Fragment, ...]:
+def polled(holder: Holder) -> tuple[Fragment, ...]:
     holder.renew()
     return holder.poll()
 
 
-def gone(lsf: StandInLsf, holder: LsfHolder) -> str:
+def gone(lsf: StandInLsf, holder: Holder) -> str:
     """Why the only fragment went."""
     whys: list[str] = []
 
@@ -120,12 +121,26 @@ def test_sigkill_alone_leaves_nothing_behind(lsf: StandInLsf) -> None:
     assert "TERM_PREEMPT" in gone(lsf, holder)
 
 
+def test_all_files_of_a_holder_are_private_whatever_the_umask(lsf: StandInLsf) -> None:
+    """What its job writes: the log among them, which LSF would make with the umask that bsub had."""
+    before = os.umask(0)
+    try:
+        _, fragment = held(lsf)
+        lsf.start_worker(fragment)
+    finally:
+        os.umask(before)
+    folder = lsf.state / "holders-test"
+    files = [folder / f"node01.{fragment.id}.log", *(folder / fragment.name).rglob("*")]
+    assert len(files) > 5
+    assert [path.name for path in files if path.stat().st_mode & 0o077] == []
+
+
 def test_the_run_limit_ends_it_at_its_first_signal(lsf: StandInLsf) -> None:
     holder, fragment = held(lsf, window_s=70.0)
     lsf.start_worker(fragment)
     group = lsf.lab.job(fragment.id)["pgid"]
     running = [
-        p for p in lsf.lab.processes_of(fragment.id) if b"lsf_payload" in read(p.pid, "cmdline")
+        p for p in lsf.lab.processes_of(fragment.id) if b"job_payload" in read(p.pid, "cmdline")
     ]
     payload = next(process for process in running if os.getpgid(process.pid) == group)
     os.kill(payload.pid, signal.SIGUSR2)
@@ -323,7 +338,7 @@ def test_a_driver_hears_of_a_workers_end_after_it(lsf: StandInLsf) -> None:
     assert process.stdout.readline() == b"up\n"
     found = identify(process.pid)
     assert found is not None
-    end_all([found], signal.Signals(int(str(worker_settings(Path())["ends_by"]))))
+    end_all([found], ENDS_BY)
     assert process.wait(30 * PATIENCE) == 137
     assert lsf.workers() == 0
 

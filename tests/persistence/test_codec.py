@@ -25,6 +25,7 @@ from bftrainer.decide.domain.state import Active, Decision, Losses, Plan, State
 from bftrainer.decide.policies import guard
 from bftrainer.errors import InvalidValueError, Reason
 from bftrainer.pilot.persistence import codec
+from bftrainer.slots import Grain
 from bftrainer_papers.policies import flowcon, loss_phase
 
 
@@ -54,7 +55,7 @@ def test_values_come_back_as_they_were(nodes: frozenset[str], x: float, n: int) 
     for value in (
         Event(x, changes, (("a", x),)),
         Plan(Decision((n,), x, answer), (nodes,), memory),
-        State(3, x, nodes, (active,), (trainer,), memory),
+        State(3, x, nodes, (active,), (trainer,), memory, grain=Grain.GPU),
     ):
         assert codec.loads(codec.dumps(value)) == value
 

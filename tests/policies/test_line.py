@@ -19,7 +19,7 @@ from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.decide.domain.problem import Problem, TrainerDemand
 from bftrainer.decide.domain.state import Active
 from bftrainer.decide.policies.bftrainer import BFTrainer, demands_of
-from bftrainer.decide.policies.line import UNKNOWN_S, WaitingLine, line_of
+from bftrainer.decide.policies.line import UNKNOWN_S, PriorityOrder, priority_order
 from bftrainer.decide.policies.plain import Plain
 from bftrainer.errors import InvalidValueError
 from bftrainer_papers.fixed_pool import fixed_window
@@ -53,24 +53,27 @@ def test_the_weight_of_a_trainer_is_how_many_wait_for_it() -> None:
         waiting("short", 100.0),
         waiting("later", 100.0, submitted_s=50.0),
     ]
-    line = line_of(trainers, 1, 8, kappa=0.0, peak=10)
+    line = priority_order(trainers, 1, 8, kappa=0.0, peak=10)
     assert dict(zip(line.members, line.weights, strict=True)) == {1: 1.0, 2: 3 / 4, 0: 2 / 4}
     assert line.first == 1
-    line = line_of(trainers, 1, 8, kappa=0.5, peak=10)
+    line = priority_order(trainers, 1, 8, kappa=0.5, peak=10)
     assert line.weights == ((2 + 5) / 9, 1.0, (3 + 5) / 9)
 
 
 def test_a_trainer_submitted_later_than_the_key_of_another_is_never_before_it() -> None:
     old, short = waiting("old", 5000.0), waiting("short", 1.0, submitted_s=5000.5)
-    assert line_of([short, old], 0, 8, 0.0, 2).first == 1
+    assert priority_order([short, old], 0, 8, 0.0, 2).first == 1
 
 
 def test_unknown_lengths_stand_by_submission_until_a_day_of_work() -> None:
     known = waiting("known", 1000.0, submitted_s=100.0)
     endless = waiting("endless", None, submitted_s=500.0, done=UNKNOWN_S + 599.0)
-    assert line_of([known, endless], 0, 8, 0.0, 2).first == 1
+    assert priority_order([known, endless], 0, 8, 0.0, 2).first == 1
     assert (
-        line_of([known, replace(endless, samples_done=UNKNOWN_S + 601.0)], 0, 8, 0.0, 2).first == 0
+        priority_order(
+            [known, replace(endless, samples_done=UNKNOWN_S + 601.0)], 0, 8, 0.0, 2
+        ).first
+        == 0
     )
 
 
@@ -78,13 +81,13 @@ def test_those_that_cannot_be_chosen_are_no_part_of_the_problem() -> None:
     pairs = [waiting(f"t{i}", 1000.0, submitted_s=float(i)) for i in range(50)]
     pairs = [replace(a, trainer=replace(a.trainer, min_nodes=2)) for a in pairs]
     other = replace(pairs[-1], trainer=replace(malleable("other", 1, 64), samples_total=1e9))
-    assert line_of([*pairs, other], 0, 5, 0.0, 51).members == (0, 1, 50), (
+    assert priority_order([*pairs, other], 0, 5, 0.0, 51).members == (0, 1, 50), (
         "two alike could fill the pool"
     )
     singles = [waiting(f"s{i}", 100.0) for i in range(5)]
-    assert line_of([*pairs, *singles], 0, 5, 0.0, 55).members == (50, 51, 52, 53, 54)
+    assert priority_order([*pairs, *singles], 0, 5, 0.0, 55).members == (50, 51, 52, 53, 54)
     runs = replace(pairs[40], nodes=frozenset("a"))
-    assert line_of([*singles, runs], 0, 5, 0.0, 6).members == (0, 1, 2, 3, 4, 5)
+    assert priority_order([*singles, runs], 0, 5, 0.0, 6).members == (0, 1, 2, 3, 4, 5)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -100,13 +103,13 @@ def test_the_optimum_is_that_of_all(seed: int) -> None:
     objective = OBJECTIVES[rng.choice(list(POLICIES))]
     kappa = objective.kappa or 0.0
 
-    def optimum(line: WaitingLine) -> float:
+    def optimum(line: PriorityOrder) -> float:
         chosen = [trainers[j] for j in line.members]
         demands = demands_of(replace(state(chosen, 0), active=tuple(chosen)), objective)
         return Exact().solve(Problem(pool, 120.0, demands, line.weights)).objective_value
 
-    everyone = line_of(trainers, 0, 10**6, kappa, 30)
-    assert optimum(line_of(trainers, 0, pool, kappa, 30)) == pytest.approx(
+    everyone = priority_order(trainers, 0, 10**6, kappa, 30)
+    assert optimum(priority_order(trainers, 0, pool, kappa, 30)) == pytest.approx(
         optimum(everyone), rel=1e-9
     )
 

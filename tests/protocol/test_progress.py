@@ -318,6 +318,23 @@ def test_a_stop_request_is_a_checkpoint_a_barrier_and_an_exit(
     assert lines(folder)[-1]["step"] == state.step
 
 
+def test_a_group_that_is_asked_to_stop_while_it_forms_makes_no_step(
+    folder: Path, clock: Clock, report: progress.Reporter
+) -> None:
+    """It may have no legal size; the request may be younger than the last look for one."""
+    state, world, saved = ElasticState(), World(), []
+    progress.track(state, world, checkpoint=lambda: saved.append(state.step), reporter=report)
+    state.sync()
+    steps(state, clock, 3)
+    ask(folder, "leave", 4)
+    state.restore()
+    state.reset()
+    with pytest.raises(SystemExit) as left:
+        state.sync()
+    assert left.value.code == progress.STOPPED_STATUS
+    assert saved == [3]
+
+
 def test_a_checkpoint_file_is_loaded_by_the_next_state(
     folder: Path, clock: Clock, report: progress.Reporter
 ) -> None:

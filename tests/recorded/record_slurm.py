@@ -464,6 +464,36 @@ def clusters(to: Recorder) -> None:
             to.text("clusters.federation", slurm_clusters.federation_argv())
 
 
+def waiting(to: Recorder) -> None:
+    """Nothing is preempted: two pilots hold three of four nodes, and main jobs of all kinds wait."""
+    lab = to.lab
+    for node, pilot in (("node01", "a"), ("node02", "a"), ("node03", "b")):
+        comment = f"--comment={slurm_jobs.comment(pilot, 'root')}"
+        alone = ("-N1", "-w", node, "--exclusive", "-J", slurm_jobs.HOLDER_NAME)
+        lab.submit("sleep 600", "-p", "scavenge", *alone, comment)
+    lab.submit("sleep 600", "-p", "main", "-N1", "-w", "node04", "-t", "30", "-J", "runs")
+    running(lab, 4)
+    for options in (
+        ("-N2",),
+        ("-n3",),
+        ("-N1-4",),
+        ("--array=1-7:2%2", "-N1"),
+        ("-N1", "-x", "node01,node02"),
+        ("-p", "main,scavenge", "-N2", "-w", "node[02-03]"),
+        ("-N1", "--begin=now+1hour"),
+        ("-N1", "-H"),
+        ("-N1", "-d", "singleton", "-J", "runs"),
+        ("-N1", "-J", slurm_jobs.HOLDER_NAME, "--comment=bftrainer: not a holder"),
+    ):
+        lab.submit("sleep 600", "-t", "5", *options)
+    wait_until(
+        lambda: "None" not in lab.run("squeue", "-h", "-t", "PD", "-o", "%r").split(), "reasons"
+    )
+    to.query("waiting.jobs", job_list.query(with_waits=True))
+    to.text("waiting.nodes", observe.NODES_ARGV)
+    to.text("waiting.sdiag", ("sdiag",))
+
+
 Moment = Callable[[Recorder], None]
 LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
     "eight nodes": (
@@ -488,6 +518,7 @@ LABS: dict[str, tuple[Settings, tuple[Moment, ...]]] = {
         Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"),
         (limits,),
     ),
+    "waiting": (Settings(nodes=4, preempt="preempt/none"), (waiting,)),
     "clusters": (Settings(nodes=1, accounting="associations", cluster="a"), (clusters,)),
     "shared": (
         Settings(nodes=2, preempt="preempt/qos", accounting="associations,limits,qos"),

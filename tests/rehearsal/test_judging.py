@@ -18,11 +18,11 @@ from bftrainer.console.rehearsal.finding import CheckVerdict, RehearsalFinding
 from bftrainer.console.rehearsal.record import Played, Record, Saved, Trial, TrialOutcome
 from bftrainer.console.rehearsal.resumed import compare
 from bftrainer.console.rehearsal.scenario import Act, ActKind, scenario, sizes_of
-from bftrainer.console.rehearsal.stacks import hung_at, output_before_stack
 from bftrainer.console.rehearsal.verdicts import judge
 from bftrainer.console.rehearsal.writes import Writes
 from bftrainer.pilot.trainers.remarks import last_words
 from bftrainer.wires.rank_line import RankLine
+from bftrainer.wires.stacks import hung_at, output_before_stack
 
 
 def spec(**keys: Any) -> TrainerSpec:
@@ -108,6 +108,27 @@ def test_a_start_that_ends_without_a_step_fails_unless_all_is_done(
         verdict == "FAIL"
     )
     assert ("Save and load its position" in found.remedy) == (verdict == "FAIL")
+
+
+@pytest.mark.parametrize(
+    ("total", "verdict"), [(None, "cannot tell"), (32_000, "FAIL"), (355, "cannot tell")]
+)
+def test_a_start_that_ends_before_its_samples_total_fails(total: int | None, verdict: str) -> None:
+    """A loader that drops its last batch gives a little less than the total."""
+    story = begun().act(ActKind.START, range(11, 12), samples=320)
+    for line in story.lines:
+        line["samples_total"] = total
+    story.played[-1] = replace(story.played[-1], outcome=TrialOutcome.DONE)
+    found = story.findings()["starts"]
+    assert found.verdict.value == verdict
+    early = "ends with status 0 at step 11, after 352 of 32,000 samples"
+    assert (early in found.seen) == (verdict == "FAIL")
+
+
+def test_counts_of_one_are_singular() -> None:
+    once = Story().act(ActKind.START, range(1, 2)).findings()
+    assert once["starts"].seen.startswith("1 time; the first step ")
+    assert once["contiguous"].seen == "1 line in 1 stretch, none missing or repeated"
 
 
 def test_a_first_start_that_completes_cannot_be_judged() -> None:

@@ -17,7 +17,8 @@ from support.slurm_lab import Lab, Settings
 from support.slurm_versions import SlurmVersion
 
 EXEMPT = "PreemptExemptTime=00:10:00"
-ACCEPTING = pilot_config(slurm={"accept": ["exempt time"]})
+SITE = {"give_way": "site", "holder": "slurm"}
+ACCEPTING = pilot_config(nodes=SITE, slurm={"accept": ["exempt time"]})
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,7 @@ def exempt_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
 @pytest.fixture
 def on(exempt_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     exempt_lab.enter(monkeypatch.setenv)
-    it = machine(tmp_path, [], pilot_config())
+    it = machine(tmp_path, [], pilot_config(nodes=SITE))
     yield it
     it.close()
     exempt_lab.tidy_up()
@@ -89,7 +90,7 @@ def test_what_the_user_accepts_is_held_and_the_administrator_sees_it(
     doctor = on.bftrainer("doctor", check=False).stdout
     assert re.search(r"WARNING +exempt time", doctor), doctor
     # These holders are known by their comments, and released when the user accepts it no longer.
-    (on.state / "bftrainer.toml").write_text(pilot_config())
+    (on.state / "bftrainer.toml").write_text(pilot_config(nodes=SITE))
     pilot.send_signal(signal.SIGHUP)
     eventually(lambda: told(on, "refused"))
     eventually(lambda: holders(exempt_lab) == [])

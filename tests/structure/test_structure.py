@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from mypy import api
 
+from bftrainer.plugins import LAUNCHER_GROUP, SITE_GROUP, installed_names
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
     "bftrainer": ROOT / "bftrainer",
@@ -238,3 +240,53 @@ def test_mypy_finds_every_mix(tmp_path: Path) -> None:
     found, _, _ = api.run([*options, *map(str, files)])
     refused = {line for path, line in files.items() if f"{path.name}:9: error" in found}
     assert refused == set(MIXED), found
+
+
+PLUGINS = {*installed_names(SITE_GROUP), *installed_names(LAUNCHER_GROUP), "pbs", "oar"}
+OTHER_PACKAGES = re.compile(r"\bbftrainer_(clusters|drivers|papers|replay)\b")
+FRAMEWORKS = (ROOT / "bftrainer" / "progress", ROOT / "bftrainer" / "console" / "client" / "adapt")
+"""They serve the frameworks that training scripts import, two of which have the name of a launcher."""
+WORDS_OF_ROOMS = {
+    ("explanation.py", "allocation"): "the division of nodes among trainers",
+    ("explanation.py", "pool"): "a key of the output: the pool of nodes",
+    ("pilot_log.py", "pool"): "the same",
+    ("problem_file.py", "pool"): "a key of a problem: the pool of nodes",
+    ("commands.py", "bftrainer_clusters.slurm.broker:broker"): "a command of bftrainer itself",
+}
+
+
+def plugin_names(path: Path) -> list[str]:
+    """Texts of a module, apart from docstrings, that name a plug-in or another package."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    documentation = {
+        id(node.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    texts = [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant)
+        and isinstance(node.value, str)
+        and id(node) not in documentation
+    ]
+    return [text for text in texts if text.lower() in PLUGINS or OTHER_PACKAGES.search(text)]
+
+
+def test_no_room_knows_a_scheduler_a_launcher_or_another_package_by_name() -> None:
+    """What depends on one is an attribute of its plug-in (bftrainer/plugin_traits.py)."""
+    names = {
+        (path.name, text)
+        for path in sorted((ROOT / "bftrainer").rglob("*.py"))
+        if not any(path.is_relative_to(folder) for folder in FRAMEWORKS)
+        for text in plugin_names(path)
+    }
+    assert names == WORDS_OF_ROOMS.keys()
+
+
+def test_the_check_for_names_sees_one(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text(
+        '"""Slurm."""\nholder = "Slurm"\nother = f"bftrainer_replay.{holder}"\nx = "y"\n'
+    )
+    assert plugin_names(path) == ["Slurm", "bftrainer_replay."]

@@ -23,9 +23,10 @@ from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.hold import SlurmHolder
 from bftrainer_clusters.slurm.observe import SlurmScheduler
 from bftrainer_drivers.common.command_line import inside_step
+from support.ordered_workers import WORKER_MARK
 from support.slurm_lab import Lab, wait_until
 
-HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf"]
+HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "memory"]
 """For the fixture ``cluster``, where jobs of several nodes matter."""
 
 
@@ -46,9 +47,6 @@ class ClusterUnderTest(Protocol):
     def workers(self) -> int: ...
     def kill_payload(self, fragment: Fragment) -> None: ...
     def until(self, condition: Callable[[], object], what: str) -> None: ...
-
-
-WORKER_MARK = "BFTRAINER_TEST_WORKER"
 
 
 @dataclass

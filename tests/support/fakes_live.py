@@ -24,7 +24,14 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import PostponedError, SchedulerError, UnknownNameError
 from bftrainer.fragment_names import fragment_name
 from bftrainer.system.users import own_name
-from bftrainer.wires.driver_events import AnyDriverEvent, EventLine, Running, Started
+from bftrainer.wires.driver_events import (
+    AnyDriverEvent,
+    EventLine,
+    Running,
+    Started,
+    Withheld,
+    WorkerExited,
+)
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.reports import DriverView, Ending, after_event, after_progress, after_start
 
@@ -216,7 +223,9 @@ class FakeNeighbours:
 
 @dataclass
 class FakeDriver:
-    """``behaviour``: "trains", "fails" (at once), "deaf" (does not obey a stop)."""
+    """``behaviour``: "trains", "fails" (at once), "deaf" (does not obey a stop), "is killed" (all
+    workers, by SIGKILL).
+    """
 
     spec: TrainerSpec
     hosts: tuple[HostSlots, ...]
@@ -318,11 +327,21 @@ class FakeLauncher:
             )
             self._end(name, Ending.FAILED, f"status 1, node {driver.hosts[0].node}, slot 0", tail)
             return
+        if self.behaviour.get(name) == "is killed":
+            self.lose_workers(name)
+            return
         fragments = tuple(it.fragment for it in driver.hosts)
         for other, it in self.drivers.items():
             if other != name and it.view.alive and it.view.on & set(fragments):
                 self.overlaps.append(f"{name} and {other} on {sorted(it.view.on & set(fragments))}")
         self._say(name, Running(len(fragments), fragments))
+
+    def lose_workers(self, name: str) -> None:
+        """All workers are killed, and the driver ends as when their nodes are lost."""
+        for host in self.drivers[name].hosts:
+            self._say(name, WorkerExited(host.node, host.fragment, 0, 1, -9, False))
+            self._say(name, Withheld(host.node, host.fragment, "a worker ended by SIGKILL"))
+        self._end(name, Ending.STOPPED, "0 nodes, but min_nodes is 1")
 
     def _end(self, name: str, ending: Ending, reason: str = "", tail: tuple[str, ...] = ()) -> None:
         driver = self.drivers[name]

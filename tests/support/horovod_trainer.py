@@ -79,6 +79,7 @@ class Trainer:
             },
             "min_nodes": driver.pop("min_nodes", 1),
             "max_nodes": 8,
+            **({"sizes": driver.pop("sizes")} if "sizes" in driver else {}),
             "stop_s": driver.pop("stop_s", 60),
         }
         settings = {"version": 1, "driver": self.folder_driver, **SITE, **driver}

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from bftrainer.cluster.model import HoldingPermit
+from bftrainer.cluster.ports import YieldPort
 from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
@@ -20,6 +21,7 @@ from bftrainer.config.validation import check_table
 from bftrainer.decide.core.loop import run
 from bftrainer.decide.domain.state import State
 from bftrainer.errors import StoreError
+from bftrainer.pilot.audit.auditor import Audit, NoAudit
 from bftrainer.pilot.explain import Explanation, explain
 from bftrainer.pilot.hints import HintListener, Hints
 from bftrainer.pilot.nodes.manager import NodeManager
@@ -28,6 +30,7 @@ from bftrainer.pilot.persistence.journal import JournalEntry, entries, last_stat
 from bftrainer.pilot.persistence.registry import FragmentRecord, Registry, TrainerRecord
 from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
 from bftrainer.pilot.persistence.store import Store, open_store
+from bftrainer.pilot.pilot_process import run_pilot
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.rerun import decide_again
 from bftrainer.pilot.runtime import PilotDependencies, PilotRuntime
@@ -81,7 +84,9 @@ class House:
         self.fresh: dict[str, dict[str, Any]] = {}
         self.site_keeps: tuple[str, ...] = ()
         self.permit = HoldingPermit()
+        self.yielding: YieldPort | None = None
         self.background: Background = AtOnce()
+        self.audit: Audit = NoAudit()
         self.after_tick: Callable[[], None] = lambda: None
 
     def submit(self, *specs: TrainerSpec) -> None:
@@ -103,21 +108,31 @@ class House:
             else None
         )
         try:
-            site = Site(
-                self.cluster,
-                self.cluster,
-                peers=self.neighbours,
-                reconfigure=lambda _: self.site_keeps,
-                permit=lambda: self.permit,
-            )
-            parts = PilotDependencies(self.path, site, self.clock, background=self.background)
             until_s = self.clock.elapsed_s() + seconds
-            self.running = it = HousePilot(self, parts, store, until_s, hints)
-            return run(it.world, it.state, it.decisions.policy, it.decisions)
+            self.running = pilot = HousePilot(self, self.dependencies(), store, until_s, hints)
+            return run(pilot.world, pilot.state, pilot.decisions.policy, pilot.decisions)
         finally:
             store.close()
             if hints is not None:
                 hints.close()
+
+    def dependencies(self) -> PilotDependencies:
+        """What a pilot of this house stands on."""
+        site = Site(
+            self.cluster,
+            self.cluster,
+            peers=self.neighbours,
+            reconfigure=lambda _: self.site_keeps,
+            permit=lambda: self.permit,
+            yielding=self.yielding,
+        )
+        return PilotDependencies(
+            self.path, site, self.clock, background=self.background, audit=self.audit
+        )
+
+    def start_and_end(self, **tables: dict[str, Any]) -> None:
+        """The whole start of a pilot with these keys changed, which is told to end at once."""
+        run_pilot(self.dependencies(), configuration(self.tables | tables), Signals(ends=True))
 
     def reload(self, **tables: dict[str, Any]) -> None:
         """SIGHUP, after these keys have changed."""

@@ -18,6 +18,7 @@ from typing import Any
 
 from slurm import measuring
 
+from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
@@ -119,10 +120,12 @@ class Holding:
             nodes = NodeManager(
                 cell,
                 Recorder(store, SteadyClock(clock)),
-                SlurmScheduler(calls=calls, by_gpu=True),
-                holder,
+                Site(
+                    SlurmScheduler(calls=calls, by_gpu=True),
+                    holder,
+                    _pilot_jobs(self._table, None),
+                ),
                 SteadyClock(clock),
-                _pilot_jobs(self._table, None),
                 NodeClassifier(cell, State(None)),
             )
             while not (self._ends.is_set() and nodes.empty):

@@ -527,6 +527,9 @@ class Lab:
             self.settings.preempt == "preempt/qos"
         ):  # as the page on site setup has it: the QOS says who is preempted
             text = text.replace("PreemptMode=OFF ", "", 1)
+        if self.settings.preempt == "preempt/none":  # slurmctld refuses any other mode
+            text = re.sub(r"PreemptMode=CANCEL GraceTime=\d+", "PreemptMode=OFF", text)
+            text = text.replace("PreemptMode=CANCEL", "PreemptMode=OFF")
         self.conf.write_text(text)
         self.conf.with_name("cgroup.conf").write_text(self._cgroup_conf())
         if self.settings.topology:

@@ -4,14 +4,15 @@ and removed after them.
 
 from __future__ import annotations
 
+import functools
 import os
 import pwd
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from support.slurm_lab import Lab
@@ -35,6 +36,8 @@ class LabUser:
     lab: Lab
     home: Path
     name: str = NAME
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Further ones of this user's environment."""
 
     def argv(self, *argv: str) -> list[str]:
         """A command that this user runs."""
@@ -43,7 +46,12 @@ class LabUser:
 
     @property
     def env(self) -> dict[str, str]:
-        return {**self.lab.environ(), "HOME": str(self.home), "PYTHONDONTWRITEBYTECODE": "1"}
+        return {
+            **self.lab.environ(),
+            "HOME": str(self.home),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **self.variables,
+        }
 
     def run(self, *argv: str, check: bool = True) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -100,6 +108,25 @@ def lab_user(lab: Lab, accounts: Sequence[str] = (), name: str = NAME) -> Iterat
         lab.cancel_all()
         subprocess.run(["userdel", name], check=False, capture_output=True)
         shutil.rmtree(home, ignore_errors=True)  # the next user of this name may have another uid
+
+
+@functools.cache
+def python_of_users() -> tuple[str, dict[str, str]]:
+    """A Python that other users may run as a program of their own, with what it needs to import the
+    project: this one, or the system's of the same version. Empty if there is none.
+    """
+    paths = os.pathsep.join(path for path in sys.path if path)
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    choices = ((sys.executable, dict[str, str]()), (f"/usr/bin/{version}", {"PYTHONPATH": paths}))
+    words = "import os, sys, bftrainer_clusters.slurm.hold; sys.exit(not os.access(sys.executable, os.X_OK))"
+    nobody = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    for executable, variables in choices:
+        argv = [*nobody, executable, "-c", words]
+        environment = {**os.environ, **variables}
+        with suppress(OSError):
+            if subprocess.run(argv, cwd="/", env=environment, capture_output=True).returncode == 0:
+                return executable, variables
+    return "", {}
 
 
 def python_for_users() -> str:

@@ -92,11 +92,14 @@ def test_a_file_system_without_locks_is_one_line(tmp_path: Path) -> None:
 NAMES = """
 from bftrainer_clusters.slurm.hold import _Slurm
 from bftrainer_clusters.slurm.calls import SlurmCalls
-from bftrainer_clusters.lsf.hold import _Lsf
+from bftrainer_clusters.lsf.config import LsfSettings
+from bftrainer_clusters.lsf.hold import LsfCluster
+from bftrainer.system.clock import SystemClock
 from dataclasses import fields
-for kind in (_Slurm, SlurmCalls, _Lsf):
+for kind in (_Slurm, SlurmCalls):
     (field,) = (it for it in fields(kind) if it.name == "user")
     print(field.default_factory())
+print(LsfCluster(LsfSettings(queue="idle", slots_per_node=1), SystemClock()).user)
 """
 
 

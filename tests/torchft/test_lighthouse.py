@@ -16,6 +16,7 @@ from support.strangers import crowd
 
 from bftrainer.system.sealed import SealedClient, SealError
 from bftrainer.wires.replicas import Hello, Keys, NextStep, Turn, packed, unpacked
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.torchft.lighthouse import Lighthouse
 from bftrainer_drivers.torchft.quorum import Quorum
 
@@ -29,7 +30,7 @@ def with_lighthouse(clients: Callable[[tuple[str, int]], None]) -> None:
     """Blocking clients in a thread; replicas 1 and 2 are admitted."""
 
     async def run() -> None:
-        quorum = Quorum(1)
+        quorum = Quorum(LegalSizes())
         quorum.admit(["1", "2"])
         lighthouse = Lighthouse(quorum, KEY, lambda _: None, lambda _: None)
         place = lighthouse.open("lo", ["127.0.0.0/8"])

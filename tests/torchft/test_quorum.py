@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bftrainer.wires.replicas import Turn
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.torchft.lighthouse import turns
 from bftrainer_drivers.torchft.quorum import Formed, Quorum, StepRequest
 
@@ -23,14 +24,14 @@ def asks(
 
 def trained(*replicas: str, least: int = 1) -> Quorum:
     """A group that has made its first step."""
-    quorum = Quorum(least)
+    quorum = Quorum(LegalSizes(least))
     quorum.admit(replicas)
     assert asks(quorum, *replicas) is not None
     return quorum
 
 
 def test_the_first_step_waits_for_all_that_were_started_but_not_for_long() -> None:
-    quorum = Quorum(2, straggler_s=1.0)
+    quorum = Quorum(LegalSizes(2), straggler_s=1.0)
     quorum.admit(["1", "2", "3"])
     assert asks(quorum, "3", now_s=10.0) is None
     assert quorum.form(20.0) is None, "fewer than min_nodes"
@@ -88,7 +89,7 @@ def test_a_dismissed_replica_stays_while_it_alone_has_the_latest_weights() -> No
 
 
 def test_who_is_not_admitted_asks_twice_or_is_ahead_of_the_group_is_refused() -> None:
-    assert not Quorum(1).ask(StepRequest("stranger", 0, 0))
+    assert not Quorum(LegalSizes()).ask(StepRequest("stranger", 0, 0))
     quorum = trained("1", "2")
     assert not quorum.ask(StepRequest("1", 2, 0))
     assert not quorum.ask(StepRequest("1", -1, 0))
@@ -114,6 +115,39 @@ def test_replicas_that_are_behind_copy_from_those_that_are_not() -> None:
     )
 
 
+def test_nodes_join_together_where_only_some_sizes_are_legal() -> None:
+    quorum = Quorum(LegalSizes(1, 4, (2, 4)))
+    for node, replicas in {"a": "12", "b": "34", "c": "56", "d": "78"}.items():
+        quorum.admit(replicas, node)
+    first = asks(quorum, *"1234567", now_s=10.0) or quorum.form(11.0)
+    assert first is not None
+    assert first.replicas == tuple("1234"), "8 has not asked, so d is not there"
+    assert asks(quorum, *"1234", step=1) == Formed(
+        1, tuple("1234"), changed=False, released=(), steps=(1,) * 4
+    )
+    assert quorum.ask(StepRequest("8", 0, 0))
+    both = asks(quorum, *"1234", step=2)
+    assert both is not None
+    assert both.replicas == tuple("12345678")
+    for lost in "78":
+        quorum.lose(lost)
+    assert asks(quorum, *"123456", step=2, failures=1) is None, "three nodes"
+    quorum.dismiss("56")
+    two = quorum.form(20.0)
+    assert two is not None
+    assert (two.replicas, two.released) == (tuple("1234"), tuple("56"))
+
+
+def test_a_group_of_no_legal_size_forms_only_to_save() -> None:
+    quorum = Quorum(LegalSizes(2))
+    quorum.admit("12")
+    assert asks(quorum, *"12") is not None
+    quorum.lose("2")
+    assert asks(quorum, "1", failures=1) is None
+    quorum.any_size = True
+    assert quorum.form(0.0) == Formed(2, ("1",), changed=True, released=(), steps=(0,))
+
+
 NAMES = st.sampled_from("123456")
 ACTS = st.tuples(
     st.sampled_from(["admit", "dismiss", "lose", "ask", "withdraw"]), NAMES, st.integers(0, 3)
@@ -125,7 +159,7 @@ def test_whatever_happens(acts: Sequence[tuple[str, str, int]]) -> None:
     """A quorum holds only living replicas that asked, every living member of the one before, and
     the latest weights.
     """
-    quorum, number, now_s = Quorum(1), 0, 0.0
+    quorum, number, now_s = Quorum(LegalSizes()), 0, 0.0
     for act, name, step in acts:
         now_s += 1.0
         match act:

@@ -1,1 +1,1 @@
-"""Shared by the holders of both schedulers: one preemptible one-node job per fragment."""
+"""Shared by the holders of all schedulers: one preemptible one-node job per fragment."""

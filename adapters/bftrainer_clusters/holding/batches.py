@@ -39,15 +39,15 @@ def alike_together(
     """In the order of the requests, but those that may share a job follow the first of them."""
     if rules.nodes_per_job == 1:
         return tuple(requests)
-    found: dict[Hashable, list[NodeRequest]] = {}
+    groups: dict[Hashable, list[NodeRequest]] = {}
     for request in requests:
-        found.setdefault(_kind(request, history, rules), []).append(request)
-    return tuple(request for alike in found.values() for request in alike)
+        groups.setdefault(_kind(request, history, rules), []).append(request)
+    return tuple(request for alike in groups.values() for request in alike)
 
 
 def next_batch(
     requests: tuple[NodeRequest, ...],
-    most: int,
+    max_jobs: int,
     held: frozenset[str],
     pending: int,
     history: SubmissionHistory,
@@ -62,7 +62,7 @@ def next_batch(
     taken = set(held)
     for number, request in enumerate(requests):
         joins = bool(jobs) and _may_join(jobs[-1], request, history, rules)
-        if not joins and len(jobs) == most:
+        if not joins and len(jobs) == max_jobs:
             return Batch(tuple(map(tuple, jobs)), tuple(refusals), requests[number:])
         refusal = Refusal(request.node, "already held") if request.node in taken else None
         if refusal is None and not joins:

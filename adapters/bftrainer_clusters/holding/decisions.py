@@ -63,7 +63,7 @@ class _JobsDraft:
         self.before, self.now_s = fragments, now_s
         self.after = dict(fragments)
         self.marked: dict[str, None] = {}
-        self.told: dict[str, None] = {}
+        self.leaving: dict[str, None] = {}
         self.ended: dict[str, None] = {}
         self.outcomes: list[HolderOutcome] = []
         self.jobs: dict[str, list[str]] = {}
@@ -92,7 +92,7 @@ class _JobsDraft:
     def leave(self, fragments: Iterable[HolderFragment]) -> None:
         """End jobs for one node that were released, by their payloads where these run."""
         for held in fragments:
-            (self.ended if held.is_pending else self.told)[held.job] = None
+            (self.ended if held.is_pending else self.leaving)[held.job] = None
 
     def end_whole(
         self, members: list[HolderFragment], why: str, cause: HolderFragment | None = None
@@ -130,7 +130,7 @@ class _JobsDraft:
             for n, held in self.after.items()
             if held is not before.get(n) and held != before.get(n)
         }
-        jobs = tuple(self.told), tuple(self.ended)
+        jobs = tuple(self.leaving), tuple(self.ended)
         return HoldingSteps(
             changed, tuple(self.marked), end_workers, *jobs, shrink, tuple(self.outcomes)
         )
@@ -141,8 +141,8 @@ def after_marks(
 ) -> HoldingSteps:
     """The marks of some fragments were read."""
     draft = _JobsDraft(fragments, now_s)
-    for name, found in marks.items():
-        draft.look(name, found)
+    for name, fragment_marks in marks.items():
+        draft.look(name, fragment_marks)
     return draft.steps()
 
 
@@ -153,8 +153,8 @@ def released(fragments: FragmentsByName, names: Collection[str], now_s: float) -
     """
     draft = _JobsDraft(fragments, now_s)
     ending = [draft.release(fragments[name]) for name in sorted(names)]
-    several = [it for it in ending if is_one_of_several(it.name)]
-    alone = [it for it in ending if not it.payload_left and not is_one_of_several(it.name)]
+    several = [held for held in ending if is_one_of_several(held.name)]
+    alone = [held for held in ending if not held.payload_left and not is_one_of_several(held.name)]
     draft.leave(alone)
     draft.end(several)
     return draft.steps(tuple(held.name for held in several if not held.is_pending))

@@ -39,15 +39,15 @@ class FragmentTable:
 
     def whole_jobs(self, names: Iterable[str]) -> dict[str, HolderFragment]:
         """These fragments, with all others of their jobs. Unknown names are left out."""
-        known = [held for name in names if (held := self.by_name.get(name)) is not None]
-        found = {held.name: held for held in known}
-        for job in {held.job for held in known if is_one_of_several(held.name)}:
-            found |= {name: self.by_name[name] for name in self._jobs[job]}
-        return found
+        fragments = [held for name in names if (held := self.by_name.get(name)) is not None]
+        whole = {held.name: held for held in fragments}
+        for job in {held.job for held in fragments if is_one_of_several(held.name)}:
+            whole |= {name: self.by_name[name] for name in self._jobs[job]}
+        return whole
 
-    def in_turn(self, most: int) -> Iterator[str]:
+    def in_turn(self, limit: int) -> Iterator[str]:
         """Some of those at rest; the ones that were taken from this are last next time."""
-        for name in list(islice(self._resting, most)):
+        for name in list(islice(self._resting, limit)):
             del self._resting[name]
             self._resting[name] = None
             yield name
@@ -63,8 +63,8 @@ class FragmentTable:
                 tuple(self.by_name[name].fragment for name in sorted(self.by_name)),
                 True,
             )
-        gone = [name for name in self.moving if self.by_name[name].is_gone]
-        for name in gone:
+        departed = [name for name in self.moving if self.by_name[name].is_gone]
+        for name in departed:
             held = self.by_name.pop(name)
             del self.moving[name]
             if (names := self._jobs.get(held.job)) is not None:
@@ -75,4 +75,4 @@ class FragmentTable:
         for name in [name for name in self.moving if self.by_name[name].is_at_rest]:
             del self.moving[name]
             self._resting[name] = None
-        return self._shown, gone
+        return self._shown, departed

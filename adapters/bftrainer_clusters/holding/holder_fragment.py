@@ -143,19 +143,19 @@ class HolderFragment:
         """The GPUs that its payload names, ``1700000000.123456 gpus=1,2,5``; of a part also its
         cores, ``cores=6``.
         """
-        found = _READY.fullmatch(mark.strip())
-        gpus = found[2].split(",") if found and found[2] else ()
+        match = _READY.fullmatch(mark.strip())
+        gpus = match[2].split(",") if match and match[2] else ()
         return replace(
             self,
             fragment=replace(
-                self.fragment, gpus=tuple(map(int, gpus)), is_part=bool(found and found[3])
+                self.fragment, gpus=tuple(map(int, gpus)), is_part=bool(match and match[3])
             ),
         )
 
     def released(self, now_s: float) -> HolderFragment:
         """Told to end. A pending one stays PENDING until the scheduler says that it is over."""
-        told = replace(self, is_released=True)
-        return told if self.is_pending else told.become(FragmentPhase.LEAVING, now_s, RELEASED)
+        ending = replace(self, is_released=True)
+        return ending if self.is_pending else ending.become(FragmentPhase.LEAVING, now_s, RELEASED)
 
     def left(self, mark: str, now_s: float) -> HolderFragment:
         """Its payload has written why it left."""
@@ -171,7 +171,7 @@ class HolderFragment:
 
     def listed_as(self, job: ListedJob, now_s: float) -> HolderFragment:
         """As the scheduler lists its job."""
-        it = replace(self, is_unlisted=False) if self.is_unlisted else self
+        held = replace(self, is_unlisted=False) if self.is_unlisted else self
         match job.phase:
             case JobPhase.OVER:
                 reason, why = (
@@ -183,32 +183,32 @@ class HolderFragment:
                     and why.startswith(PREEMPTED)
                     and not self.is_released
                 ):
-                    it = it.with_why(
+                    held = held.with_why(
                         f"canceled{why.removeprefix(PREEMPTED)}"
                     )  # by a user: SIGTERM comes in both cases
-                return it.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
+                return held.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
             case JobPhase.LEAVES:
-                return it.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
+                return held.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
             case JobPhase.RUNS if self.name not in job.fragments:
-                return it.become(FragmentPhase.GONE, now_s, "its job has given the node back")
+                return held.become(FragmentPhase.GONE, now_s, "its job has given the node back")
             case JobPhase.RUNS:
-                return it._running_until(job.ends_s, now_s)
+                return held._running_until(job.ends_s, now_s)
             case JobPhase.WAITS:
-                return it if it.reason == job.reason else replace(it, reason=job.reason)
+                return held if held.reason == job.reason else replace(held, reason=job.reason)
             case JobPhase.SUSPENDED:
-                return it
+                return held
 
     def _running_until(self, ends_s: float | None, now_s: float) -> HolderFragment:
-        it, before_s = self, self.fragment.ends_s
+        held, before_s = self, self.fragment.ends_s
         if before_s is None and ends_s is not None and self.submission is not None:
-            it = it.reaching((NodeStage.JOB_STARTED, ends_s - self.submission.limit_s))
+            held = held.reaching((NodeStage.JOB_STARTED, ends_s - self.submission.limit_s))
         # LSF shows whole seconds since the start, from which the end comes out a little different
         # each time.
         if ends_s is None or before_s is None or abs(ends_s - before_s) >= _JITTER_S:
-            it = replace(it, fragment=replace(it.fragment, ends_s=ends_s))
+            held = replace(held, fragment=replace(held.fragment, ends_s=ends_s))
         if self.runs:
-            return it
-        return replace(it, runs=True, since_s=now_s if self.is_pending else self.since_s)
+            return held
+        return replace(held, runs=True, since_s=now_s if self.is_pending else self.since_s)
 
     def is_late(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> bool:
         """Whether it is pending for too long, or although it was released. ``turn_s``: until the
@@ -236,8 +236,8 @@ class HolderFragment:
 
 def ready_since(mark: str) -> tuple[tuple[NodeStage, float], ...]:
     """A payload's mark, ``1700000000.123456``, as an instant."""
-    found = _READY.fullmatch(mark.strip())
-    return () if found is None else ((NodeStage.PAYLOAD_READY, float(found[1])),)
+    match = _READY.fullmatch(mark.strip())
+    return () if match is None else ((NodeStage.PAYLOAD_READY, float(match[1])),)
 
 
 _READY = re.compile(
@@ -253,18 +253,18 @@ _MARK = re.compile(
 
 def left_at(mark: str) -> tuple[tuple[NodeStage, float], ...]:
     """When a payload has left, by its mark."""
-    found = _MARK.fullmatch(mark)
-    return () if found is None else ((NodeStage.LEFT, float(found[1]) + float(found[4])),)
+    match = _MARK.fullmatch(mark)
+    return () if match is None else ((NodeStage.LEFT, float(match[1]) + float(match[4])),)
 
 
 def why_left(mark: str) -> str:
     """The mark of a payload that has left in words: ``1700000000.123456 SIGTERM killed=3
     took_s=0.021000``.
     """
-    found = _MARK.fullmatch(mark)
-    if found is None:
+    match = _MARK.fullmatch(mark)
+    if match is None:
         return mark
-    _, signal_or_reason, killed, took_s = found.groups()
+    _, signal_or_reason, killed, took_s = match.groups()
     why = PREEMPTED if signal_or_reason in ("SIGTERM", "notice") else signal_or_reason
     if not int(killed):
         return why

@@ -91,7 +91,7 @@ class SchedulerTraits:
 
 
 class HolderSettings(ConfigTable):
-    """The keys that the tables of both schedulers have."""
+    """The keys that the tables of all schedulers have."""
 
     options: tuple[str, ...] = ()
     """Further options for the submission of a holder, such as ["--constraint=ib"]."""
@@ -118,7 +118,7 @@ class HolderSettings(ConfigTable):
     back_off_most_s: Positive = 600.0
     """Maximum back-off."""
     holder_script: Path | None = None
-    """The site's own holder.slurm or holder.lsf instead of the installed one."""
+    """The site's own holder.slurm or holder.sh instead of the installed one."""
     python: str = "python3"
     """Python on the compute nodes (3.6 or newer), for the payload."""
 
@@ -215,6 +215,10 @@ class HolderJobs(Protocol[SettingsT_contra]):
         has them.
         """
         raise SchedulerError(f"job {job} cannot release a part of its nodes")
+
+    def shorten(self, ids: list[str], seconds: float) -> None:
+        """Let one or more jobs end after so many seconds at the latest."""
+        raise SchedulerError("holders cannot be shortened")
 
     def listed(self) -> Mapping[str, ListedJob]:
         """This pilot's holders by job id, recently ended ones included."""

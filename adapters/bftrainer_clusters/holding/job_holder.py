@@ -127,8 +127,8 @@ class JobHolder(Generic[SettingsT]):
                 refusals += [Refusal(request.node, why_none, retry_s) for request in rest]
                 break
             table = self._table.by_name.values()
-            held = frozenset(it.node for it in table)
-            pending = len({it.job for it in table if it.is_pending})
+            held = frozenset(fragment.node for fragment in table)
+            pending = len({fragment.job for fragment in table if fragment.is_pending})
             now_s, sent_s = self._clock.elapsed_s(), self._clock.now_s()
             batch = next_batch(rest, at_once, held, pending, self._history, rules, now_s)
             rest, refusals = batch.rest, [*refusals, *batch.refusals]
@@ -239,8 +239,8 @@ class JobHolder(Generic[SettingsT]):
         if self._lists.is_due(moving, self._rules, now_s) and not self._jobs.wait_s(CallKind.LIST):
             self._list(now_s)
         self._settle(now_s)
-        shown, gone = self._table.show()
-        for name in gone:
+        shown, departed = self._table.show()
+        for name in departed:
             self._files.remove(name)
         return shown
 
@@ -254,15 +254,26 @@ class JobHolder(Generic[SettingsT]):
         """End workers and holders. The leases say it as well, in case the scheduler does not
         answer.
         """
-        now_s, known = self._clock.elapsed_s(), self._table.by_name.keys() & names
-        self._carry_out(decisions.released(self._table.whole_jobs(known), known, now_s))
+        now_s, own = self._clock.elapsed_s(), self._table.by_name.keys() & names
+        self._carry_out(decisions.released(self._table.whole_jobs(own), own, now_s))
         self._settle(now_s)
+
+    def shorten(self, names: frozenset[str], seconds: float) -> None:
+        """Let the jobs of these fragments, which run, end after so many seconds at the latest. If
+        the scheduler does not answer, nothing happens.
+        """
+        fragments = self._table.by_name
+        running = [name for name in names if name in fragments and fragments[name].has_run]
+        jobs = {fragments[name].job for name in running}
+        if jobs and not self._jobs.wait_s(CallKind.TIDY):
+            with suppress(CommandError, SchedulerError):
+                self._jobs.shorten(sorted(jobs), seconds)
 
     def clear(self, names: frozenset[str]) -> None:
         """End all workers, but not the payloads."""
-        known = self._table.by_name
+        fragments = self._table.by_name
         if running := [
-            name for name in sorted(names) if name in known and not known[name].is_pending
+            name for name in sorted(names) if name in fragments and not fragments[name].is_pending
         ]:
             self._jobs.end_workers(running)
 
@@ -303,16 +314,17 @@ class JobHolder(Generic[SettingsT]):
             save_times(self._files.root, self._saved)
 
     def _marks_after(self, listed: Mapping[str, ListedJob]) -> dict[str, Marks]:
-        files = self._files
+        fragments = self._table.by_name.items()
         return {
-            name: Marks(
-                files.ready(name),
-                files.leaving(name),
-                files.log_end(name) if held.is_pending else None,
-            )
-            for name, held in self._table.by_name.items()
+            name: self._marks_and_log(name, held.is_pending)
+            for name, held in fragments
             if decisions.to_look_at(held, listed.get(held.job))
         }
+
+    def _marks_and_log(self, name: str, is_pending: bool) -> Marks:
+        """The marks of a fragment, and of a pending one also the end of its log."""
+        log = self._files.log_end(name) if is_pending else None
+        return Marks(self._files.ready(name), self._files.leaving(name), log)
 
     def _take_over(self, adopted: HoldingSteps) -> None:
         """Adopt a predecessor's holders, and delete the folders of those that are over."""

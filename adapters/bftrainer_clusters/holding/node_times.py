@@ -62,11 +62,11 @@ class NodeTimes:
         rest_s = request.window_s - start_s - end_s
         if limit_minutes(rest_s, longest_s) >= 1 and rest_s > request.useful_s:
             return ""
-        told = (
+        needs = (
             f"{start_s:.0f} s to start a holder, {request.useful_s:.0f} s to rescale, "
             f"{end_s:.0f} s until the node is idle"
         )
-        return f"the window of {request.window_s:.0f} s is too short ({told})"
+        return f"the window of {request.window_s:.0f} s is too short ({needs})"
 
     def classes(self) -> Iterator[tuple[str, float, float, int]]:
         """(class, start, end, how many ends)."""
@@ -103,5 +103,7 @@ def _with(measured: _MeasuredTimes, node_class: str, seconds: float) -> _Measure
 
 
 def _typical(measured: _MeasuredTimes, node_class: str) -> float:
-    found = measured.get(node_class) or [value for values in measured.values() for value in values]
-    return statistics.median(found) if found else 0.0
+    seconds = measured.get(node_class) or [
+        value for values in measured.values() for value in values
+    ]
+    return statistics.median(seconds) if seconds else 0.0

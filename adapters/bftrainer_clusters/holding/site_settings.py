@@ -1,4 +1,4 @@
-"""Shared by both schedulers' sites: name the pilot, check its times, apply a configuration table
+"""Shared by the sites of schedulers: name the pilot, check its times, apply a configuration table
 that was read again.
 """
 

@@ -119,7 +119,8 @@ class SubmissionHistory:
         if self.nodes.keys() <= without_a_job:
             return self
         return replace(
-            self, nodes={name: it for name, it in self.nodes.items() if name in without_a_job}
+            self,
+            nodes={name: backoff for name, backoff in self.nodes.items() if name in without_a_job},
         )
 
     def wait_s(self, failed: HolderFailed, rules: HolderRules, now_s: float) -> float:
@@ -127,14 +128,14 @@ class SubmissionHistory:
         backoff = self.limit_wait if rules.is_limit(failed.reason) else self.nodes[failed.node]
         return backoff.wait_s(now_s)
 
-    def cap_wait_s(self, most: int | None, more: int, now_s: float) -> float:
+    def cap_wait_s(self, cap: int | None, more: int, now_s: float) -> float:
         """Seconds until one more, after ``more`` now, leaves at most ``most`` in the hour before
         it; 0 without a cap.
         """
         sent_s = self.sent(more, now_s).sent_s
-        if most is None or len(sent_s) < most:
+        if cap is None or len(sent_s) < cap:
             return 0.0
-        return sent_s[len(sent_s) - most] - now_s + HOUR_S  # in this order never above HOUR_S
+        return sent_s[len(sent_s) - cap] - now_s + HOUR_S  # in this order never above HOUR_S
 
     def why_not(
         self, request: NodeRequest, settings: HolderSettings, now_s: float

@@ -1,4 +1,4 @@
-"""``bftrainer doctor --lsf``: every query that the pilot makes to LSF, run once. Reads only;
+"""``bftrainer doctor --site``: every query that the pilot makes to LSF, run once. Reads only;
 nothing is held.
 
 The adapter was written without access to IBM's LSF, so its first run at a site is this one. Output
@@ -58,7 +58,7 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
         (
             "holders",
             lsf_jobs.list_argv(user),
-            lambda t: f"{len(lsf_jobs.parse_list(t, '', now_s))} known",
+            lambda t: f"{len(lsf_jobs.parse_list(t, now_s))} known",
             "",
         ),
         (
@@ -69,12 +69,12 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
         ),
         ("bparams", lsf_queue.params_argv(), lambda t: _params(lsf_queue.parse_params(t)), ""),
     ]
-    checks = [
-        Check.ok(name, f"{argv[0]}: not used ({off})", required=False)
-        if off
-        else _ask(name, argv, read, settings, keep_in)
-        for name, argv, read, off in questions
-    ]
+    checks = []
+    for name, argv, read, off in questions:
+        if off:
+            checks.append(Check.ok(name, f"{argv[0]}: not used ({off})", required=False))
+        else:
+            checks.append(_ask(name, argv, read, settings, keep_in))
     return [_version(settings, keep_in), *checks, _queue(settings, keep_in)]
 
 
@@ -82,8 +82,8 @@ def _version(settings: LsfSettings, keep_in: Path) -> Check:
     check = _ask("version", ["lsid"], lsf_text.parse_version, settings, keep_in)
     if check.state is not CheckStatus.OK:
         return Check.warning("version", check.detail, check.remedy)
-    found = tuple(map(int, re.findall(r"[0-9]{1,9}", check.detail)))[:4]
-    if found >= _NEEDED_VERSION:
+    numbers = tuple(map(int, re.findall(r"[0-9]{1,9}", check.detail)))[:4]
+    if numbers >= _NEEDED_VERSION:
         return check
     detail = f"{check.detail}: -o and -json of bhosts, and -o of bjobs need LSF 10.1.0.2"
     return Check.warning("version", detail, "upgrade LSF")

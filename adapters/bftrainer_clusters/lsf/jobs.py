@@ -2,28 +2,28 @@
 manuals and recordings.
 
 Reasons for the options of :func:`submit_argv`: ``-W N/HOST``, because a plain ``-W`` is normalized
-by the host's CPU factor; ``-rn``: a preempted holder must not start again; ``-Jd`` tells the
-holders of two pilots apart, and shows the node of a pending one. No job arrays, as with Slurm.
+by the host's CPU factor; ``-rn``: a preempted holder must not start again; ``-Jd`` begins with the
+label, which tells the holders of two pilots apart and shows the node of a pending one; ``-o
+/dev/null``: holders write logs of their own, and without the option LSF sends mail. No job arrays,
+as with Slurm.
 """
 
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from bftrainer.cluster.model import NodeRequest
 from bftrainer.errors import SchedulerError, UnknownStateError
-from bftrainer.fragment_names import fragment_name
-from bftrainer_clusters.holding.holder_jobs import JobPhase, limit_minutes
 from bftrainer_clusters.lsf.config import LsfSettings
 from bftrainer_clusters.lsf.text import records, says_nothing, value_of
+from bftrainer_clusters.simple import JobPhase, JobRecord, JobRequest
 
 HOLDER_NAME = "bftrainer-holder"
 LIST_FIELDS = "jobid stat run_time runtimelimit exit_reason job_description"
-_NODE = re.compile(r" node=(\S+)$")
+_DESCRIPTION = "idle node held for bftrainer, released at once when needed"
+"""What administrators read in bjobs -l after the label."""
 
 # USUSP and SSUSP: suspended, with memory and GPUs, so the job has to end. UNKWN: its sbatchd does
 # not answer.
@@ -34,41 +34,13 @@ PHASES = {
     "ZOMBI": JobPhase.LEAVES,
     **dict.fromkeys(("DONE", "EXIT", "POST_DONE", "POST_ERR"), JobPhase.OVER),
 }
+_EXPLAIN_THEMSELVES = ("USUSP", "SSUSP", "UNKWN")
 
 
-@dataclass(frozen=True, slots=True)
-class LsfJob:
-    """A holder as bjobs lists it. ``state`` is LSF's word."""
-
-    id: str
-    state: str
-    node: str
-    ends_s: float | None
-    reason: str
-
-    @property
-    def phase(self) -> JobPhase:
-        return PHASES[self.state]
-
-    @property
-    def fragments(self) -> tuple[str, ...]:
-        return (fragment_name(self.node, self.id),)
-
-
-def description(pilot: str, user: str) -> str:
-    """What administrators read in bjobs -l; :func:`submit_argv` adds the node."""
-    return f"bftrainer: idle node held by pilot {pilot} of {user}, released at once when needed"
-
-
-def submit_argv(
-    settings: LsfSettings, request: NodeRequest, label: str, command: Iterable[str], log: Path
-) -> list[str]:
-    """``bsub`` of one holder; ``command`` is the job script with its arguments, ``label`` the
-    description.
-    """
+def submit_argv(settings: LsfSettings, job: JobRequest) -> list[str]:
+    """``bsub`` of one holder."""
     slots = ["-n", str(settings.slots_per_node), "-R", "span[hosts=1]"]
     whole = ["-x", "-n", "1"] if settings.place == "exclusive" else slots
-    minutes = limit_minutes(request.window_s, settings.longest_s)
     return [
         "bsub",
         "-q",
@@ -78,29 +50,29 @@ def submit_argv(
         *(["-gpu", settings.gpu] if settings.gpu else []),
         *whole,
         "-m",
-        request.node,
+        job.node,
         "-W",
-        f"{minutes}/{request.node}",
+        f"{job.minutes}/{job.node}",
         "-rn",
         "-J",
         HOLDER_NAME,
         "-Jd",
-        f"{label} node={request.node}",
+        f"{job.label} {_DESCRIPTION}",
         "-o",
-        str(log),
+        "/dev/null",
         *settings.options,
-        *command,
+        *job.argv,
     ]
 
 
 def parse_submitted(text: str) -> str:
     """The job id in ``Job <12> is submitted to queue <idle>.``; some sites print more around it."""
-    found = re.findall(
+    ids = re.findall(
         r"^Job <(\d+)> is submitted to (?:default )?queue <[^>]+>\.\s*$", text, re.MULTILINE
     )
-    if len(found) != 1:
+    if len(ids) != 1:
         raise SchedulerError(f"bsub printed {text[:80]!r}, expected a job ID")
-    return str(found[0])
+    return str(ids[0])
 
 
 def list_argv(user: str) -> list[str]:
@@ -110,24 +82,26 @@ def list_argv(user: str) -> list[str]:
     return ["bjobs", "-a", "-u", user, "-J", HOLDER_NAME, "-o", LIST_FIELDS, "-json"]
 
 
-def parse_list(text: str, label: str, now_s: float) -> dict[str, LsfJob]:
-    """By id, the holders whose description begins with ``label``; the others belong to other
-    pilots.
-    """
+def parse_list(text: str, now_s: float) -> tuple[JobRecord, ...]:
+    """The user's holders, of all pilots."""
     if says_nothing(text):
-        return {}
-    jobs = {}
-    for item in records(text, "holders"):
-        job, state, words = (value_of(item, key) for key in ("JOBID", "STAT", "JOB_DESCRIPTION"))
-        if state not in PHASES:
-            raise UnknownStateError("job", state)
-        found = _NODE.search(words)
-        if not words.startswith(label) or found is None:
-            continue
-        left = left_s(item) if state == "RUN" else None
-        reason = state if state in ("USUSP", "SSUSP", "UNKWN") else value_of(item, "EXIT_REASON")
-        jobs[job] = LsfJob(job, state, found[1], None if left is None else now_s + left, reason)
-    return jobs
+        return ()
+    return tuple(_record(item, now_s) for item in records(text, "holders"))
+
+
+def _record(item: dict[str, Any], now_s: float) -> JobRecord:
+    """The label is the first word of the description; the run limit counts while the job runs."""
+    job, state, words = (value_of(item, key) for key in ("JOBID", "STAT", "JOB_DESCRIPTION"))
+    if state not in PHASES:
+        raise UnknownStateError("job", state)
+    left = left_s(item) if state == "RUN" else None
+    return JobRecord(
+        job,
+        words.partition(" ")[0],
+        state,
+        None if left is None else now_s + left,
+        state if state in _EXPLAIN_THEMSELVES else value_of(item, "EXIT_REASON"),
+    )
 
 
 def left_s(item: dict[str, Any]) -> float | None:
@@ -152,6 +126,11 @@ def cancel_argv(jobs: Iterable[str]) -> list[str]:
     ids = sorted(jobs)
     assert ids, "bkill without a job id ends something else"
     return ["bkill", *ids]
+
+
+def signal_argv(jobs: Iterable[str], number: signal.Signals) -> list[str]:
+    """Send a signal to jobs."""
+    return ["bkill", "-s", number.name.removeprefix("SIG"), *cancel_argv(jobs)[1:]]
 
 
 def _seconds(text: str, unit_s: float) -> float:

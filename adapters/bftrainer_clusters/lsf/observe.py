@@ -9,7 +9,7 @@ is held until the holder's run limit, which was cut to the window at submission.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from bftrainer.cluster.model import Availability, NodeView, Observation, PendingJob
@@ -57,7 +57,7 @@ def _selected(settings: LsfSettings) -> list[str]:
 
 
 def ask(
-    argv: list[str], parse: Callable[[str], Parsed], timeout_s: float, env: Mapping[str, str]
+    argv: Sequence[str], parse: Callable[[str], Parsed], timeout_s: float, env: Mapping[str, str]
 ) -> Parsed:
     """Run and parse. "None found" is a result; any other failure is an error."""
     output = command.outcome(argv, timeout_s=timeout_s, env=env)

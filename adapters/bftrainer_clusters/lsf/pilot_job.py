@@ -51,17 +51,15 @@ def parse_job(text: str) -> LsfJobFacts | None:
     """The job, or None if LSF says that there is no such job."""
     if unknown_jobs(text):
         return None
-    found = records(text, "the pilot's job")
-    if len(found) != 1:
-        raise SchedulerError(f"bjobs listed {counted(len(found), 'job')}, expected one")
+    jobs = records(text, "the pilot's job")
+    if len(jobs) != 1:
+        raise SchedulerError(f"bjobs listed {counted(len(jobs), 'job')}, expected one")
     keys = ("STAT", "USER", "QUEUE", "PROJ_NAME", "JOB_NAME")
-    state, user, queue, project, name = (value_of(found[0], key) for key in keys)
+    state, user, queue, project, name = (value_of(jobs[0], key) for key in keys)
     if state not in PHASES:
         raise UnknownStateError("job", state)
     runs = PHASES[state] is JobPhase.RUNS
-    return LsfJobFacts(
-        PHASES[state], user, queue, project, name, left_s(found[0]) if runs else None
-    )
+    return LsfJobFacts(PHASES[state], user, queue, project, name, left_s(jobs[0]) if runs else None)
 
 
 def waiting_argv(job: LsfJobFacts) -> list[str]:
@@ -101,18 +99,18 @@ class LsfPilotJob:
     def ends_s(self) -> float | None:
         """The end of its run limit; None without one."""
         now_s = self.clock.now_s()
-        found = _ask(job_argv(self.job), parse_job)
-        return None if found is None or found.left_s is None else now_s + found.left_s
+        facts = _ask(job_argv(self.job), parse_job)
+        return None if facts is None or facts.left_s is None else now_s + facts.left_s
 
     def submit_successor(self) -> str:
         """Submit the script to start when this job is over, unless a successor is pending."""
-        found = _ask(job_argv(self.job), parse_job)
-        if found is None:
+        facts = _ask(job_argv(self.job), parse_job)
+        if facts is None:
             raise SchedulerError(f"bjobs does not list the pilot's own job {self.job}")
-        if waiting := _ask(waiting_argv(found), parse_waiting):
+        if waiting := _ask(waiting_argv(facts), parse_waiting):
             return waiting[0]
         script = self.script().read_text(encoding="utf-8")
-        argv = successor_argv(self.job, found)
+        argv = successor_argv(self.job, facts)
         return parse_submitted(command.run(argv, timeout_s=_TIMEOUT_S, stdin=script))
 
     def withdraw(self, successor: str) -> None:
@@ -130,7 +128,7 @@ def _ask(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
 def job_is_gone(job: str) -> bool | None:
     """Whether a job is over; None if LSF does not say."""
     try:
-        found = _ask(job_argv(job), parse_job)
+        facts = _ask(job_argv(job), parse_job)
     except (CommandError, SchedulerError):
         return None
-    return found is None or found.phase is JobPhase.OVER
+    return facts is None or facts.phase is JobPhase.OVER

@@ -31,86 +31,86 @@ def reasons_against(
 
 
 def _queue_itself(queue: QueueFacts) -> list[str]:
-    found = []
+    reasons = []
     if not queue.status.startswith("Open:Active"):
-        found.append(
+        reasons.append(
             f"queue {queue.name} is {queue.status} (open it with badmin qopen and badmin qact)"
         )
     if not queue.preemptable:
-        found.append(
+        reasons.append(
             f"queue {queue.name} is not preemptable (PREEMPTION = PREEMPTABLE): main jobs "
             "would wait for holders"
         )
     if queue.rerunnable:
-        found.append(
+        reasons.append(
             f"queue {queue.name} reruns jobs, and would restart holders; set RERUNNABLE = no"
         )
     if queue.interruptible:
-        found.append(
+        reasons.append(
             f"queue {queue.name} has INTERRUPTIBLE_BACKFILL, which ends jobs only at the last "
             "moment; remove it"
         )
-    return found
+    return reasons
 
 
 def _suspends(queue: QueueFacts, app: AppFacts) -> list[str]:
-    found = []
+    reasons = []
     suspend = app.suspend or queue.suspend
     if app.suspend and not _terminates(app.suspend):
-        found.append(
+        reasons.append(
             f"the application profile's SUSPEND action {app.suspend!r} keeps memory and GPUs "
             "of preempted jobs "
             "(set SUSPEND_CONTROL = TERMINATE, or remove it)"
         )
     elif not _terminates(suspend) and "PREEMPT" not in queue.terminate_when:
         action = f"its SUSPEND action is {suspend!r}" if suspend else "LSF's default"
-        found.append(
+        reasons.append(
             f"queue {queue.name} suspends preempted jobs, which keep memory and GPUs ({action}); "
             "it needs TERMINATE_WHEN = PREEMPT or JOB_CONTROLS = SUSPEND[TERMINATE]"
         )
     if not _terminates(suspend):
         if queue.loads and "LOAD" not in queue.terminate_when:
-            found.append(
+            reasons.append(
                 f"queue {queue.name} suspends jobs on a busy host (loadStop, STOP_COND), and "
                 "training keeps hosts busy; "
                 "it needs no such threshold, or LOAD in TERMINATE_WHEN"
             )
         if queue.windows and "WINDOW" not in queue.terminate_when:
-            found.append(
+            reasons.append(
                 f"queue {queue.name} suspends jobs when its RUN_WINDOW {queue.windows} closes; "
                 "it needs WINDOW in TERMINATE_WHEN"
             )
     terminate = app.terminate or queue.terminate
     if terminate.upper() in _STOPS:
-        found.append(f"the TERMINATE action is {terminate!r}, which does not end jobs; remove it")
-    return found
+        reasons.append(f"the TERMINATE action is {terminate!r}, which does not end jobs; remove it")
+    return reasons
 
 
 def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -> list[str]:
-    found = []
+    reasons = []
     if queue.backfill and "BACKFILL" not in params.preempted_types:
-        found.append(
+        reasons.append(
             f"jobs of backfill queues such as {queue.name} are not preempted here; set "
             "PREEMPT_JOBTYPE = BACKFILL in lsb.params"
         )
     if exclusive and not queue.exclusive:
-        found.append(
+        reasons.append(
             f"queue {queue.name} accepts no exclusive jobs, but lsf.place is exclusive (set "
             "EXCLUSIVE = Y)"
         )
     if exclusive and "EXCLUSIVE" not in params.preempted_types:
-        found.append(
+        reasons.append(
             "exclusive jobs are not preempted here; set PREEMPT_JOBTYPE = EXCLUSIVE in "
             "lsb.params, and "
             "LSB_DISABLE_LIMLOCK_EXCL=Y"
         )
     if gpus and not params.resources:
-        found.append(
+        reasons.append(
             "jobs are not preempted for GPUs here, but holders request GPUs (lsf.gpu): set "
             "PREEMPTABLE_RESOURCES = "
             "ngpus_physical in lsb.params"
         )
-    return found
+    return reasons
 
 
 def _waits(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
@@ -122,22 +122,22 @@ def _waits(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
         (f"queue {queue.name}", queue.delays),
         ("lsb.params", params.delays),
     ]
-    found = []
+    reasons = []
     for name in DELAYS:
         value, place = next(
             ((delays[name], place) for place, delays in places if name in delays), ("", "")
         )
         if not _OFF.fullmatch(value):
-            found.append(
+            reasons.append(
                 f"{name} = {value} of {place} makes main jobs wait for holders; set {name} = 0 "
                 f"in {queue.name}"
             )
     # A property of the preempting jobs, so their queues may set it as well; those are not checked.
     if not _OFF.fullmatch(value := params.delays.get(PREEMPT_DELAY, "")):
-        found.append(
+        reasons.append(
             f"{PREEMPT_DELAY} = {value} of lsb.params makes main jobs wait for holders; remove it"
         )
-    return found
+    return reasons
 
 
 def _terminates(action: str) -> bool:

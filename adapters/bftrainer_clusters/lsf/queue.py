@@ -145,14 +145,14 @@ def parse_params(text: str) -> ParamFacts:
 
 def _setting(text: str, name: str) -> str:
     """The value of a setting; empty if LSF does not print it."""
-    found = re.search(rf"^\s*{name}\s*[:=](.*)$", text, re.MULTILINE)
-    return found[1].strip() if found else ""
+    match = re.search(rf"^\s*{name}\s*[:=](.*)$", text, re.MULTILINE)
+    return match[1].strip() if match else ""
 
 
 def _action(text: str, name: str) -> str:
     """An action under JOB_CONTROLS, ``SUSPEND: [SIGTSTP]``, or SUSPEND_CONTROL of a profile."""
-    found = re.search(rf"^\s*{name}(?:_CONTROL)?\s*[:=]\s*\[?(.*?)\]?\s*$", text, re.MULTILINE)
-    return found[1].strip() if found else ""
+    match = re.search(rf"^\s*{name}(?:_CONTROL)?\s*[:=]\s*\[?(.*?)\]?\s*$", text, re.MULTILINE)
+    return match[1].strip() if match else ""
 
 
 def _delays(text: str) -> dict[str, str]:

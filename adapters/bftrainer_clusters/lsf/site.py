@@ -8,23 +8,20 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from bftrainer.cluster.observed import ObservedSite
-from bftrainer.cluster.site_plugin import JobNodes, OwnJob, Site, SitePlugin
+from bftrainer.cluster.site_plugin import JobNodes, OwnJob
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import NodesConfig, PilotConfig
-from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import InputFileError, SchedulerError, UserError
-from bftrainer.system.clock import Clock
-from bftrainer.system.own_programs import module_command
-from bftrainer_clusters.holding.site_settings import check_times, pilot_name, reloader
+from bftrainer.system.clock import Clock, SystemClock
 from bftrainer_clusters.lsf import pilot_job
 from bftrainer_clusters.lsf import text as lsf_text
 from bftrainer_clusters.lsf.config import RELOADED, LsfSettings
 from bftrainer_clusters.lsf.doctor import examine_lsf
-from bftrainer_clusters.lsf.hold import LsfHolder
+from bftrainer_clusters.lsf.hold import LsfCluster
 from bftrainer_clusters.lsf.observe import LsfScheduler, ask, hosts_argv
-from bftrainer_clusters.lsf.worker import ENDS_BY
+from bftrainer_clusters.simple import SimpleSite
 
 NAME = "lsf"
 HOSTFILE = "LSB_DJOB_HOSTFILE"
@@ -32,50 +29,15 @@ _JOB_ID = "LSB_JOBID"
 _NOT_FOR_WORKERS = ("SLURM_", "SBATCH_", "SRUN_", "LSB_", "LS_")
 
 
-class LsfSite:
-    """The plug-in."""
-
-    table: type[ConfigTable] = LsfSettings
-    init_values: Mapping[str, object] = {}
-    runs_here = False
+class LsfSite(SimpleSite[LsfSettings]):
+    """The plug-in: pilots may run as jobs, and doctor runs every query of theirs."""
 
     @property
     def batch(self) -> LsfBatch:
         return LsfBatch()
 
-    def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
-        settings = _settings(config, "configuration")
-        holders = (state_dir / "holders").absolute()
-        times = config.times
-        holder = LsfHolder(
-            settings, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s
-        )
-        ours = PilotJobs(partitions=frozenset({settings.queue}))
-        reconfigure = reloader(
-            NAME,
-            settings,
-            RELOADED,
-            lambda fresh: _settings(fresh, "configuration"),
-            holder.reconfigure,
-        )
-        return Site(
-            LsfScheduler(settings, clock),
-            holder,
-            ours,
-            worker_settings(holders),
-            reconfigure=reconfigure,
-        )
-
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
-        return [] if config is None else examine_lsf(_settings(config, where), keep)
-
-
-def worker_settings(holders: Path) -> dict[str, object]:
-    """How drivers start workers in holders, and end them."""
-    prefix = module_command(
-        "bftrainer_clusters.lsf.worker", str(holders), "{node}", "{fragment_id}"
-    )
-    return {"prefix": prefix, "ends_by": int(ENDS_BY), "drop_environment": list(_NOT_FOR_WORKERS)}
+        return [] if config is None else examine_lsf(self.settings(config, where), keep)
 
 
 class LsfBatch:
@@ -108,18 +70,12 @@ class LsfBatch:
         return ObservedSite(LsfScheduler(settings, clock), ours, nodes, remarks, classes)
 
 
-def _settings(config: PilotConfig, where: str) -> LsfSettings:
-    settings = check_table(config.site_table(NAME), LsfSettings, f"{where}: {NAME}")
-    check_times(NAME, settings.timeout_s, config.times.lease_s, where)
-    return settings
-
-
 def _to_observe(
     config: PilotConfig | None, where: str, slots_per_node: int | None
 ) -> tuple[LsfSettings, tuple[str, ...]]:
     """The settings, and remarks. Without any LSF is asked for the size of a node."""
     if config is not None and config.site_table(NAME):
-        settings = _settings(config, where)
+        settings = SITE.settings(config, where)
         if slots_per_node not in (None, settings.slots_per_node):
             raise UserError(
                 f"--slots-per-node {slots_per_node}: {where} has slots_per_node = "
@@ -129,8 +85,8 @@ def _to_observe(
         return settings, ()
     if slots_per_node is not None:
         return _bare(slots_per_node), ()
-    found = _bare(1)
-    hosts = ask(hosts_argv(found), lsf_text.parse_hosts, found.timeout_s, {})
+    defaults = _bare(1)
+    hosts = ask(hosts_argv(defaults), lsf_text.parse_hosts, defaults.timeout_s, {})
     sizes: Counter[int] = Counter(host.cpus for host in hosts if host.cpus)
     if not sizes:
         raise SchedulerError(
@@ -161,4 +117,10 @@ def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...]:
     return nodes
 
 
-SITE: SitePlugin = LsfSite()
+SITE = LsfSite(
+    NAME,
+    LsfSettings,
+    lambda settings: LsfCluster(settings, SystemClock()),
+    reloaded=RELOADED,
+    dropped_variables=_NOT_FOR_WORKERS,
+)

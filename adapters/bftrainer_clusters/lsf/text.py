@@ -78,9 +78,9 @@ def answer_of(output: Output) -> str | None:
     if is_document(out) and output.status in (0, *_FOUND_NONE):
         return out
     if output.status in (0, *_FOUND_NONE):
-        for said in (out, without_waiting(output.err)):
-            if says_nothing(said) and (output.status or not out.strip()):
-                return said
+        for message in (out, without_waiting(output.err)):
+            if says_nothing(message) and (output.status or not out.strip()):
+                return message
     return None if output.status else out
 
 
@@ -90,9 +90,9 @@ def unknown_jobs(text: str) -> frozenset[str]:
     if not is_document(text):
         return frozenset(_UNKNOWN.findall(text))
     return frozenset(
-        found[1]
+        match[1]
         for item in _records(text, "jobs")
-        if isinstance(said := item.get("ERROR"), str) and (found := _UNKNOWN.match(said))
+        if isinstance(message := item.get("ERROR"), str) and (match := _UNKNOWN.match(message))
     )
 
 
@@ -105,13 +105,13 @@ def without_waiting(text: str) -> str:
 
 def records(text: str, what: str) -> list[dict[str, Any]]:
     """All records of a ``-json`` output; its head announces how many there are."""
-    found = _records(text, what)
-    for item in found:
+    items = _records(text, what)
+    for item in items:
         if "ERROR" in item:
             raise SchedulerError(
                 f"LSF reports an error about {what}: {printable(str(item['ERROR'])[:200])}"
             )
-    return found
+    return items
 
 
 def _records(text: str, what: str) -> list[dict[str, Any]]:
@@ -124,15 +124,15 @@ def _records(text: str, what: str) -> list[dict[str, Any]]:
         raise SchedulerError(
             f"LSF's output about {what} is not JSON ({error}): {body[:60]!r}"
         ) from error
-    found = answer.get("RECORDS") if isinstance(answer, dict) else None
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+    items = answer.get("RECORDS") if isinstance(answer, dict) else None
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
         raise SchedulerError(f"no RECORDS of {what} in {body[:60]!r}")
     announced = next((answer[key] for key in ("HOSTS", "JOBS", "QUEUES") if key in answer), None)
-    if str(announced) != str(len(found)):
+    if str(announced) != str(len(items)):
         raise SchedulerError(
-            f"LSF announces {announced} {what} and lists {len(found)}: {body[:60]!r}"
+            f"LSF announces {announced} {what} and lists {len(items)}: {body[:60]!r}"
         )
-    return found
+    return items
 
 
 def parse_version(text: str) -> str:
@@ -149,8 +149,8 @@ def parse_hosts(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
     """``bhosts -o HOST_FIELDS -json``; ``gpus`` per node come from the configuration."""
     nodes = []
     for item in records(text, "hosts"):
-        name, status, most, jobs, reserved = (value_of(item, key) for key in _NEEDED)
-        nodes.append(_node(name, status, most, jobs, reserved, gpus))
+        name, status, slots, jobs, reserved = (value_of(item, key) for key in _NEEDED)
+        nodes.append(_node(name, status, slots, jobs, reserved, gpus))
     return _distinct(nodes)
 
 
@@ -185,19 +185,16 @@ def value_of(item: dict[str, Any], key: str) -> str:
     return value
 
 
-def _node(name: str, status: str, most: str, jobs: str, reserved: str, gpus: int) -> NodeView:
+def _node(name: str, status: str, slots: str, jobs: str, reserved: str, gpus: int) -> NodeView:
     availability = _BY_LOWER.get(status.lower())
     if availability is None:
         raise UnknownStateError("node", status)
     if not name:
         raise SchedulerError("bhosts lists a host without a name")
-    counts = [
-        0 if text == "-" else int(text) if text.isdecimal() else -1
-        for text in (most, jobs, reserved)
-    ]
+    counts = [_number_of_slots(text) for text in (slots, jobs, reserved)]
     if min(counts) < 0 or jobs == "-":
         raise SchedulerError(
-            f"host {name}: {most!r}, {jobs!r}, {reserved!r} are not numbers of slots"
+            f"host {name}: {slots!r}, {jobs!r}, {reserved!r} are not numbers of slots"
         )
     # NJOBS includes suspended jobs, which keep memory and GPUs. RSV: slots reserved for a job that
     # needs more of them.
@@ -214,6 +211,13 @@ def _node(name: str, status: str, most: str, jobs: str, reserved: str, gpus: int
         state=status,
         is_withdrawn=status.lower() == _CLOSED,
     )
+
+
+def _number_of_slots(text: str) -> int:
+    """0 for ``-``, and -1 for what is no number."""
+    if text == "-":
+        return 0
+    return int(text) if text.isdecimal() else -1
 
 
 def _distinct(nodes: list[NodeView]) -> tuple[NodeView, ...]:

@@ -42,10 +42,10 @@ def parse_length(text: str) -> float:
     words = " ".join(text.split())
     if words.upper() == "UNLIMITED":
         return math.inf
-    found = _LENGTH.findall(words) if len(words) <= 200 else []  # the search takes quadratic time
-    if not found or _LENGTH.sub("", words).strip():
+    parts = _LENGTH.findall(words) if len(words) <= 200 else []  # the search takes quadratic time
+    if not parts or _LENGTH.sub("", words).strip():
         raise SchedulerError(f"bslots: unrecognized RUNTIME {text[:60]!r}")
-    return float(sum(int(number) * _UNITS[unit] for number, unit in found))
+    return float(sum(int(number) * _UNITS[unit] for number, unit in parts))
 
 
 def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
@@ -67,10 +67,10 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
             raise SchedulerError(f"bslots -l: unrecognized output {paragraph.strip()[:80]!r}")
         hosts: dict[str, int] = {}
         for word in whole[3].split():
-            found = _SLOTS.fullmatch(word)
-            if found is None:
+            share = _SLOTS.fullmatch(word)
+            if share is None:
                 raise SchedulerError(f"bslots lists {word[:60]!r}, expected SLOTS*HOST")
-            hosts[found[2]] = hosts.get(found[2], 0) + int(found[1])
+            hosts[share[2]] = hosts.get(share[2], 0) + int(share[1])
         # Only the sum shows whether the end is missing.
         if sum(hosts.values()) != int(whole[1]):
             raise SchedulerError(
@@ -113,7 +113,7 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
         )
     if not text.endswith("\n"):
         raise SchedulerError(f"the output about reservations is truncated: ...{text[-60:]!r}")
-    found: list[tuple[str, tuple[float, float], set[str]]] = []
+    reservations: list[tuple[str, tuple[float, float], set[str]]] = []
     for line in lines:
         words = line.split()
         hosts = {
@@ -122,9 +122,9 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
             if re.fullmatch(r"[^:/\s]+:(?:\d+|-)(?:/\d+)?", word)
         }
         if line[0].isspace():
-            if not found or not hosts or len(words) != 1:
+            if not reservations or not hosts or len(words) != 1:
                 raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
-            found[-1][2].update(hosts)
+            reservations[-1][2].update(hosts)
             continue
         # A planned reservation (brsvsub) has neither hosts nor a window yet.
         if len(words) in (3, 4):
@@ -133,15 +133,15 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
         if len(words) != 6 + weekly or not hosts:
             raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
         times = _weekly(words[5], now_s) if weekly else _once(words[5], now_s)
-        found.append((words[0], times, hosts))
-    return tuple(Reservation(name, *times, frozenset(hosts)) for name, times, hosts in found)
+        reservations.append((words[0], times, hosts))
+    return tuple(Reservation(name, *times, frozenset(hosts)) for name, times, hosts in reservations)
 
 
 def _once(text: str, now_s: float) -> tuple[float, float]:
     match = _ONCE.fullmatch(text)
     if match is None:
         raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
-    numbers = [int(n) if n else 0 for n in match.groups()]
+    numbers = [int(digits or "0") for digits in match.groups()]
     this_year = time.localtime(now_s).tm_year
     for year in (this_year - 1, this_year, this_year + 1):
         starts_s = _local(numbers[0] or year, *numbers[1:5])
@@ -158,7 +158,7 @@ def _weekly(text: str, now_s: float) -> tuple[float, float]:
     match = _WEEKLY.fullmatch(text)
     if match is None:
         raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
-    day, last_day = (None if match[k] is None else int(match[k]) for k in (1, 4))
+    day, last_day = _day(match[1]), _day(match[4])
     hour, minute, last_hour, last_minute = (int(match[k]) for k in (2, 3, 5, 6))
     now = time.localtime(now_s)
     today = (now.tm_wday + 1) % 7  # LSF: 0 is Sunday
@@ -173,6 +173,11 @@ def _weekly(text: str, now_s: float) -> tuple[float, float]:
     while starts_s + length_s <= now_s:
         starts_s += period_s
     return starts_s, starts_s + length_s
+
+
+def _day(digits: str | None) -> int | None:
+    """A day of the week, 0 for Sunday; None for every day."""
+    return None if digits is None else int(digits)
 
 
 def _local(year: int, month: int, day: int, hour: int, minute: int) -> float:

@@ -68,7 +68,7 @@ def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, b
     uid = os.getuid()
     others = set() if others is None else others
     ours = (uid, 0)  # including root's: step managers are the parents of steps
-    found = {}
+    live = {}
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) in others:
             continue
@@ -84,8 +84,8 @@ def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, b
         if int(fields[6]) & KERNEL_THREAD:
             others.add(int(name))
         elif fields[0] not in (b"Z", b"X"):
-            found[int(name)] = (int(fields[1]), head.partition(b"(")[2], fields[19])
-    return found
+            live[int(name)] = (int(fields[1]), head.partition(b"(")[2], fields[19])
+    return live
 
 
 def read(pid, name):  # type: (int, str) -> bytes
@@ -142,7 +142,7 @@ class Steps:
     def __init__(self, folder, me):  # type: (str, int) -> None
         self.folder = folder
         self.me = me
-        self.known = set()  # type: set[str]
+        self.begun = set()  # type: set[str]
         """Steps that have had a process."""
 
     def usable(self):  # type: () -> bool
@@ -151,20 +151,20 @@ class Steps:
 
     def listed(self):  # type: () -> dict[str, set[int]]
         """Pids by step."""
-        found = {}  # type: dict[str, set[int]]
+        pids = {}  # type: dict[str, set[int]]
         for place, _, files in os.walk(self.folder):
             step = place[len(self.folder) + 1 :].partition("/")[0]
             if "cgroup.procs" in files:
-                found.setdefault(step, set()).update(
+                pids.setdefault(step, set()).update(
                     map(int, contents(place + "/cgroup.procs").split())
                 )
-        return found
+        return pids
 
     def find(self):  # type: () -> tuple[set[int], bool]
         """The processes to kill, and whether these are all: a step without a process so far may be
         about to start one.
         """
-        found = set()  # type: set[int]
+        workers = set()  # type: set[int]
         begins = False
         for step, pids in self.listed().items():
             if step == "step_batch":
@@ -174,12 +174,12 @@ class Steps:
                 step == "step_extern"
             ):  # spare Slurm's own sleep there: its end makes slurmctld schedule
                 ours = {pid for pid in ours if not is_task(pid)}
-                self.known.add(step)
+                self.begun.add(step)
             if ours:
-                self.known.add(step)
-            begins = begins or (step not in self.known and step != "")
-            found |= ours
-        return found - {self.me}, not begins
+                self.begun.add(step)
+            begins = begins or (step not in self.begun and step != "")
+            workers |= ours
+        return workers - {self.me}, not begins
 
 
 class Sweep:
@@ -243,11 +243,11 @@ class Sweep:
         The question that this program asks Slurm (see was_preempted) has the job's environment and
         cgroup as well.
         """
-        found, is_all = self.steps.find() if self.by_cgroup else (set(), False)
+        workers, is_all = self.steps.find() if self.by_cgroup else (set(), False)
         if not is_all:
-            found |= {pid for pid in self.find_anywhere() if not self.node or self.is_here(pid)}
-        self.own = {pid for pid in found if self.has_started(pid)}
-        return found - self.own
+            workers |= {pid for pid in self.find_anywhere() if not self.node or self.is_here(pid)}
+        self.own = {pid for pid in workers if self.has_started(pid)}
+        return workers - self.own
 
     def has_started(self, pid):  # type: (int) -> bool
         """Whether this program has started the process, or the first process of its session."""
@@ -269,36 +269,34 @@ class Sweep:
 
     def find_anywhere(self):  # type: () -> set[int]
         """Processes of the job, children of other steps' managers, and all their descendants."""
-        there = processes(self.others)
-        managers = {pid for pid, (_, name, _) in there.items() if name == STEP_MANAGER}
+        live = processes(self.others)
+        managers = {pid for pid, (_, name, _) in live.items() if name == STEP_MANAGER}
         spared = managers | {self.me}
-        found = {
+        workers = {
             pid
-            for pid, (_, _, start) in there.items()
+            for pid, (_, _, start) in live.items()
             if pid not in spared and self.belongs(pid, start)
         }
-        roots = found | {pid for pid in managers if self.manager_of_other_step(pid)}
+        roots = workers | {pid for pid in managers if self.manager_of_other_step(pid)}
         below = roots
         while below:
             below = {
-                pid
-                for pid, (parent, _, _) in there.items()
-                if parent in below and pid not in spared
+                pid for pid, (parent, _, _) in live.items() if parent in below and pid not in spared
             } - roots
             roots = roots | below
-            found |= below
-        for pid, (parent, _, start) in there.items():
-            if (pid, start) in self.foreign and pid not in found and not {pid, parent} & managers:
+            workers |= below
+        for pid, (parent, _, start) in live.items():
+            if (pid, start) in self.foreign and pid not in workers and not {pid, parent} & managers:
                 self.others.add(pid)
-        return found
+        return workers
 
-    def run(self, found=None):  # type: (set[int] | None) -> int
+    def run(self, workers=None):  # type: (set[int] | None) -> int
         """Kill until a pass finds nothing, for SWEEP_S at most (what sits in the kernel dies when
         it comes out).
 
         Returns the number of workers that were killed.
 
-        ``found``: what :meth:`find` has just returned, for the first pass.
+        ``workers``: what :meth:`find` has just returned, for the first pass.
 
         The first processes of steps, which Slurm has started and waits for, are killed last: with
         cgroups, slurmstepd (22.05.8) checks for remaining processes the moment they end, and if
@@ -311,25 +309,29 @@ class Sweep:
         killed = set()  # type: set[int]
         at_rest = False
         while True:
-            found, waited_s = self.find() if found is None else found, time.monotonic() - begun_s
+            if workers is None:
+                workers = self.find()
+            waited_s = time.monotonic() - begun_s
             if self.own:
                 send(self.own, signal.SIGKILL)
-            if not (found or self.own) or waited_s > SWEEP_S:
+            if not (workers or self.own) or waited_s > SWEEP_S:
                 return len(killed)
-            others = {pid for pid in found if not is_task(pid)} if self.has_cgroups else set()
+            others = set()
+            if self.has_cgroups:
+                others = {pid for pid in workers if not is_task(pid)}
             if others and waited_s < ORDERLY_S:
-                send(found, signal.SIGSTOP)
+                send(workers, signal.SIGSTOP)
                 if not at_rest:
                     at_rest = True
                     signal.sigtimedwait((signal.SIGCONT,), CONTINUED_S)
                     time.sleep(REST_S)
-                    found = None
+                    workers = None
                     continue
             else:
-                others = found
+                others = workers
             send(others, signal.SIGKILL)
             killed |= others
-            found = None
+            workers = None
             time.sleep(PASS_S)
 
 
@@ -456,19 +458,19 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
     done.acquire(True, MARK_S)
 
 
-def let_save(found):  # type: (set[int]) -> bool
+def let_save(pids):  # type: (set[int]) -> bool
     """Wait until the workers that may save have ended, or their time is over. Their drivers, told
     here, ask them to.
 
     Whether there were such workers.
     """
-    limit_s, told, waiting = 0.0, set(), set()
-    for pid in found:
+    limit_s, trainers, waiting = 0.0, set(), set()
+    for pid in pids:
         variables = dict(item.partition(b"=")[::2] for item in read(pid, "environ").split(b"\0"))
         seconds = variables.get(b"BFTRAINER_NOTICE_S", b"")
         if seconds.replace(b".", b"", 1).isdigit():
             limit_s = max(limit_s, min(float(seconds), MOST_NOTICE_S))
-            told.add(
+            trainers.add(
                 (
                     variables.get(b"BFTRAINER_TRAINER_DIR", b""),
                     variables.get(b"BFTRAINER_FRAGMENT", b""),
@@ -481,18 +483,18 @@ def let_save(found):  # type: (set[int]) -> bool
     if not waiting:
         return False
     end_s = time.monotonic() + limit_s
-    _thread.start_new_thread(tell, (told,))
+    _thread.start_new_thread(tell, (trainers,))
     while waiting and time.monotonic() < end_s:
         time.sleep(NOTICE_POLL_S)
         waiting = {pid for pid in waiting if is_alive(pid)}
     return True
 
 
-def tell(told):  # type: (set[tuple[bytes, bytes]]) -> None
+def tell(trainers):  # type: (set[tuple[bytes, bytes]]) -> None
     """Name preempted fragments to their trainers. A trainer that cannot be told repeats work;
     nothing is printed at the end.
     """
-    for folder, fragment in told:
+    for folder, fragment in trainers:
         try:
             file = os.open(
                 folder + b"/preempted.jsonl",
@@ -508,9 +510,9 @@ def gpus():  # type: () -> str
     """The GPUs of the job, as its script sees them, and the cores where it has only a part of the
     node.
     """
-    found = os.environ.get("BFTRAINER_GPUS") or os.environ.get("SLURM_JOB_GPUS", "")
+    indices = os.environ.get("BFTRAINER_GPUS") or os.environ.get("SLURM_JOB_GPUS", "")
     cores = os.environ.get("BFTRAINER_CORES", "")
-    return "".join([" gpus=" + found if found else "", " cores=" + cores if cores else ""])
+    return "".join([" gpus=" + indices if indices else "", " cores=" + cores if cores else ""])
 
 
 def was_preempted(job):  # type: (str) -> bool
@@ -578,10 +580,10 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
             signal.sigtimedwait((signal.SIGCONT,), 0)  # discard an earlier one
             sweep.look()
             continue
-        found = sweep.find()
-        if why not in ("released", LAPSED) and let_save(found):
-            found = sweep.find()
-        killed = sweep.run(found)
+        workers = sweep.find()
+        if why not in ("released", LAPSED) and let_save(workers):
+            workers = sweep.find()
+        killed = sweep.run(workers)
         text = "{:.6f} {} killed={} took_s={:.6f}".format(
             noticed_s, why, killed, time.time() - noticed_s
         )

@@ -66,7 +66,12 @@ def argv(cluster: str, *, user: str = "", account: str = "") -> list[str]:
     """The associations of a user, or that of an account itself; without either, those of all
     accounts.
     """
-    of = [f"user={user}"] if user else [*([f"account={account}"] if account else []), "user="]
+    if user:
+        of = [f"user={user}"]
+    elif account:
+        of = [f"account={account}", "user="]
+    else:
+        of = ["user="]
     return [
         "sacctmgr",
         "-nP",
@@ -86,10 +91,10 @@ def default_account_argv(user: str) -> list[str]:
 
 def parse(text: str) -> list[Association]:
     """A line per association; nothing where there is none, or where PrivateData hides them."""
-    found = []
+    associations = []
     for values in sacctmgr_rows(filter(str.strip, text.splitlines()), _NAMES):
         kinds = (*_OF_USER, *_OF_ANY) if values["User"] else _OF_ANY
-        found.append(
+        associations.append(
             Association(
                 values["Account"],
                 values["User"],
@@ -102,19 +107,19 @@ def parse(text: str) -> list[Association]:
                 {key: values[key] for key in _HOURS if values[key]},
             )
         )
-    return found
+    return associations
 
 
 def chosen(
     of_user: list[Association], account: str, default: str, partition: str
 ) -> Association | None:
     """The user's association that a holder runs under; that of its partition if there is one."""
-    there = [
-        it
-        for it in of_user
-        if it.account == (account or default) and it.partition in ("", partition)
+    candidates = [
+        association
+        for association in of_user
+        if association.account == (account or default) and association.partition in ("", partition)
     ]
-    return max(there, key=lambda it: it.partition, default=None)
+    return max(candidates, key=lambda association: association.partition, default=None)
 
 
 def chain(
@@ -128,14 +133,21 @@ def chain(
     own = chosen(of_user, account, default, partition)
     if own is None:
         return ()
-    found, name = [own], own.account
-    while name and len(found) < _DEEPEST:
-        above = next((it for it in parse(ask(argv(cluster, account=name))) if not it.user), None)
+    associations, name = [own], own.account
+    while name and len(associations) < _DEEPEST:
+        above = next(
+            (
+                association
+                for association in parse(ask(argv(cluster, account=name)))
+                if not association.user
+            ),
+            None,
+        )
         if above is None:
             break
-        found.append(above)
+        associations.append(above)
         name = above.parent if above.parent != name else ""
-    return tuple(found)
+    return tuple(associations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,16 +58,26 @@ _TIMEOUT_S = 10.0
 
 def check_folder(folder: Path) -> None:
     """Raise ``UserError`` unless only this user can write the folder."""
-    found = folder.stat() if folder.is_dir() else None
+    status = folder.stat() if folder.is_dir() else None
     if (
-        found is None
-        or found.st_uid != os.getuid()
-        or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        status is None
+        or status.st_uid != os.getuid()
+        or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
     ):
         raise UserError(
             f"{folder}: expected a folder of user {os.getuid()} that others cannot write, such "
             "as mode 0755"
         )
+
+
+def _visible(own: Sharer, own_jobs: Sequence[Job], names: Sequence[str]) -> list[str]:
+    """The nodes as the pilot sees them: who cannot use its nodes lacks none of them. Its list
+    counts if it holds no others.
+    """
+    lists = [parse_hostlist(job["%n"]) for job in own_jobs]
+    if own.nodes is None or not all(hosts and hosts <= own.nodes for hosts in lists):
+        return list(names)
+    return sorted(own.nodes)
 
 
 @dataclass
@@ -85,49 +95,56 @@ class Guard:
 
     def look(self, jobs: JobList, nodes: tuple[NodeView, ...], now_s: float) -> None:
         """All pilots' demands, and the nodes that are idle."""
-        ours = [
-            n for n in nodes if not self.partitions or self.partitions.intersection(n.partitions)
-        ]
-        idle = [n.name for n in ours if n.availability is Availability.FREE]
+        ours = [node for node in nodes if self._counts(node)]
+        names = sorted(node.name for node in ours)
+        idle = [node.name for node in ours if node.availability is Availability.FREE]
         pilots = peers.of_jobs(jobs)
-        claims = rivals(pilots, sorted(n.name for n in ours))
-        found = split(Sharer("", "", 0), 0, claims, idle, math.inf, self._memory, now_s)
-        self._memory = found.memory
-        for text in found.messages:
+        claims = rivals(pilots, names)
+        result = split(Sharer("", "", 0), 0, claims, idle, math.inf, self._memory, now_s)
+        self._memory = result.memory
+        for text in result.messages:
             self.tell(text)
-        holders = {(p.user, p.pilot): p.holders for p in pilots}
+        if not self.account:
+            return
+        holders = {(pilot.user, pilot.pilot): pilot.holders for pilot in pilots}
         by_id = {job["%A"]: job for job in jobs.jobs}
-        above = self._memory.overusers | {
-            key for key in self._memory.overuse_since if now_s < self._warned_s.get(key[0], now_s)
-        }
-        for own in [c for c in claims if self.account and c.key in above]:
-            # As its pilot sees it: who cannot use its nodes lacks none of them. Its list counts if
-            # it holds no others.
-            its = [by_id[job] for job in holders[own.key]]
-            lists, seen = [parse_hostlist(job["%n"]) for job in its], sorted(n.name for n in ours)
-            if own.nodes is not None and all(it and it <= own.nodes for it in lists):
-                seen = sorted(own.nodes)
-            others = [c for c in rivals(pilots, seen) if c.key != own.key]
-            there = own.holds + len({*seen} & {*idle}) + sum(c.holds for c in others)
-            parts = parts_of(there, [own, *others], (), now_s, self._memory.deficit_node_s)
-            if any(has_too_few(c, parts) and not c.finds(idle) for c in others):
+        above = self._above_part(now_s)
+        for own in [claim for claim in claims if claim.key in above]:
+            own_jobs = [by_id[job] for job in holders[own.key]]
+            visible = _visible(own, own_jobs, names)
+            others = [claim for claim in rivals(pilots, visible) if claim.key != own.key]
+            total = own.holds + len({*visible} & {*idle}) + sum(claim.holds for claim in others)
+            parts = parts_of(total, [own, *others], (), now_s, self._memory.deficit_node_s)
+            if any(has_too_few(claim, parts) and not claim.finds(idle) for claim in others):
                 self._warned_s[own.user] = now_s + MAX_DISTRUST_S
-                self._end(its, parts[own.key])
+                self._end(own_jobs, parts[own.key])
+
+    def _counts(self, node: NodeView) -> bool:
+        """Whether a node is in the partitions that are divided."""
+        return not self.partitions or bool(self.partitions.intersection(node.partitions))
+
+    def _above_part(self, now_s: float) -> frozenset[tuple[str, str]]:
+        """Users and pilots that keep more than their part, or have lost holders for it before."""
+        memory = self._memory
+        again = (key for key in memory.overuse_since if now_s < self._warned_s.get(key[0], now_s))
+        return frozenset(memory.overusers).union(again)
 
     def _end(self, holders: list[Job], part: int) -> None:
         """The latest ones of this account, as many as are above the part; or one that is too large
         for that.
         """
-        there = [job for job in holders if job["%T"] == "RUNNING" and job["%A"] not in self._ended]
-        above = sum(int(job["%D"]) for job in there) - part
+        running = [
+            job for job in holders if job["%T"] == "RUNNING" and job["%A"] not in self._ended
+        ]
+        above = sum(int(job["%D"]) for job in running) - part
         chosen = list[str]()
-        order = sorted(there, key=lambda job: (int(job["%D"]) > above, -int(job["%A"])))
+        order = sorted(running, key=lambda job: (int(job["%D"]) > above, -int(job["%A"])))
         for job in [job for job in order if job["%a"] == self.account]:
             if int(job["%D"]) <= above or (above > 0 and not chosen):
                 above -= int(job["%D"])
                 chosen.append(job["%A"])
         if chosen:
-            user = there[0]["%u"]
+            user = running[0]["%u"]
             # The filters hold where another job has got the id.
             options = [f"--user={user}", f"--account={self.account}", f"--name={HOLDER_NAME}"]
             self.calls.run(["scancel", *options, *chosen], CallKind.RELEASE, _TIMEOUT_S)
@@ -214,14 +231,14 @@ class Broker:
         self, argv: tuple[str, ...], parse: Callable[[str], Parsed], for_s: float
     ) -> Parsed:
         at_s, text = time.time(), self._ask(argv)
-        found = command.parsed(argv, text, parse)
+        answer = command.parsed(argv, text, parse)
         body = text.encode()
         write_atomically(
             self.folder / name_of(argv),
             packed(Head(at_s, for_s, len(body), cluster=self._cluster), body),
             0o644,
         )
-        return found
+        return answer
 
     def _ask(self, argv: Sequence[str]) -> str:
         self._bucket = self._bucket.take(cost(argv), self.calls.elapsed_s())
@@ -302,12 +319,12 @@ def broker(
     own = SlurmCalls(cluster=chosen_cluster({VARIABLE: cluster}))
     guard = Guard(own, frozenset(partitions), account, _tell)
     shares = Weights(own, lambda: weights or account, _TIMEOUT_S) if weights or account else None
-    it, problem = Broker(folder, own, guard, calls, shares), ""
+    service, problem = Broker(folder, own, guard, calls, shares), ""
     while True:
         was, problem, wait_s = problem, "", EVERY_S
         try:
-            it.check_hidden()
-            wait_s = it.publish()
+            service.check_hidden()
+            wait_s = service.publish()
         except (CommandError, SchedulerError, OSError) as error:
             problem = str(error)
         if problem != was:

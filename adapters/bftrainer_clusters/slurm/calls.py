@@ -79,6 +79,10 @@ class SlurmCalls:
     elapsed_s: Callable[[], float] = _of_commands
     published: Published | None = None
     cluster: str = ""
+    makes_way: Callable[[], bool] = lambda: False
+    """Whether the pilot makes way for main jobs by itself: lists then have the columns for that,
+    and are asked for now. No broker publishes them.
+    """
     unpublished: str = ""
     """Why a broker's latest list did not count."""
     _config: KeptConfig = field(init=False)
@@ -156,9 +160,10 @@ class SlurmCalls:
         """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second.
         ``of_now``: no broker's.
         """
-        jobs = None if of_now else self.published_jobs()
+        makes_way = self.makes_way()
+        jobs = None if of_now or makes_way else self.published_jobs()
         if jobs is None:
-            query = job_list.query()
+            query = job_list.query(with_waits=makes_way)
             text = self.query(query, CallKind.LOOK, timeout_s)
             jobs = command.parsed(
                 query.argv, text, lambda text: job_list.parse_jobs(text, query.mark)

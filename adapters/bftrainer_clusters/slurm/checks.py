@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bftrainer.cluster.model import Hidden
+from bftrainer.cluster.model import GiveWay, Hidden
 from bftrainer.decide.domain.checks import Check
 from bftrainer_clusters.slurm import qos_limits
 from bftrainer_clusters.slurm.config import SlurmSettings
@@ -18,7 +18,13 @@ from bftrainer_clusters.slurm.rate_limit import rate_limit as limit_of
 from bftrainer_clusters.slurm.setup import backfill_every_s, parse_version, seconds
 from bftrainer_clusters.slurm.several_nodes import several_nodes
 from bftrainer_clusters.slurm.shared_nodes import shared_nodes
-from bftrainer_clusters.slurm.site_checks import checks_of_holding, hidden_nodes
+from bftrainer_clusters.slurm.site_checks import (
+    checks_of_holding,
+    for_doctor,
+    hidden_nodes,
+    permit_of,
+    way_choice,
+)
 from bftrainer_clusters.slurm.site_facts import MayHold, SiteSetup
 from bftrainer_clusters.slurm.text import parse_has_cgroups, parse_has_epilog, parse_hidden
 
@@ -70,20 +76,24 @@ def judge(
     max_nodes: int = 1_000_000,
     by_gpu: bool = False,
     may_hold: MayHold = lambda node: True,
+    give_way: str = "site",
 ) -> tuple[Check, ...]:
     """All checks, in the order in which they are printed. Without ``settings`` those that hold for
     every pilot here.
 
     ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu". ``may_hold``: by nodes.hosts
-    and nodes.exclude.
+    and nodes.exclude. ``give_way``: nodes.give_way.
     """
     config_text, partitions = facts.config_text, facts.partitions
     config, has_cgroups = facts.config, parse_has_cgroups(config_text)
     of_holders: tuple[Check, ...] = ()
-    grace_s = 0
+    grace_s, way = 0, GiveWay.SITE
     if settings is not None:
+        holding = checks_of_holding(settings, facts, user, may_hold, by_gpu)
+        choice = way_choice(settings, facts, user, give_way, by_gpu)
+        way = permit_of(holding, facts, choice).give_way
         of_holders = (
-            *checks_of_holding(settings, facts, user, may_hold, by_gpu),
+            *for_doctor(holding, facts, choice),
             *qos_limits.limits(settings, config, facts.holders(settings), max_nodes),
             *several_nodes(settings, config),
             *(shared_nodes(settings, config, partitions) if by_gpu else ()),
@@ -94,7 +104,7 @@ def judge(
         )
     return (
         version(config),
-        *visibility(config_text, user, settings),
+        *visibility(config_text, user, settings, way),
         *of_holders,
         killing(config, grace_s),
         user_signal(config, settings, has_cgroups),
@@ -108,8 +118,8 @@ def judge(
 def version(config: Mapping[str, str]) -> Check:
     """Whether the output of this version is known."""
     text = config["SLURM_VERSION"]
-    if found := trial_of(parse_version(text)):
-        return Check.ok("version", f"{text} ({found})")
+    if tested := trial_of(parse_version(text)):
+        return Check.ok("version", f"{text} ({tested})")
     tried = ", ".join(f"{trial.version} on {trial.date}" for trial in TRIALS)
     return Check.warning(
         "version",
@@ -118,9 +128,11 @@ def version(config: Mapping[str, str]) -> Check:
     )
 
 
-def visibility(config_text: str, user: str, settings: SlurmSettings | None) -> Iterator[Check]:
+def visibility(
+    config_text: str, user: str, settings: SlurmSettings | None, way: GiveWay = GiveWay.SITE
+) -> Iterator[Check]:
     """PrivateData: what is hidden from the pilot's user. Of hidden nodes :func:`.checks_of_holding`
-    tells where there are ``settings``.
+    tells where there are ``settings``. ``way``: who frees nodes for main jobs.
     """
     kinds = parse_hidden(config_text, user)
     if Hidden.NODES in kinds:
@@ -138,6 +150,13 @@ def visibility(config_text: str, user: str, settings: SlurmSettings | None) -> I
         )
         yield Check.warning(
             "privacy", note, "have an operator run the pilot to see the ends of windows"
+        )
+    elif way is GiveWay.BLIND:
+        yield Check.warning(
+            "privacy",
+            f"{detail}; each node is held for nodes.worst_wait_s at most, and not split with "
+            "other users",
+            "have an operator run the pilot to see the queue",
         )
     else:
         yield Check.broken(
@@ -255,13 +274,13 @@ def rate_limit(config: Mapping[str, str], user: str) -> Iterator[Check]:
     """SlurmctldParameters=rl_enable: how many calls a user may make."""
     if (limit := limit_of(config, user)) is None:
         return
-    told = f"rl_enable: a bucket of {limit.bucket} calls, {limit.per_minute:g} more a minute"
+    setting = f"rl_enable: a bucket of {limit.bucket} calls, {limit.per_minute:g} more a minute"
     if limit.per_minute < CALLS_A_MINUTE:
         yield Check.warning(
             "rate limit",
-            f"{told}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: "
+            f"{setting}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: "
             "this one will poll less often",
             "a larger rl_refill_rate, or accept that idle nodes are seen later",
         )
     else:
-        yield Check.ok("rate limit", f"{told}; a pilot makes {CALLS_A_MINUTE} a minute at rest")
+        yield Check.ok("rate limit", f"{setting}; a pilot makes {CALLS_A_MINUTE} a minute at rest")

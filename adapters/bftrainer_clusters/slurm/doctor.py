@@ -50,10 +50,11 @@ def examine_slurm(
     max_nodes: int = 1_000_000,
     by_gpu: bool = False,
     may_hold: MayHold = lambda node: True,
+    give_way: str = "site",
 ) -> list[Check]:
     """All checks of the site; without ``settings`` those that need no pilot configuration.
     ``max_nodes``: nodes.max_nodes, ``by_gpu``: nodes.unit is "gpu", ``may_hold``: by nodes.hosts
-    and nodes.exclude.
+    and nodes.exclude, ``give_way``: nodes.give_way.
     """
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
@@ -78,7 +79,7 @@ def examine_slurm(
         if has_slurmdbd(config) and not cluster:
             federation = parse_federation(_ask(federation_argv(), timeout_s))
         boxes = containers(_ask(["srun", "--help"], timeout_s), shutil.which("apptainer"))
-        checks = judge(settings, facts, own_name(), max_nodes, by_gpu, may_hold)
+        checks = judge(settings, facts, own_name(), max_nodes, by_gpu, may_hold, give_way)
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
     where = cluster_check(cluster, cluster_name(config), federation)
@@ -87,10 +88,10 @@ def examine_slurm(
 
 def containers(srun_help: str, apptainer: str | None) -> Check:
     """Which images of trainer files can be used here."""
-    found = [f".sif images: {apptainer}"] if apptainer else []
-    found += [".sqsh images: srun has pyxis"] if "--container-image=" in srun_help else []
-    if found:
-        return Check.ok("containers", "; ".join(found), required=False)
+    images = [f".sif images: {apptainer}"] if apptainer else []
+    images += [".sqsh images: srun has pyxis"] if "--container-image=" in srun_help else []
+    if images:
+        return Check.ok("containers", "; ".join(images), required=False)
     detail = (
         "no apptainer on PATH, and no pyxis in `srun --help`: trainers with an `image` cannot start"
     )
@@ -136,26 +137,26 @@ def _holder(
     options and the script.
     """
     script = holder_script(settings.holder_script, "holder.slurm")
-    mine = [
+    members = [
         node.name
         for node in nodes
         if not settings.partition or settings.partition in node.partitions
     ]
-    there = [node for node in idle if node in mine] or mine
-    if not there:
+    candidates = [node for node in idle if node in members] or members
+    if not candidates:
         return Check.broken(
             "holder", f"partition {settings.partition!r} has no nodes", "set slurm.partition"
         )
     comment = slurm_jobs.comment("doctor", own_name())
     words = [str(script), settings.python, payload.__file__]
     log = script.with_name("never-written")
-    request = NodeRequest(there[0], 3600.0)
+    request = NodeRequest(candidates[0], 3600.0)
     if by_gpu and settings.holds_parts:  # the smallest part
         request = replace(request, gpus=1, cpus=1, mib=min(settings.mem_per_gpu, 1024))
     argv = slurm_jobs.submit_argv(settings, request, comment, words, log)
     argv.insert(1, "--test-only")
     _ask(argv, settings.timeout_s, settings.cluster)
-    return Check.ok("holder", f"sbatch would accept a holder on {there[0]} ({script})")
+    return Check.ok("holder", f"sbatch would accept a holder on {candidates[0]} ({script})")
 
 
 def holder_check(settings: SlurmSettings, nodes: tuple[NodeView, ...]) -> Check:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from bftrainer.cluster.model import HoldingPermit, NodeRequest
+from bftrainer.cluster.model import GiveWay, HoldingPermit, NodeRequest
 from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer.fragment_names import is_one_of_several, job_of, node_of
@@ -45,7 +45,7 @@ from bftrainer_clusters.slurm.main_waits import MainJobWait, WaitingMainJobs
 from bftrainer_clusters.slurm.records import MarkedQuery
 from bftrainer_clusters.slurm.setup import config_argv, has_slurmdbd, next_turn_s, parse_config
 from bftrainer_clusters.slurm.several_nodes import shrinks_jobs, why_not_several
-from bftrainer_clusters.slurm.site_checks import checks_of_holding
+from bftrainer_clusters.slurm.site_checks import WayChoice, checks_of_holding, way_choice
 from bftrainer_clusters.slurm.site_facts import MayHold, SiteSetup, read_site
 from bftrainer_clusters.slurm.site_watch import SiteWatch
 from bftrainer_clusters.slurm.text import parse_has_cgroups, parse_has_epilog
@@ -70,7 +70,7 @@ TRAITS = SchedulerTraits(
 
 class SlurmHolder(JobHolder[SlurmSettings]):
     """Holds nodes for one pilot. ``pilot`` marks its holders, ``may_hold`` says which nodes it may
-    have at all.
+    have at all, ``give_way`` is nodes.give_way as it is configured now.
     """
 
     def __init__(
@@ -84,11 +84,19 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         calls: SlurmCalls | None = None,
         may_hold: MayHold = lambda node: True,
         by_gpu: bool = False,
+        give_way: Callable[[], str] = lambda: "site",
     ) -> None:
         files = HolderFiles(holders.absolute())
         calls = calls or SlurmCalls()
         self._slurm = _Slurm(
-            settings, files, pilot, lease_s, calls, may_hold=may_hold, by_gpu=by_gpu
+            settings,
+            files,
+            pilot,
+            lease_s,
+            calls,
+            may_hold=may_hold,
+            by_gpu=by_gpu,
+            give_way=give_way,
         )
         super().__init__(self._slurm, settings, files, clock, poll_s)
 
@@ -153,6 +161,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
     list_age_s: float = 0.0
     may_hold: MayHold = lambda node: True
     by_gpu: bool = False
+    give_way: Callable[[], str] = lambda: "site"
     main_waits: tuple[MainJobWait, ...] = ()
     has_failed: bool = False
     cluster: str = ""
@@ -160,6 +169,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
     def __post_init__(self) -> None:
         self.site = SiteWatch(self._read_site, self._checks, self.calls.elapsed_s)
+        self.site.choice = self._way_choice
         self.waiting = WaitingMainJobs(self.calls.elapsed_s)
         self.comment = jobs.comment(self.pilot, self.user)
         self.listing = Listing(self.comment)
@@ -226,6 +236,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
     def _checks(self, facts: SiteSetup) -> tuple[Check, ...]:
         return checks_of_holding(self.settings, facts, self.user, self.may_hold, self.by_gpu)
 
+    def _way_choice(self, facts: SiteSetup) -> WayChoice:
+        return way_choice(self.settings, facts, self.user, self.give_way(), self.by_gpu)
+
     def _look_at_site(self) -> None:
         """Read the site again if it is time, or if Slurm or a main job shows that it may have
         changed.
@@ -269,7 +282,11 @@ class _Slurm(HolderJobs[SlurmSettings]):
         comment = f"{self.comment}{jobs.accepts(self.site.accepts)}{self.claims}"
         log = self.files.log(SEVERAL if beside else request.node, "%j")
         within = replace(request, window_s=min(request.window_s, self.longest_s + MARGIN_S))
-        argv = jobs.submit_argv(self.settings, within, comment, map(str, words), log, beside)
+        settings = self.settings
+        if self.site.permit.give_way is not GiveWay.SITE:
+            options = (jobs.LAST_IN_QUEUE, *settings.options)
+            settings = settings.model_copy(update={"options": options})
+        argv = jobs.submit_argv(settings, within, comment, map(str, words), log, beside)
         try:
             text = self.calls.run(argv, CallKind.SUBMIT, self.settings.timeout_s, _OF_SUBMISSION)
             submission = command.parsed(argv, text, jobs.parse_submitted)
@@ -346,6 +363,10 @@ class _Slurm(HolderJobs[SlurmSettings]):
         """Run scontrol update once."""
         self._run(jobs.shrink_argv(job, nodes), CallKind.RELEASE)
         self.nodes_of[job] = tuple(sorted(nodes))
+
+    def shorten(self, ids: list[str], seconds: float) -> None:
+        """Run scontrol update once for all."""
+        self._run(jobs.shorten_argv(ids, seconds), CallKind.TIDY)
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
         """One squeue without a filter of names: a job that was renamed is known."""

@@ -39,10 +39,10 @@ class HostLists:
         """The names in a list; none for Slurm's words for nothing."""
         if text in NOTHING:
             return frozenset()
-        known = self._read.get(text)
-        if known is None:
-            known = self._read[text] = self._expanded(text)
-        return known
+        names = self._read.get(text)
+        if names is None:
+            names = self._read[text] = self._expanded(text)
+        return names
 
     def _expanded(self, text: str) -> frozenset[str]:
         if len(text) > LONGEST_LIST or not _HOST_LIST.fullmatch(text):
@@ -57,13 +57,13 @@ class HostLists:
                 f"Slurm's answer lists more than {counted(self.most_listed, 'node')} in sum, "
                 f"at {text[:80]!r}: not one cluster"
             )
-        found = frozenset(self._names.setdefault(name, name) for name in names)
+        shared = frozenset(self._names.setdefault(name, name) for name in names)
         if len(self._names) > self.most_nodes:
             raise SchedulerError(
                 f"Slurm's answer names more than {counted(self.most_nodes, 'node')}, at "
                 f"{text[:80]!r}: not one cluster"
             )
-        return found
+        return shared
 
 
 def parse_hostlist(text: str) -> frozenset[str]:

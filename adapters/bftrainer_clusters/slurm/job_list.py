@@ -29,30 +29,45 @@ _COLUMNS = {
     "%k": "COMMENT",
 }
 """Free text comes last."""
+_WAIT_COLUMNS = {
+    "%A": "JOBID",
+    "%Q": "PRIORITY",
+    "%K": "ARRAY_TASK_ID",
+    "%x": "EXC_NODES",
+    "%V": "SUBMIT_TIME",
+    "%N": "NODELIST",
+    **_COLUMNS,
+}
+"""With what a pilot has to know of jobs for which it makes way (:mod:`.node_waits`)."""
 FORMAT, _HEADER = "|".join(_COLUMNS), "|".join(_COLUMNS.values())
+WAITS, _WAITS_HEADER = "|".join(_WAIT_COLUMNS), "|".join(_WAIT_COLUMNS.values())
 HOLDER_NAME, PILOT_NAME = NAMES = ("bftrainer-holder", "bftrainer-pilot")
 
 Job = dict[str, str]
 """By column. Names and comments are those of pilots and holders, as any user may name a job."""
 
 
-def query(ended: bool = False, mark: str | None = None) -> MarkedQuery:
-    """All jobs, with those that ``ended`` lately. --noconvert: 1024 nodes would be ``1K``."""
+def query(ended: bool = False, mark: str | None = None, with_waits: bool = False) -> MarkedQuery:
+    """All jobs, with those that ``ended`` lately; ``with_waits`` with the columns of :data:`WAITS`.
+    --noconvert: 1024 nodes would be ``1K``.
+    """
     states = ("-t", "all") if ended else ()
-    return MarkedQuery(("squeue", "-a", *states, "--noconvert"), FORMAT, mark or new_mark())
+    columns = WAITS if with_waits else FORMAT
+    return MarkedQuery(("squeue", "-a", *states, "--noconvert"), columns, mark or new_mark())
 
 
 @dataclass(frozen=True, slots=True)
 class JobList:
     """What squeue printed, read once. ``mark`` ends its records. ``at_s``: when a broker asked, by
     the pilot's monotonic clock (None: the pilot asked itself). ``weights`` of users that it
-    published.
+    published. ``has_waits``: the jobs have the columns of :data:`WAITS`.
     """
 
     jobs: tuple[Job, ...]
     mark: str
     at_s: float | None = None
     weights: Mapping[str, int] | None = None
+    has_waits: bool = False
 
     def as_printed(self, form: str, is_wanted: Callable[[Job], bool]) -> str:
         """The wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
@@ -66,14 +81,18 @@ class JobList:
 
 def parse_jobs(text: str, mark: str) -> JobList:
     """Raises :class:`~bftrainer.errors.SchedulerError`."""
-    return JobList(tuple(map(_job, parse_records(text, mark, _HEADER, "jobs"))), mark)
+    has_waits = text.startswith(f"{_WAITS_HEADER}|")
+    columns = tuple(_WAIT_COLUMNS if has_waits else _COLUMNS)
+    header = _WAITS_HEADER if has_waits else _HEADER
+    records = parse_records(text, mark, header, "jobs")
+    return JobList(tuple(_job(record, columns) for record in records), mark, has_waits=has_waits)
 
 
-def _job(record: str) -> Job:
-    values = fields_of(record, len(_COLUMNS) - 1)
+def _job(record: str, columns: tuple[str, ...]) -> Job:
+    values = fields_of(record, len(columns) - 1)
     name, _, comment = values.pop().partition("|")
     return dict(
-        zip(_COLUMNS, [*values, *((name, comment) if name in NAMES else ("", ""))], strict=True)
+        zip(columns, [*values, *((name, comment) if name in NAMES else ("", ""))], strict=True)
     )
 
 

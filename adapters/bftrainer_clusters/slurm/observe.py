@@ -11,7 +11,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from bftrainer.cluster.model import LimitWait, NodeView, Observation, PendingJob
+from bftrainer.cluster.model import (
+    JobCounters,
+    LimitWait,
+    NodeView,
+    NodeWaits,
+    Observation,
+    PendingJob,
+)
 from bftrainer.system import command
 from bftrainer.system.command import Parsed
 from bftrainer_clusters.holding.call_budget import CallKind
@@ -21,6 +28,7 @@ from bftrainer_clusters.slurm.calls import SlurmCalls
 from bftrainer_clusters.slurm.job_list import JobList, waits
 from bftrainer_clusters.slurm.limit_waits import SharedLimits
 from bftrainer_clusters.slurm.main_waits import MainJobWait, waits_for_holders
+from bftrainer_clusters.slurm.node_waits import node_waits
 from bftrainer_clusters.slurm.setup import config_argv
 
 CLOCK_KEPT_S = 900.0
@@ -123,9 +131,16 @@ class SlurmScheduler:
             hidden,
             self._clock.planned_s,
             limits,
+            node_waits=self._node_waits(jobs, nodes),
             evidence_s=None if jobs is None else jobs.at_s,
             remark=self.calls.unpublished,
         )
+
+    def _node_waits(self, jobs: JobList | None, nodes: tuple[NodeView, ...]) -> NodeWaits | None:
+        """Only where this pilot makes way for main jobs."""
+        if jobs is None or not jobs.has_waits:
+            return None
+        return command.parsed(["squeue"], "", lambda _: node_waits(jobs, nodes))
 
     def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
         """Only where main-queue jobs share a limit with holders."""
@@ -136,6 +151,19 @@ class SlurmScheduler:
         return command.parsed(
             ["squeue"], text, lambda text: limit_waits.parse(text, jobs.mark, shared)
         )
+
+    def glance(self) -> JobCounters:
+        """Count the jobs of all users: one call, however large the queue is. A pilot that makes way
+        for main jobs observes the cluster when a number has changed.
+        """
+        self.calls.check(CallKind.LOOK)
+        return self._ask(["sdiag"], self._read_counters)
+
+    def _read_counters(self, text: str) -> JobCounters:
+        times = self._read_sdiag(text)
+        if self._clock.is_due:  # it shows whole seconds: times would jump at each call
+            self._clock.set(*times)
+        return slurm_text.parse_counters(text)
 
     def _read_sdiag(self, text: str) -> tuple[float, float | None]:
         times = slurm_text.parse_times(text)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -42,43 +42,86 @@ _MOST_CHARACTERS_OF_A_USER = 20 * _MAX_CHARACTERS
 """Of host lists that are read; more than any user's pilots claim."""
 
 
+@dataclass(frozen=True, slots=True)
+class _PilotJob:
+    """A holder, or the job that a pilot runs in. ``claim`` is its comment; None: any other text."""
+
+    id: str
+    user: str
+    name: str
+    waits: bool
+    nodes: int
+    claim: re.Match[str] | None
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The user and the pilot. A holder with any other comment still counts."""
+        return self.user, self.claim[1] if self.claim else "unknown"
+
+    @property
+    def is_pilots_own(self) -> bool:
+        return self.name == PILOT_NAME
+
+    @property
+    def wants(self) -> int | None:
+        """The number of nodes that the pilot could use, by a job that has nodes."""
+        if self.claim is None or not self.claim[3] or self.waits:
+            return None
+        return int(self.claim[3])
+
+    @property
+    def hosts(self) -> str:
+        """The list of hosts that a job with nodes claims; empty if it claims none."""
+        return (self.claim[5] or "") if self.claim and not self.waits else ""
+
+
 def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
     """All pilots but this one of this user, by user and name."""
-    found: dict[tuple[str, str], PeerPilot] = {}
+    pilots: dict[tuple[str, str], PeerPilot] = {}
     claims: dict[tuple[str, str], dict[str, None]] = {}
     characters: Counter[str] = Counter()
+    for job in _pilot_jobs(text, mark):
+        if job.key == (user, pilot):
+            continue
+        before = pilots.get(job.key) or PeerPilot(job.key[1], job.user, job=job.id)
+        pilots[job.key] = _with_job(before, job)
+        lists = claims.setdefault(job.key, {})
+        if job.hosts and job.hosts not in lists:  # all holders of a pilot repeat its list
+            characters[job.user] += len(job.hosts)
+            if characters[job.user] <= _MOST_CHARACTERS_OF_A_USER:
+                lists[job.hosts] = None
+    return tuple(replace(pilots[key], hosts=_split(claims[key])) for key in sorted(pilots))
+
+
+def _pilot_jobs(text: str, mark: str) -> Iterator[_PilotJob]:
+    """The jobs that count: holders that may start or run, and running jobs of pilots."""
     for record in parse_records(text, mark, _HEADER, "pilots"):
         job, owner, state, name, reason, size, words = fields_of(record, 7)
         claim = _WORDS.fullmatch(words)
         waits = JOB_PHASES.get(state) is JobPhase.WAITS
-        if (waits and reason in NOT_ELIGIBLE) or (name == PILOT_NAME and (waits or claim is None)):
+        if waits and reason in NOT_ELIGIBLE:
             continue
-        # A holder with any other comment still counts.
-        key = (owner, claim[1] if claim else "unknown")
-        if key == (user, pilot):
+        if name == PILOT_NAME and (waits or claim is None):
             continue
-        seen = found.get(key) or PeerPilot(key[1], owner, job=job)
-        if name == HOLDER_NAME:
-            held = seen.held + (0 if waits else number(size))
-            seen = replace(seen, holders=(*seen.holders, job), held=held, asks=seen.asks or waits)
-        wants = int(claim[3]) if claim and claim[3] and not waits else None
-        if wants is not None and (
-            seen.wants is None or name == PILOT_NAME
-        ):  # its own job is up to date
-            is_short, least = (
-                name == PILOT_NAME and bool(claim and claim[4]),
-                int(claim[2] or 1) if claim else 1,
-            )
-            seen = replace(seen, wants=wants, is_short=is_short, least=least)
-        found[key] = seen
-        hosts = claims.setdefault(key, {})
-        if (
-            claim and claim[5] and not waits and claim[5] not in hosts
-        ):  # all holders of a pilot repeat its list
-            characters[owner] += len(claim[5])
-            if characters[owner] <= _MOST_CHARACTERS_OF_A_USER:
-                hosts[claim[5]] = None
-    return tuple(replace(found[key], hosts=_split(claims[key])) for key in sorted(found))
+        nodes = number(size) if name == HOLDER_NAME and not waits else 0
+        yield _PilotJob(job, owner, name, waits, nodes, claim)
+
+
+def _with_job(peer: PeerPilot, job: _PilotJob) -> PeerPilot:
+    """A pilot as one more of its jobs shows it."""
+    if job.name == HOLDER_NAME:
+        peer = replace(
+            peer,
+            holders=(*peer.holders, job.id),
+            held=peer.held + job.nodes,
+            asks=peer.asks or job.waits,
+        )
+    # The comment of the pilot's own job is up to date, that of a holder is as old as the holder.
+    if job.claim is None or job.wants is None or not (peer.wants is None or job.is_pilots_own):
+        return peer
+    least = int(job.claim[2] or 1)
+    is_short = job.is_pilots_own and bool(job.claim[4])
+    return replace(peer, wants=job.wants, is_short=is_short, least=least)
 
 
 def of_jobs(jobs: JobList, pilot: str = "", user: str = "") -> tuple[PeerPilot, ...]:
@@ -86,8 +129,10 @@ def of_jobs(jobs: JobList, pilot: str = "", user: str = "") -> tuple[PeerPilot, 
     text = jobs.as_printed(
         FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER
     )
-    found = command.parsed(["squeue"], text, lambda text: parse_peers(text, jobs.mark, pilot, user))
-    return tuple(replace(it, weight=(jobs.weights or {}).get(it.user, 1)) for it in found)
+    pilots = command.parsed(
+        ["squeue"], text, lambda text: parse_peers(text, jobs.mark, pilot, user)
+    )
+    return tuple(replace(peer, weight=(jobs.weights or {}).get(peer.user, 1)) for peer in pilots)
 
 
 def _split(lists: Iterable[str]) -> tuple[str, ...]:
@@ -98,8 +143,8 @@ def claim_words(hosts: tuple[str, ...], wants: int | None = None, is_short: bool
     """The end of a comment: the number of nodes that trainers could use, and the claim to these
     hosts.
     """
-    said = "" if wants is None else f"; wants {min(wants, _MOST_WANTED)}{' short' * is_short}"
-    return f"{said}; hosts {','.join(hosts)}" if hosts else said
+    words = "" if wants is None else f"; wants {min(wants, _MOST_WANTED)}{' short' * is_short}"
+    return f"{words}; hosts {','.join(hosts)}" if hosts else words
 
 
 def check_hosts(hosts: tuple[str, ...]) -> None:

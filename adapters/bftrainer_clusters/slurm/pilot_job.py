@@ -102,8 +102,8 @@ class SlurmPilotJob:
 
     def ends_s(self) -> float | None:
         """The end of its time limit; None if unknown."""
-        found = parse_job(self._run(job_argv(self.job)))
-        return None if found is None else found.ends_s
+        facts = parse_job(self._run(job_argv(self.job)))
+        return None if facts is None else facts.ends_s
 
     def submit_successor(self) -> str:
         """Submit the same batch script to start when this job is over, unless a successor is
@@ -138,9 +138,9 @@ class SlurmPilotJob:
 def job_is_gone(job: str) -> bool | None:
     """Whether a job is over; None if Slurm does not say."""
     try:
-        found = parse_job(command.run(job_argv(job), timeout_s=_TIMEOUT_S))
-        if found is not None:
-            return found.state in _OVER
+        facts = parse_job(command.run(job_argv(job), timeout_s=_TIMEOUT_S))
+        if facts is not None:
+            return facts.state in _OVER
         command.run(exists_argv(job), timeout_s=_TIMEOUT_S)
     except CommandError as error:
         return True if is_unknown_job(error.problem) else None

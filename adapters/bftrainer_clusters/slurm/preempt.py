@@ -37,10 +37,10 @@ def holders(
     by = config.get("PreemptType", "")
     ours = partition_of(settings, partitions)
     if settings.partition and ours is None:
-        known = ", ".join(sorted(partitions)) or "none"
+        available = ", ".join(sorted(partitions)) or "none"
         yield Check.broken(
             "partition",
-            f"partition {settings.partition!r} does not exist; available: {known}",
+            f"partition {settings.partition!r} does not exist; available: {available}",
             f"set slurm.partition, or ask the administrators for a partition ({SEE})",
         )
     elif ours is None and by != BY_QOS:
@@ -190,7 +190,7 @@ def _shared_cores(ours: Partition, by: str, others: Iterable[Partition]) -> Iter
         for partition in others
         if partition.jobs_a_core > 1 and partition.starts_jobs
     ]
-    if by == BY_QOS:
+    if by != BY_PARTITION or ours.is_default:  # it may be the main queue's own
         sharing.append(ours.name)
     if ours.jobs_a_core > 1 and sharing:
         yield Check.broken(
@@ -215,23 +215,27 @@ def qos_that_keep_waiting(
     A QOS that is preempted by all that preempt holders is preemptible itself, and does not count,
     unless jobs get it that name none.
     """
-    known = accounting.qos
-    if config.get("PreemptType") != BY_QOS or known is None or settings.qos not in known:
+    all_qos = accounting.qos
+    if config.get("PreemptType") != BY_QOS or all_qos is None or settings.qos not in all_qos:
         return frozenset()
     ours = partition_of(settings, partitions)
     nodes = frozenset(filter(may_hold, ours.nodes)) if ours is not None else frozenset[str]()
-    there = [p for p in partitions.values() if p.starts_jobs and (ours is None or p.nodes & nodes)]
-    above = _preemptors(settings.qos, known)
-    return frozenset(
-        name
-        for name in known.keys() - above - {settings.qos, settings.parts_qos}
-        if any(partition.admits(name) for partition in there)
-        and (name == accounting.default_qos or not above <= _preemptors(name, known))
-    )
+    reachable = [
+        p for p in partitions.values() if p.starts_jobs and (ours is None or p.nodes & nodes)
+    ]
+    above = _preemptors(settings.qos, all_qos)
+
+    def keeps_waiting(name: str) -> bool:
+        if not any(partition.admits(name) for partition in reachable):
+            return False
+        return name == accounting.default_qos or not above <= _preemptors(name, all_qos)
+
+    others = all_qos.keys() - above - {settings.qos, settings.parts_qos}
+    return frozenset(filter(keeps_waiting, others))
 
 
-def _preemptors(name: str, known: Mapping[str, Qos]) -> frozenset[str]:
-    return frozenset(qos.name for qos in known.values() if name in qos.preempts)
+def _preemptors(name: str, all_qos: Mapping[str, Qos]) -> frozenset[str]:
+    return frozenset(qos.name for qos in all_qos.values() if name in qos.preempts)
 
 
 def _preempted_by_qos(
@@ -247,25 +251,25 @@ def _preempted_by_qos(
         )
         remedy = f"PreemptType=preempt/qos ({SEE}), or leave slurm.qos empty"
         return (Check.warning if by == BY_PARTITION else Check.broken)("qos", detail, remedy)
-    known = accounting.qos
-    if known is None:
+    all_qos = accounting.qos
+    if all_qos is None:
         why = f" ({accounting.silence})" if accounting.silence else ""
         return Check.broken(
             "qos",
             f"sacctmgr does not answer{why}; a QOS needs accounting",
             "ask the administrators for slurmdbd",
         )
-    ours = known.get(name)
+    ours = all_qos.get(name)
     if ours is None:
         return Check.broken(
             "qos",
-            f"QOS {name!r} does not exist; available: {', '.join(sorted(known))}",
+            f"QOS {name!r} does not exist; available: {', '.join(sorted(all_qos))}",
             f"sacctmgr add qos {name}",
         )
     mode = "" if ours.preempt_mode == "CLUSTER" else ours.preempt_mode
     if problem := _does_not_end(f"QOS {name}", mode, config):
         return problem
-    above = _names(_preemptors(name, known))
+    above = _names(_preemptors(name, all_qos))
     if not above:
         return Check.broken(
             "qos",
@@ -338,10 +342,10 @@ def _does_not_end(whose: str, mode: str, config: Mapping[str, str]) -> Check | N
     )
 
 
-def _names(found: Iterable[str]) -> str:
+def _names(items: Iterable[str]) -> str:
     """A list for a message, of which the end is counted: a partition may have thousands of
     nodes.
     """
-    names = sorted(found)
+    names = sorted(items)
     rest = len(names) - _MOST_NAMES
     return ", ".join(names) if rest <= 1 else f"{', '.join(names[:_MOST_NAMES])} and {rest} more"

@@ -178,16 +178,16 @@ class Published:
     def _content(self, path: Path, with_text: bool) -> tuple[bytes, bytes, int]:
         """The head, the text, and how many bytes that has."""
         with os.fdopen(open_regular(path), "rb") as file:
-            found = os.fstat(file.fileno())
-            if found.st_uid != self.uid:
+            status = os.fstat(file.fileno())
+            if status.st_uid != self.uid:
                 raise NotPublishedError(
-                    f"{path}: belongs to uid {found.st_uid}, expected {self.uid}"
+                    f"{path}: belongs to uid {status.st_uid}, expected {self.uid}"
                 )
-            if found.st_nlink != 1 or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            if status.st_nlink != 1 or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
                 raise NotPublishedError(f"{path}: others can write it, or it has several links")
-            if found.st_size > MOST_BYTES:
+            if status.st_size > MOST_BYTES:
                 raise NotPublishedError(
-                    f"{path}: has {found.st_size:,} bytes, expected at most {MOST_BYTES:,}"
+                    f"{path}: has {status.st_size:,} bytes, expected at most {MOST_BYTES:,}"
                 )
             first = file.readline(_HEAD_BYTES)
-            return first, file.read(MOST_BYTES) if with_text else b"", found.st_size - len(first)
+            return first, file.read(MOST_BYTES) if with_text else b"", status.st_size - len(first)

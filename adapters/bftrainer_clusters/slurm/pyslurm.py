@@ -101,13 +101,11 @@ def _pending(job: Any, lists: HostLists) -> PendingJob:
 
 
 def _words(value: object) -> tuple[str, ...]:
-    words: Iterable[object] = (
-        value.split(",")
-        if isinstance(value, str)
-        else value
-        if isinstance(value, (list, tuple))
-        else ()
-    )
+    words: Iterable[object] = ()
+    if isinstance(value, str):
+        words = value.split(",")
+    elif isinstance(value, (list, tuple)):
+        words = value
     return tuple(str(word) for word in words if word)
 
 
@@ -117,9 +115,8 @@ def _gres(value: object) -> str:
         return str(value or "")
     words = []
     for name, count in value.items():
-        words += (
-            [f"{name}:{kind}:{n}" for kind, n in count.items()]
-            if isinstance(count, Mapping)
-            else [f"{name}:{count}"]
-        )
+        if isinstance(count, Mapping):
+            words += [f"{name}:{kind}:{number}" for kind, number in count.items()]
+        else:
+            words.append(f"{name}:{count}")
     return ",".join(words)

@@ -60,22 +60,22 @@ def _longest(settings: SlurmSettings, at: Holders) -> Iterator[Check]:
     longest_s, why = at.longest
     if longest_s >= settings.longest_s:
         return
-    told = (
+    limit = (
         f"{why} {longest_s:g} s, slurm.longest_s is {settings.longest_s:g}: holders last "
         f"{longest_s:g} s"
     )
     if longest_s < 60:
         yield Check.broken(
-            "max wall", f"{told}; no holder may run for a minute", "raise that limit"
+            "max wall", f"{limit}; no holder may run for a minute", "raise that limit"
         )
     elif longest_s < _SHORT_S:
         yield Check.warning(
             "max wall",
-            f"{told}, after which trainers leave the node and return to it",
+            f"{limit}, after which trainers leave the node and return to it",
             "raise that limit to hours",
         )
     else:
-        yield Check.ok("max wall", f"{told}, and nodes are held again after that")
+        yield Check.ok("max wall", f"{limit}, and nodes are held again after that")
 
 
 def _over(config: Mapping[str, str], partition: Partition | None) -> Iterator[Check]:
@@ -83,9 +83,11 @@ def _over(config: Mapping[str, str], partition: Partition | None) -> Iterator[Ch
     not.
     """
     text = (partition.over_min if partition is not None else "") or config.get("OverTimeLimit", "0")
-    minutes = (
-        math.inf if text.upper() == "UNLIMITED" else seconds(text) if text[:1].isdigit() else 0
-    )
+    minutes = 0.0
+    if text.upper() == "UNLIMITED":
+        minutes = math.inf
+    elif text[:1].isdigit():
+        minutes = seconds(text)
     if minutes:
         yield Check.ok(
             "over time limit",
@@ -97,23 +99,20 @@ def _over(config: Mapping[str, str], partition: Partition | None) -> Iterator[Ch
 
 def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
     """Each holder is a job of one node."""
-    there = at.partition.nodes if at.partition is not None else ()
-    capped = {
-        s.name: min((most_nodes(k, v, at.partition) for k, v in s.caps.items()), default=math.inf)
-        for s in at.sources
-    }
+    nodes_of_partition = at.partition.nodes if at.partition is not None else ()
+    capped = {source.name: _cap(source, at) for source in at.sources}
     alone = min((capped[s.name] for s in at.sources if not s.beside), default=math.inf)
-    most = min(alone, max_nodes, len(there) or math.inf)
+    max_held = min(alone, max_nodes, len(nodes_of_partition) or math.inf)
     for source in at.sources:
-        told = f"{source.name}: " + ", ".join(
+        caps = f"{source.name}: " + ", ".join(
             f"{key} {value}" for key, value in source.caps.items()
         )
         if not source.caps:
             continue
         if capped[source.name] == 0:
-            yield Check.broken("limits", f"{told}: no holder may run", "raise the limit that is 0")
+            yield Check.broken("limits", f"{caps}: no holder may run", "raise the limit that is 0")
         elif source.beside:
-            yield _shared(source, told, capped[source.name], most)
+            yield _shared(source, caps, capped[source.name], max_held)
         else:
             nodes = capped[source.name]
             held = (
@@ -121,24 +120,30 @@ def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
                 if nodes < math.inf
                 else "these limit the nodes that are held"
             )
-            yield Check.ok("limits", f"{told}: {held}")
+            yield Check.ok("limits", f"{caps}: {held}")
 
 
-def _shared(source: LimitSource, told: str, nodes: float, most: float) -> Check:
+def _cap(source: LimitSource, at: Holders) -> float:
+    """The most nodes that the limits of one place allow; infinite without one."""
+    caps = (most_nodes(key, value, at.partition) for key, value in source.caps.items())
+    return min(caps, default=math.inf)
+
+
+def _shared(source: LimitSource, caps: str, nodes: float, max_held: float) -> Check:
     """A limit that also counts main-queue jobs."""
-    if nodes > most:
+    if nodes > max_held:
         left = (
-            f"at least {nodes - most:g} are left"
+            f"at least {nodes - max_held:g} are left"
             if nodes < math.inf
             else "counted in other units than nodes"
         )
         return Check.ok(
             "limits",
-            f"{told}: holders and {source.beside} count; {left} beside {most:g} held nodes",
+            f"{caps}: holders and {source.beside} count; {left} beside {max_held:g} held nodes",
         )
     return Check.broken(
         "limits",
-        f"{told}: holders count, so {source.beside} would wait for them: Slurm preempts for "
+        f"{caps}: holders count, so {source.beside} would wait for them: Slurm preempts for "
         "nodes, not for limits",
         f"{source.remedy}; or set nodes.max_nodes to less than {nodes:g}, by as much as those "
         "jobs need",
@@ -151,16 +156,16 @@ def _hours(at: Holders) -> Iterator[Check]:
     """
     if not at.is_enforced or (at.qos is not None and not at.qos.usage_factor):
         return
-    found = (
+    budgets = (
         [(f"QOS {at.qos.name}", at.qos.hours)] if at.qos is not None and not at.has_own_qos else []
     )
-    found += [(it.name, it.hours) for it in at.associations]
-    for name, hours in found:
+    budgets += [(association.name, association.hours) for association in at.associations]
+    for name, hours in budgets:
         if hours:
-            told = ", ".join(f"{key} {value}" for key, value in hours.items())
+            used = ", ".join(f"{key} {value}" for key, value in hours.items())
             yield Check.broken(
                 "hours",
-                f"{name}: {told}: held nodes use it up, and main jobs wait when nothing is left",
+                f"{name}: {used}: held nodes use it up, and main jobs wait when nothing is left",
                 "a QOS with UsageFactor=0 for holders (slurm.qos)",
             )
 

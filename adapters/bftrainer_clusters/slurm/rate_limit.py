@@ -31,11 +31,8 @@ def rate_limit(config: Mapping[str, str], user: str) -> RateLimit | None:
     words = config.get("SlurmctldParameters", "").lower().split(",")
     if "rl_enable" not in words or user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return None
-    given = {
-        key: int(value)
-        for key, _, value in (word.partition("=") for word in words)
-        if value.isdecimal()
-    }
+    pairs = [word.partition("=") for word in words]
+    given = {key: int(value) for key, _, value in pairs if value.isdecimal()}
     rate, period_s = (
         given.get("rl_refill_rate", 2),
         given.get("rl_refill_period", 1),
@@ -55,5 +52,5 @@ def parse_calls_of(text: str, uid: int) -> int | None:
     listed.
     """
     users = text.partition("by user")[2].partition("\n\n")[0]
-    found = re.search(rf"^\s*\S+\s+\(\s*{uid}\) count:(\d+)\s", users, re.MULTILINE)
-    return int(found[1]) if found else None
+    match = re.search(rf"^\s*\S+\s+\(\s*{uid}\) count:(\d+)\s", users, re.MULTILINE)
+    return int(match[1]) if match else None

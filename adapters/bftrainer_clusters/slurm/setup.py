@@ -134,15 +134,15 @@ def qos_argv() -> list[str]:
 
 def parse_config(text: str) -> dict[str, str]:
     """``Key = value`` lines."""
-    found = {
+    config = {
         m[1]: m[2].strip() for m in re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)
     }
-    if "SLURM_VERSION" not in found:
+    if "SLURM_VERSION" not in config:
         raise SchedulerError(
             "scontrol show config does not show SLURM_VERSION: the output is truncated or from "
             "another program"
         )
-    return found
+    return config
 
 
 def has_slurmdbd(config_text: str) -> bool:
@@ -155,26 +155,26 @@ def has_slurmdbd(config_text: str) -> bool:
 def parse_partitions(text: str) -> dict[str, Partition]:
     """A line per partition."""
     lists = HostLists()
-    found = [_partition(line, lists) for line in whole_lines(text, "partitions")]
-    return {partition.name: partition for partition in found}
+    partitions = [_partition(line, lists) for line in whole_lines(text, "partitions")]
+    return {partition.name: partition for partition in partitions}
 
 
 def parse_qos(text: str) -> dict[str, Qos]:
     """``sacctmgr -nP``: no header, one line per QOS."""
-    found = {}
-    for it in sacctmgr_rows(whole_lines(text, "QOSes"), _QOS):
-        found[it["Name"]] = Qos(
-            it["Name"],
-            frozenset(it["Preempt"].split(",")) - {""},
-            it["PreemptMode"].upper(),
-            float(it["UsageFactor"] or 1.0),
-            grace_s=int(limit_s(it["GraceTime"])) if it["GraceTime"] else 0,
-            exempt_s=limit_s(it["PreemptExemptTime"]) if it["PreemptExemptTime"] else None,
-            max_s=limit_s(it["MaxWall"]) if it["MaxWall"] else float("inf"),
-            caps={key: it[key] for key in _QOS_CAPS if it[key]},
-            hours={key: it[key] for key in _QOS_HOURS if it[key]},
+    all_qos = {}
+    for row in sacctmgr_rows(whole_lines(text, "QOSes"), _QOS):
+        all_qos[row["Name"]] = Qos(
+            row["Name"],
+            frozenset(row["Preempt"].split(",")) - {""},
+            row["PreemptMode"].upper(),
+            float(row["UsageFactor"] or 1.0),
+            grace_s=int(limit_s(row["GraceTime"])) if row["GraceTime"] else 0,
+            exempt_s=limit_s(row["PreemptExemptTime"]) if row["PreemptExemptTime"] else None,
+            max_s=limit_s(row["MaxWall"]) if row["MaxWall"] else float("inf"),
+            caps={key: row[key] for key in _QOS_CAPS if row[key]},
+            hours={key: row[key] for key in _QOS_HOURS if row[key]},
         )
-    return found
+    return all_qos
 
 
 def sacctmgr_rows(lines: Iterable[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -196,8 +196,8 @@ def backfill_every_s(config: Mapping[str, str]) -> int | None:
     """bf_interval; None without backfill."""
     if config.get("SchedulerType") != "sched/backfill":
         return None
-    found = re.search(r"\bbf_interval=(\d+)", config.get("SchedulerParameters", ""))
-    return int(found[1]) if found else 30
+    match = re.search(r"\bbf_interval=(\d+)", config.get("SchedulerParameters", ""))
+    return int(match[1]) if match else 30
 
 
 def next_turn_s(config_text: str) -> float:
@@ -209,10 +209,10 @@ def next_turn_s(config_text: str) -> float:
 
 def parse_version(text: str) -> tuple[int, int]:
     """(22, 5) of ``22.05.8``."""
-    found = re.search(r"(\d{1,4})\.(\d{1,4})", text)
-    if found is None:
+    match = re.search(r"(\d{1,4})\.(\d{1,4})", text)
+    if match is None:
         raise SchedulerError(f"no version in {text[:80]!r}")
-    return int(found[1]), int(found[2])
+    return int(match[1]), int(match[2])
 
 
 _FORCED = re.compile(r"\sOverSubscribe=FORCE:(\d+)\b")
@@ -243,7 +243,7 @@ def _partition(line: str, lists: HostLists) -> Partition:
         is_default=value("Default", "") == "YES",
         over_min="" if (over := value("OverTimeLimit", "NONE")) == "NONE" else over,
         tres=parse_tres(value("TRES", "")),
-        whole_nodes=found[0].strip() if (found := _ALONE.search(line)) else "",
+        whole_nodes=alone[0].strip() if (alone := _ALONE.search(line)) else "",
         spreads=value("LLN", "") == "YES",
         jobs_a_core=int(forced[1]) if (forced := _FORCED.search(line)) else 1,
         whole_blocks=bool(re.search(r"\s(ExclusiveTopo=YES|Exclusive=TOPO)\b", line)),
@@ -257,26 +257,26 @@ def _unless_all(text: str) -> frozenset[str]:
 
 def parse_tres(text: str) -> dict[str, float]:
     """``cpu=8,mem=8000M,node=4,gres/gpu=16``; memory in bytes."""
-    found = re.findall(r"(?:^|,)([^=,]+)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)", text)
+    amounts = re.findall(r"(?:^|,)([^=,]+)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)", text)
     return {
-        name: float(number) * 1024 ** " KMGTP".index(unit or " ") for name, number, unit in found
+        name: float(number) * 1024 ** " KMGTP".index(unit or " ") for name, number, unit in amounts
     }
 
 
 def seconds(text: str) -> int:
     """``30`` and ``30 sec``."""
-    found = re.match(r"\d+", text)
-    if found is None:
+    match = re.match(r"\d+", text)
+    if match is None:
         raise SchedulerError(f"{text[:40]!r} is not a number of seconds")
-    return int(found[0])
+    return int(match[0])
 
 
 def limit_s(text: str) -> float:
     """``7-00:00:00``, ``01:00:00``, ``30:00`` (minutes and seconds) or UNLIMITED."""
     if text.upper() in ("UNLIMITED", "INFINITE", "NONE"):
         return float("inf")
-    found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
-    if found is None:
+    match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)
+    if match is None:
         raise SchedulerError(f"{text[:40]!r} is not a time limit")
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)

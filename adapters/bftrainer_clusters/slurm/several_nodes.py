@@ -26,16 +26,16 @@ def check_settings(settings: SlurmSettings, site_max_nodes: int | None, where: s
     """
     if settings.nodes_per_holder == 1:
         return
-    told = f"{where}: slurm.nodes_per_holder is {settings.nodes_per_holder}"
+    setting = f"{where}: slurm.nodes_per_holder is {settings.nodes_per_holder}"
     if site_max_nodes is not None:
         raise UserError(
-            f"{told}, and peer pilots count a job as one node of nodes.site_max_nodes; remove "
+            f"{setting}, and peer pilots count a job as one node of nodes.site_max_nodes; remove "
             "one of the two"
         )
     script = settings.holder_script
     if script and script.is_file() and STARTS_SEVERAL not in script.read_text(errors="replace"):
         raise UserError(
-            f"{told}, but {script} starts its payload on one node; compare it with the "
+            f"{setting}, but {script} starts its payload on one node; compare it with the "
             "installed holder.slurm"
         )
 
@@ -61,9 +61,9 @@ def several_nodes(settings: SlurmSettings, config: Mapping[str, str]) -> Iterato
     if why := why_not_several(settings, config):
         yield Check.broken("nodes per holder", why, "set slurm.nodes_per_holder = 1")
     elif settings.nodes_per_holder > 1:
-        told = (
+        cost = (
             f"up to {counted(settings.nodes_per_holder, 'node')} share a holder job; a main "
             "job that "
             f"takes one of them preempts all"
         )
-        yield Check.ok("nodes per holder", told)
+        yield Check.ok("nodes per holder", cost)

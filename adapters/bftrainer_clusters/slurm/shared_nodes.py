@@ -56,12 +56,12 @@ def shared_nodes(
         )
     else:
         spreads = "LLN" in words or any(p.spreads for p in main)
-        told = (
+        sharing = (
             "jobs go to the emptiest nodes (LLN): many parts, few whole nodes"
             if spreads
             else "jobs share nodes"
         )
-        yield Check.ok("shared nodes", told)
+        yield Check.ok("shared nodes", sharing)
     if programs := [key for key in ("Prolog", "Epilog") if _is_set(config, key)]:
         yield Check.warning(
             "beside jobs",
@@ -139,9 +139,9 @@ def left_alone(nodes: Iterable[NodeView]) -> Iterator[Check]:
     """Nodes whose GPUs cannot be held one by one."""
     names = sorted(node.name for node in nodes if node.devices and node.idle is None)
     if names:
-        told = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
+        examples = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]
         detail = (
-            f"left alone: {told} (several types, shards, MPS, MIG, drained GPUs, or no "
+            f"left alone: {examples} (several types, shards, MPS, MIG, drained GPUs, or no "
             "File= in gres.conf)"
         )
         yield Check.warning("GPUs", detail, "none, if these nodes are not meant for training")

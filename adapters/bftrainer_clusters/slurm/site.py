@@ -8,9 +8,10 @@ import pwd
 import shutil
 import signal
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from bftrainer.cluster.model import GiveWay, JobCounters
 from bftrainer.cluster.observed import ObservedSite
 from bftrainer.cluster.past_jobs import JobLog
 from bftrainer.cluster.selection import may_be_held
@@ -75,7 +76,7 @@ class SlurmSite:
         budget = CallBudget(settings.calls_per_minute, clock.elapsed_s)
         calls = SlurmCalls(budget=budget, published=published(settings), cluster=settings.cluster)
         name, times = pilot_name(state_dir), config.times
-        by_gpu, nodes = config.nodes.unit == "gpu", ConfigCell(config)
+        by_gpu, nodes = config.nodes.unit.divides_nodes, ConfigCell(config)
         holder = SlurmHolder(
             settings,
             state_dir / _HOLDERS,
@@ -86,7 +87,9 @@ class SlurmSite:
             calls=calls,
             may_hold=lambda node: may_be_held(node, nodes.now.nodes),
             by_gpu=by_gpu,
+            give_way=lambda: nodes.now.nodes.give_way,
         )
+        calls.makes_way = lambda: holder.permit().give_way is GiveWay.YIELD
         commands = SlurmScheduler(
             settings.timeout_s,
             calls=calls,
@@ -119,6 +122,7 @@ class SlurmSite:
             peers,
             reloader(NAME, settings, RELOADED, read_again, holder.reconfigure),
             holder.permit,
+            yielding=_Yielding(commands, holder),
         )
 
     def propose(self, wishes: SiteWishes) -> SiteProposal | None:
@@ -148,8 +152,9 @@ class SlurmSite:
             found = examine_slurm(
                 settings,
                 nodes.max_nodes,
-                nodes.unit == "gpu",
+                nodes.unit.divides_nodes,
                 lambda node: may_be_held(node, nodes),
+                nodes.give_way,
             )
             return [
                 *found,
@@ -158,6 +163,20 @@ class SlurmSite:
             ]
         except BFTrainerError as error:
             return [Check.broken(NAME, str(error), "fix the table [slurm]")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Yielding:
+    """The port of a pilot that makes way for main jobs itself."""
+
+    scheduler: SlurmScheduler
+    holder: SlurmHolder
+
+    def glance(self) -> JobCounters:
+        return self.scheduler.glance()
+
+    def shorten(self, names: frozenset[str], seconds: float) -> None:
+        self.holder.shorten(names, seconds)
 
 
 def published(settings: SlurmSettings) -> Published | None:
@@ -239,7 +258,7 @@ class SlurmBatch:
             calls = SlurmCalls(cluster=chosen_cluster(os.environ))
             scheduler, ours = SlurmScheduler(calls=calls), PilotJobs(assume_window_s=math.inf)
             return ObservedSite(scheduler, ours, pilots=lambda: of_jobs(calls.jobs(_TIMEOUT_S)))
-        by_gpu, has_table = config.nodes.unit == "gpu", bool(config.site_table(NAME))
+        by_gpu, has_table = config.nodes.unit.divides_nodes, bool(config.site_table(NAME))
         settings = _recorded_settings(config, where)
         calls = SlurmCalls(cluster=settings.cluster)
         scheduler = SlurmScheduler(settings.timeout_s, calls=calls, by_gpu=by_gpu)
@@ -288,7 +307,7 @@ def _settings(config: PilotConfig, where: str) -> SlurmSettings:
     check_times(NAME, settings.timeout_s, config.times.lease_s, where)
     check_settings(settings, config.nodes.site_max_nodes, where)
     check_environment(settings.cluster, os.environ, where)
-    if config.nodes.unit == "gpu":
+    if config.nodes.unit.divides_nodes:
         settings.check_unit_gpu(where)
     return settings
 

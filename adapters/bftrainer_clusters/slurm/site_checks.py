@@ -7,18 +7,88 @@ Limits that count main jobs are not among them: the pilot makes room for such jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
-from bftrainer.cluster.model import Hidden, HoldingPermit
+from bftrainer.cluster.model import GiveWay, Hidden, HoldingPermit
 from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.preempt import holders
 from bftrainer_clusters.slurm.qos_limits import exempt_time
 from bftrainer_clusters.slurm.site_facts import MayHold, SiteSetup, holder_kinds
-from bftrainer_clusters.slurm.text import parse_hidden
+from bftrainer_clusters.slurm.text import hides_jobs, parse_hidden
 
 ACCEPTED = "accepted by slurm.accept"
+YIELDED = "the pilot releases nodes for main jobs itself"
+_CURED = frozenset({"preemption", "exempt time"})
+"""Checks that do not matter where the pilot itself ends holders: Slurm does not, or not at once. In
+the others main jobs run beside holders, or need nodes whose number the pilot cannot tell.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WayChoice:
+    """``nodes.give_way``, what this pilot can keep of it, and what decides about QOSes.
+
+    ``hides_jobs``: the site hides the queue from the pilot. ``qos`` is that of the holders.
+    """
+
+    give_way: str = "site"
+    keeps: frozenset[GiveWay] = frozenset({GiveWay.SITE})
+    hides_jobs: bool = False
+    qos: str = ""
+
+    def cures(self, check: Check, facts: SiteSetup) -> bool:
+        """Whether a check that fails is none for a pilot that releases nodes itself."""
+        if check.name == "qos":
+            return not self.qos or self.qos in (facts.accounting.qos or {})
+        is_chosen = self.give_way in ("yield", "blind")
+        return check.name in _CURED or (check.name == "accounting" and is_chosen)
+
+    def way(self, broken: Sequence[Check], facts: SiteSetup) -> GiveWay:
+        """Who frees nodes for main jobs. SITE may also mean that no node can be held."""
+        own = GiveWay.BLIND if self.hides_jobs else GiveWay.YIELD
+        if self.give_way == "site" or (self.give_way == "auto" and not broken):
+            return GiveWay.SITE
+        if self.give_way == "yield" and self.hides_jobs:
+            return GiveWay.SITE
+        if self.give_way != "auto":
+            own = GiveWay(self.give_way)
+        is_kept = own in self.keeps and all(self.cures(check, facts) for check in broken)
+        return own if is_kept else GiveWay.SITE
+
+    def refusals(self, broken: Sequence[Check], facts: SiteSetup) -> Iterator[Check]:
+        """The checks that keep a pilot from holding nodes in the mode that is configured."""
+        if self.give_way in ("site", "auto"):
+            yield from broken
+            return
+        yield from (check for check in broken if not self.cures(check, facts))
+        if GiveWay(self.give_way) not in self.keeps:
+            yield Check.broken(
+                "give way",
+                f'nodes.give_way = "{self.give_way}" needs nodes.unit = "node" and '
+                'slurm.backend = "commands"',
+                'set nodes.give_way = "auto"',
+            )
+        if self.give_way == "yield" and self.hides_jobs:
+            yield Check.broken(
+                "give way",
+                'nodes.give_way = "yield" needs the queue, which PrivateData hides',
+                'set nodes.give_way = "blind", or have an operator run the pilot',
+            )
+
+
+def way_choice(
+    settings: SlurmSettings, facts: SiteSetup, user: str, give_way: str, by_gpu: bool
+) -> WayChoice:
+    """What a pilot of this user can keep: of single GPUs, and read by pyslurm, nobody tells what a
+    waiting job needs.
+    """
+    keeps = {GiveWay.SITE}
+    if not by_gpu and settings.backend == "commands":
+        keeps |= {GiveWay.YIELD, GiveWay.BLIND}
+    hides = hides_jobs(facts.config_text, user)
+    return WayChoice(give_way, frozenset(keeps), hides, settings.qos)
 
 
 def checks_of_holding(
@@ -63,16 +133,42 @@ def accounting(facts: SiteSetup) -> Iterator[Check]:
         )
 
 
-def permit_of(checks: Iterable[Check], facts: SiteSetup) -> HoldingPermit:
+def permit_of(
+    checks: Iterable[Check], facts: SiteSetup, choice: WayChoice | None = None
+) -> HoldingPermit:
     """What the pilot makes of these checks. Holders that run stay while it is only unknown what
     accounting has.
     """
-    against = [check for check in checks if _is_broken(check)]
+    choice, checks = choice or WayChoice(), tuple(checks)
+    broken = [check for check in checks if _is_broken(check)]
+    way = choice.way(broken, facts)
+    against = list(choice.refusals(broken, facts))
+    if way is not GiveWay.SITE:
+        why = "; ".join(f"{check.name}: {check.detail}" for check in broken)
+        return HoldingPermit(remarks=accepted_words(checks), give_way=way, why=why)
     unknown = ("accounting", "qos") if facts.accounting.silence else ()
     words = "; ".join(f"{check.name}: {check.detail} (remedy: {check.remedy})" for check in against)
     return HoldingPermit(
         words, any(check.name not in unknown for check in against), accepted_words(checks)
     )
+
+
+def for_doctor(checks: Iterable[Check], facts: SiteSetup, choice: WayChoice) -> Iterator[Check]:
+    """These checks as a pilot obeys them; a line more where the pilot itself makes way."""
+    checks = tuple(checks)
+    way = permit_of(checks, facts, choice).give_way
+    if way is GiveWay.SITE:
+        broken = [check for check in checks if _is_broken(check)]
+        yield from checks
+        yield from (check for check in choice.refusals(broken, facts) if check not in checks)
+        return
+    for check in checks:
+        if _is_broken(check):
+            detail = f"{check.detail}: {YIELDED}"
+            yield replace(check, state=CheckStatus.WARNING, detail=detail)
+        else:
+            yield check
+    yield Check.ok("give way", f"{way.value}: {YIELDED}")
 
 
 def accepted_words(checks: Iterable[Check]) -> tuple[str, ...]:

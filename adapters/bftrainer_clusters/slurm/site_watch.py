@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from bftrainer.cluster.model import HoldingPermit
 from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer_clusters.slurm.site_checks import accepted_names, permit_of
+from bftrainer_clusters.slurm.site_checks import WayChoice, accepted_names, permit_of
 from bftrainer_clusters.slurm.site_facts import SiteSetup, fingerprint
 
 EVERY_S = 3600.0
@@ -45,6 +45,8 @@ class SiteWatch:
     elapsed_s: Callable[[], float] = time.monotonic
     longest_s: float = math.inf
     """The longest time limit that a holder may have."""
+    choice: Callable[[SiteSetup], WayChoice] = lambda facts: WayChoice()
+    """What the configuration says of who frees nodes for main jobs."""
     accepts: tuple[str, ...] = ()
     """The checks that fail here and that the user has accepted."""
     _facts: SiteSetup | None = None
@@ -84,7 +86,8 @@ class SiteWatch:
 
     def _judge(self, facts: SiteSetup) -> None:
         checks = self.judge(facts)
-        self._permit, self.accepts = permit_of(checks, facts), accepted_names(checks)
+        self._permit = permit_of(checks, facts, self.choice(facts))
+        self.accepts = accepted_names(checks)
 
     def _no_answer(self, why: str) -> None:
         self._unknown = why

@@ -129,13 +129,13 @@ def availability_of(state: str) -> Availability:
 @lru_cache(maxsize=1024)
 def gpus_of(gres: str) -> tuple[Device, ...]:
     """The GPUs in a list such as ``gpu:a100:4(S:0-3),nvme:1``, in its order."""
-    found = []
+    devices = []
     for entry in re.sub(r"\([^)]*\)", "", gres).split(","):
         name, *rest = (word for word in entry.strip().split(":") if word != "no_consume")
         if name == "gpu":
             count = int(rest.pop()) if rest and rest[-1].isdecimal() else 1
-            found.append(Device(":".join(rest), count))
-    return tuple(found)
+            devices.append(Device(":".join(rest), count))
+    return tuple(devices)
 
 
 def node_view(
@@ -186,12 +186,12 @@ def idle_gpus(gres: str, used: str, drained: str) -> int | None:
         or drained != "N/A"
     ):
         return None
-    found = [
+    used_gpus = [
         part
         for part in _PART.findall(used.replace("(null)", ""))
         if part.partition(":")[0] == "gpu"
     ]
-    read = _GPUS_USED.fullmatch(found[0]) if len(found) == 1 else None
+    read = _GPUS_USED.fullmatch(used_gpus[0]) if len(used_gpus) == 1 else None
     if read is None or (count := int(read[1])) > devices[0].count:
         raise SchedulerError(
             f"cannot tell which GPUs of {gres[:40]!r} are used from GresUsed={used[:80]!r}"

@@ -10,7 +10,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 
-from bftrainer.cluster.model import Hidden, Idle, NodeView, PendingJob, Reservation
+from bftrainer.cluster.model import (
+    Hidden,
+    Idle,
+    JobCounters,
+    NodeView,
+    PendingJob,
+    Reservation,
+)
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
 from bftrainer_clusters.slurm.records import fields_of, is_number, parse_records
@@ -74,9 +81,9 @@ def _idle(record: str, gres: str) -> Idle | None:
 
 
 def _count(record: str, key: str) -> int:
-    if not is_number(found := value_of(record, key)):
-        raise SchedulerError(f"{key}={found[:40]!r} is not a number in {record[:80]!r}")
-    return int(found)
+    if not is_number(value := value_of(record, key)):
+        raise SchedulerError(f"{key}={value[:40]!r} is not a number in {record[:80]!r}")
+    return int(value)
 
 
 def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
@@ -95,11 +102,11 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
     """
     if text.strip() == _NO_RESERVATIONS:
         return ()
-    found, lists = [], HostLists()
+    reservations, lists = [], HostLists()
     for record in _beginning_with("ReservationName", text, "reservations"):
         line = _FREE_TEXT.split(record, maxsplit=1)[0]
         name = value_of(line, "ReservationName")
-        found.append(
+        reservations.append(
             Reservation(
                 name,
                 _epoch(value_of(line, "StartTime"), name),
@@ -107,7 +114,7 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
                 lists.read(value_of(line, "Nodes", "")),
             )
         )
-    return tuple(found)
+    return tuple(reservations)
 
 
 def parse_times(text: str) -> tuple[float, float | None]:
@@ -124,19 +131,47 @@ def parse_times(text: str) -> tuple[float, float | None]:
     return float(at[1]), float(planned[1]) if planned and int(planned[1]) else None
 
 
+_COUNTED = ("submitted", "started", "completed", "canceled", "failed")
+
+
+def parse_counters(text: str) -> JobCounters:
+    """``sdiag``: how many jobs of all users were submitted, started and ended since midnight or
+    ``sdiag --reset``. ``pending`` is up to 30 s old. Of a backfill cycle that goes on, nothing is
+    said.
+    """
+    at_s, planned_s = parse_times(text)
+    counts = {
+        word: int(number)
+        for word, number in re.findall(r"^Jobs (\w+):\s+(\d{1,18})$", text, re.MULTILINE)
+    }
+    if missing := [word for word in _COUNTED if word not in counts]:
+        raise SchedulerError(f"sdiag does not show the line 'Jobs {missing[0]}:'")
+    shown = re.search(r"^Job states ts:.* \((\d+)\)$", text, re.MULTILINE)
+    is_planning = re.search(r"^Backfilling stats \(WARNING", text, re.MULTILINE)
+    return JobCounters(
+        at_s,
+        counts["submitted"],
+        counts["started"],
+        counts["completed"] + counts["canceled"] + counts["failed"],
+        counts.get("pending", 0),
+        float(shown[1]) if shown else 0.0,
+        None if is_planning else planned_s,
+    )
+
+
 def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
     """``scontrol show config``: what PrivateData hides from ``user``; nothing is hidden from root
     and SlurmUser.
     """
-    found = {
+    config = {
         m[1]: m[2].strip()
         for m in re.finditer(r"^(PrivateData|SlurmUser)\s*=(.*)$", text, re.MULTILINE)
     }
-    if "PrivateData" not in found:
+    if "PrivateData" not in config:
         raise SchedulerError("scontrol show config does not show PrivateData")
-    if user in ("root", found.get("SlurmUser", "").partition("(")[0]):
+    if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return frozenset()
-    words = set(found["PrivateData"].lower().split(","))
+    words = set(config["PrivateData"].lower().split(","))
     return frozenset(kind for kind in Hidden if words & {kind.value, "all"})
 
 
@@ -151,12 +186,12 @@ def parse_has_epilog(text: str) -> bool:
     22.05 prints ``Epilog = (null)`` where there is none; 24.11 and later print no line, or
     ``Epilog[0] = ...``.
     """
-    found = re.findall(r"^Epilog(?:\[\d+\])?\s*=\s*(\S*)", text, re.MULTILINE)
-    if not found and not re.search(r"^Epilog(MsgTime|Slurmctld)\s*=", text, re.MULTILINE):
+    programs = re.findall(r"^Epilog(?:\[\d+\])?\s*=\s*(\S*)", text, re.MULTILINE)
+    if not programs and not re.search(r"^Epilog(MsgTime|Slurmctld)\s*=", text, re.MULTILINE):
         raise SchedulerError(
             "scontrol show config shows no line of Epilog: the output is truncated"
         )
-    return any(value not in NOTHING for value in found)
+    return any(value not in NOTHING for value in programs)
 
 
 def parse_has_cgroups(text: str) -> bool:
@@ -199,8 +234,8 @@ def _beginning_with(key: str, text: str, what: str) -> list[str]:
 
 def value_of(line: str, key: str, default: str | None = None) -> str:
     """The value of ``key=``, up to a blank; raises where there is none, and no default."""
-    if found := re.search(rf"(?:^|[ \n]){key}=(\S*)", line):
-        return found[1]
+    if match := re.search(rf"(?:^|[ \n]){key}=(\S*)", line):
+        return match[1]
     if default is None:
         raise SchedulerError(f"no {key} in {line[:80]!r}")
     return default

@@ -32,18 +32,16 @@ def parse(text: str, user: str) -> dict[str, int]:
     """By user, where they differ from 1. Empty where only ``user``, who asks, is shown: PrivateData
     may hide the others.
     """
-    found = dict[str, int]()
+    weights = dict[str, int]()
     rows = [line.split("|") for line in filter(str.strip, text.splitlines())]
     for fields in sorted(rows):  # a user's own before those in a partition
         if len(fields) != 3 or not (fields[2].isdecimal() or fields[2] == "parent"):
             raise SchedulerError(f"sacctmgr: line truncated or garbled: {'|'.join(fields)[:80]!r}")
         if fields[0]:  # else the account's own
-            found.setdefault(fields[0], 1 if fields[2] == "parent" else int(fields[2]))
-    return (
-        {name: weight for name, weight in found.items() if weight != 1}
-        if found.keys() - {user}
-        else {}
-    )
+            weights.setdefault(fields[0], 1 if fields[2] == "parent" else int(fields[2]))
+    if not weights.keys() - {user}:
+        return {}
+    return {name: weight for name, weight in weights.items() if weight != 1}
 
 
 @dataclass
@@ -54,23 +52,23 @@ class Weights:
     account: Callable[[], str]
     timeout_s: float = 10.0
     host_s: Callable[[], float] = time.time
-    _known: Mapping[str, int] = field(default_factory=dict)
+    _weights: Mapping[str, int] = field(default_factory=dict)
     _read: tuple[str, float] = ("", 0.0)
 
     def now(self) -> Mapping[str, int]:
         """At most one command. Empty without an account or accounting: all users weigh the same."""
         account, quarter = self.account(), self.host_s() // EVERY_S
         if (account, quarter) != self._read:
-            self._known, self._read = (
-                self._known if account == self._read[0] else {},
+            self._weights, self._read = (
+                self._weights if account == self._read[0] else {},
                 (account, quarter),
             )
             with suppress(CommandError, SchedulerError):
                 config = parse_config(self.calls.config(self.timeout_s)) if account else {}
-                asked = argv(config.get("ClusterName", ""), account)
+                query = argv(config.get("ClusterName", ""), account)
                 if "slurmdbd" in config.get("AccountingStorageType", ""):
-                    text = self.calls.run(asked, CallKind.LOOK, self.timeout_s)
-                    self._known = command.parsed(
-                        asked, text, lambda text: parse(text, self.calls.user)
+                    text = self.calls.run(query, CallKind.LOOK, self.timeout_s)
+                    self._weights = command.parsed(
+                        query, text, lambda text: parse(text, self.calls.user)
                     )
-        return self._known
+        return self._weights

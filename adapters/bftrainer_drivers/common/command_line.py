@@ -55,7 +55,9 @@ def visible_gpus(part: Sequence[HostSlots], own: HostSlots | None = None) -> dic
     finds its own GPU first.
     """
     gpus = sorted((host for host in part if host.is_gpu), key=lambda host: (host != own, host.gpu))
-    return {VISIBLE: ",".join(str(host.gpu) for host in gpus)} if gpus else {}
+    if not gpus:
+        return {}
+    return {VISIBLE: ",".join(str(host.gpu) for host in gpus)}
 
 
 GIVEN = "BFTRAINER_GIVEN"

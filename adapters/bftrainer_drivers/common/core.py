@@ -8,11 +8,11 @@ and its first group begins as every other one.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from bftrainer.counted import counted
 from bftrainer.wires.control import STOPPED_STATUS
 from bftrainer.wires.driver_events import (
     AnyDriverEvent,
@@ -25,6 +25,7 @@ from bftrainer.wires.driver_events import (
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.progress_line import Phase, ProgressLine
 from bftrainer.wires.reports import LATE, Ending
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import (
     Action,
     Announce,
@@ -44,7 +45,7 @@ from bftrainer_drivers.common.outcome import (
 )
 from bftrainer_drivers.common.retries import Retries
 from bftrainer_drivers.common.silence import ReportSilence
-from bftrainer_drivers.common.verdict import Ended, verdict
+from bftrainer_drivers.common.verdict import Ended, cause, verdict
 
 GATHER_S = 2.0
 """How long the other workers may take to end after one ended unexpectedly: this tells lost nodes
@@ -59,17 +60,20 @@ UNREPORTED_S = 10.0
 class Terms:
     """What does not change while a driver runs.
 
+    ``sizes``: the node counts at which a group may train.
+
     ``elastic``: the group survives changes and losses of workers; else each of them needs a new
     incarnation. ``collective``: a worker can do nothing without the others, not even save.
     ``confirmed``: a group trains once the script has reported its size. ``stop_signal``: the signal
     that requests a stop, which kills a program without a handler; 0: none. ``samples``: a script
     that has reported this number and exits with status 0 is done, although it was asked to stop;
-    None: unknown. ``independent``: workers form no group; one that fails is started again, and one
+    None: unknown. ``first_step_s``: the longest time from a worker's start to the first report.
+    ``independent``: workers form no group; one that fails is started again, and one
     that exits with status 0 has no work left.
     """
 
     elastic: bool
-    min_nodes: int
+    sizes: LegalSizes
     stop_s: float
     hang_s: float
     collective: bool = True
@@ -77,6 +81,7 @@ class Terms:
     stop_signal: int = 0
     samples: float | None = None
     independent: bool = False
+    first_step_s: float = math.inf
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +241,8 @@ class Leaving:
     reason: str
     since_s: float
     is_final: bool
+    failure: DriverOutcome | None = None
+    """The script's own error that has cost the nodes without which no size is legal."""
 
 
 @dataclass(slots=True)
@@ -257,8 +264,11 @@ class RunState:
     crashed_s: float | None = None
     taken: bool = False
     killed: bool = False
-    hung: bool = False
+    hung: str = ""
+    """Why its workers count as hung."""
     unreported_s: float | None = None
+    since_s: float | None = None
+    """Since when workers have run from which no report has come."""
     outcome: DriverOutcome | None = None
 
     @property
@@ -271,7 +281,7 @@ class RunState:
     @classmethod
     def first(cls, terms: Terms, longest_silence_s: float = 0.0) -> RunState:
         """Before anything was heard."""
-        membership = Membership(not terms.elastic, terms.min_nodes, independent=terms.independent)
+        membership = Membership(not terms.elastic, terms.sizes, independent=terms.independent)
         if not terms.elastic:
             membership.straggler_s = 60.0  # a restart on warm workers is worth a wait
         return cls(
@@ -297,141 +307,158 @@ def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[D
     return new, steps
 
 
-def _heard(it: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
+def _heard(state: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
     match heard:
-        case HostsListed(hosts, preempted):
-            it.preempted = preempted
-            steps = _ordered(it, it.membership.order(hosts, now_s), now_s)
-            if not it.terms.elastic and any(
-                member.host.fragment in preempted for member in it.membership.group
-            ):
-                steps += _leave(
-                    it, "a node is preempted", now_s, is_final=False
-                )  # no time for imports ahead
-            return steps
+        case HostsListed():
+            return _hosts_listed(state, heard, now_s)
         case StopRequested():
-            return _leave(it, "stop requested", now_s)
+            return _leave(state, "stop requested", now_s)
         case EndNow(outcome):
-            it.outcome = outcome
+            state.outcome = outcome
         case Reported(line):
-            return _reported(it, line, now_s)
+            return _reported(state, line, now_s)
         case Warmed(member, is_cold):
-            it.membership.warmed(member, now_s)
+            state.membership.warmed(member, now_s)
             return [] if is_cold else [Report(Warm(member.host.node, member.host.fragment))]
         case Joined():
-            it.joined.append(heard)
+            _joined(state, heard, now_s)
         case WaitingEnded(member, exit):
-            return _waiting_ended(it, member, exit, now_s)
+            return _waiting_ended(state, member, exit, now_s)
         case WorkerEnded(member, exit):
-            return _worker_ended(it, member, exit, now_s)
+            return _worker_ended(state, member, exit, now_s)
         case Excused(member):
-            it.membership.excused(member)
-            return [Announce(it.membership.announced)]
+            state.membership.excused(member)
+            return [Announce(state.membership.announced)]
         case TaskFinished(member):
-            it.retries.succeeded(member)
+            state.retries.succeeded(member)
         case GroupFormed(labels):
-            it.membership.formed(labels)
-            if not it.terms.independent:
-                it.exits.clear()  # workers that ended before this group do not explain its end
-            it.errors.formed(now_s)
-            return _formed(it, now_s)
+            return _group_formed(state, labels, now_s)
         case GroupOver():
-            return _over(it, now_s)
+            return _over(state, now_s)
         case TimePassed():
-            return _passed(it, now_s)
+            return _passed(state, now_s)
     return []
 
 
-def _ordered(it: RunState, actions: list[Action], now_s: float) -> list[DriverStep]:
+def _hosts_listed(state: RunState, listed: HostsListed, now_s: float) -> list[DriverStep]:
+    state.preempted = listed.preempted
+    steps = _ordered(state, state.membership.order(listed.hosts, now_s), now_s)
+    fragments = {member.host.fragment for member in state.membership.group}
+    if not state.terms.elastic and fragments & listed.preempted:  # no time for imports ahead
+        steps += _leave(state, "a node is preempted", now_s, is_final=False)
+    return steps
+
+
+def _joined(state: RunState, joined: Joined, now_s: float) -> None:
+    state.joined.append(joined)
+    if state.since_s is None and state.silence.heard_s is None:
+        state.since_s = now_s
+
+
+def _group_formed(state: RunState, labels: tuple[str, ...], now_s: float) -> list[DriverStep]:
+    state.membership.formed(labels)
+    if not state.terms.independent:
+        state.exits.clear()  # workers that ended before this group do not explain its end
+    state.errors.formed(now_s)
+    return _formed(state, now_s)
+
+
+def _ordered(state: RunState, actions: list[Action], now_s: float) -> list[DriverStep]:
     """The steps of the membership's actions. Where a change needs new workers, the first group
     begins at once.
     """
-    if it.terms.elastic or it.membership.group:
+    if state.terms.elastic or state.membership.group:
         steps: list[DriverStep] = []
         for action in actions:
             match action:
-                case Leave(reason):
-                    steps += _leave(it, reason, now_s)
-                case Announce(members) if not it.terms.elastic:
-                    steps += _leave(it, "other nodes", now_s, is_final=False) if members else []
+                case Leave(reason, is_short):
+                    failed = [end for end in state.exits if is_short and end.failed]
+                    steps += _leave(state, reason, now_s)
+                    if state.leaving is not None and state.terms.elastic and failed:
+                        state.leaving = replace(state.leaving, failure=cause(failed))
+                case Announce(members) if not state.terms.elastic:
+                    steps += _leave(state, "other nodes", now_s, is_final=False) if members else []
                 case Drop(Member(host=host)):
                     steps += [Report(WarmingCanceled(host.node, host.fragment)), action]
                 case _:
                     steps.append(action)
         return steps
-    return _begin(it, now_s)
+    return _begin(state, now_s)
 
 
-def _begin(it: RunState, now_s: float) -> list[DriverStep]:
+def _begin(state: RunState, now_s: float) -> list[DriverStep]:
     """The next incarnation: what was heard of the last one is over."""
-    hosts, least = it.membership.usable(), it.terms.min_nodes
-    if len(hosts) < least:
-        it.outcome = DriverOutcome(
-            Ending.STOPPED, f"{counted(len(hosts), 'node')}, but min_nodes is {least}"
-        )
+    if not state.membership.usable():
+        present = len(state.membership.present())
+        state.outcome = DriverOutcome(Ending.STOPPED, state.terms.sizes.shortage(present))
         return []
-    drops: list[DriverStep] = [drop for drop in it.membership.begin() if isinstance(drop, Drop)]
-    it.exits.clear()
-    it.leaving = it.phase = it.crashed_s = None
-    it.taken = it.killed = it.saved = False
-    it.silence.heard_s = None  # the first step may take a while
-    return [*drops, Begin(it.membership.group), *_formed(it, now_s)]
+    drops: list[DriverStep] = [drop for drop in state.membership.begin() if isinstance(drop, Drop)]
+    state.exits.clear()
+    state.leaving = state.phase = state.crashed_s = None
+    state.taken = state.killed = state.saved = False
+    state.silence.heard_s = state.since_s = None  # the first step may take a while
+    return [*drops, Begin(state.membership.group), *_formed(state, now_s)]
 
 
-def _formed(it: RunState, now_s: float) -> list[DriverStep]:
-    it.silence.begun(now_s)
-    it.unreported_s = now_s
-    return [] if it.terms.confirmed else _running(it)
+def _formed(state: RunState, now_s: float) -> list[DriverStep]:
+    state.silence.begun(now_s)
+    state.unreported_s = now_s
+    return [] if state.terms.confirmed else _running(state)
 
 
-def _running(it: RunState) -> list[DriverStep]:
+def _running(state: RunState) -> list[DriverStep]:
     """The group trains: reported once, and only after all workers of members that were dismissed
     have ended.
     """
-    group, announced = it.membership.group, it.membership.announced
-    dismissed = any(each.member not in group and each.member not in announced for each in it.joined)
-    stands_in = it.terms.elastic and any(
-        member.host.fragment in it.membership.withheld for member in group
+    group, announced = state.membership.group, state.membership.announced
+    dismissed = any(
+        worker.member not in group and worker.member not in announced for worker in state.joined
+    )
+    stands_in = state.terms.elastic and any(
+        member.host.fragment in state.membership.withheld for member in group
     )
     if (
-        it.unreported_s is None or dismissed or stands_in
+        state.unreported_s is None or dismissed or stands_in
     ):  # a stand-in trains until the rescale that follows
         return []
-    it.unreported_s = None
-    return [Report(Running(_size(it), tuple(sorted(member.host.fragment for member in group))))]
+    state.unreported_s = None
+    return [Report(Running(_size(state), tuple(sorted(member.host.fragment for member in group))))]
 
 
-def _size(it: RunState) -> int:
-    return sum(member.host.slots for member in it.membership.group)
+def _size(state: RunState) -> int:
+    return sum(member.host.slots for member in state.membership.group)
 
 
-def _leave(it: RunState, reason: str, now_s: float, *, is_final: bool = True) -> list[DriverStep]:
-    if it.leaving is not None:
-        if is_final and not it.leaving.is_final:
-            it.membership.leaving = True
-            it.leaving = replace(it.leaving, reason=reason, is_final=True)
+def _leave(
+    state: RunState, reason: str, now_s: float, *, is_final: bool = True
+) -> list[DriverStep]:
+    if state.leaving is not None:
+        if is_final and not state.leaving.is_final:
+            state.membership.leaving = True
+            state.leaving = replace(state.leaving, reason=reason, is_final=True)
         return []
-    it.leaving = Leaving(reason, now_s, is_final)
-    it.retries.waiting.clear()  # a worker may hear of a stop before this driver does
-    it.membership.leaving = is_final
-    if not it.joined:
-        it.outcome = DriverOutcome(Ending.STOPPED, reason)
+    state.leaving = Leaving(reason, now_s, is_final)
+    state.retries.waiting.clear()  # a worker may hear of a stop before this driver does
+    state.membership.leaving = is_final
+    if not state.joined:
+        state.outcome = DriverOutcome(Ending.STOPPED, reason)
     return [AskWorkersToStop(reason)]
 
 
-def _reported(it: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
-    it.silence.heard(now_s)
+def _reported(state: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
+    state.silence.heard(now_s)
+    state.since_s = None
     if line.phase is not Phase.BUSY:
-        it.phase = line.phase
-    it.samples = it.samples if line.samples is None else line.samples
-    it.saved |= it.leaving is not None and line.phase in _SAVED
-    return _running(it) if it.terms.confirmed and line.world_size == _size(it) else []
+        state.phase = line.phase
+    state.samples = state.samples if line.samples is None else line.samples
+    state.saved |= state.leaving is not None and line.phase in _SAVED
+    return _running(state) if state.terms.confirmed and line.world_size == _size(state) else []
 
 
-def _withhold(it: RunState, member: Member, why: str) -> list[DriverStep]:
-    is_first = it.membership.lost(member)
+def _withhold(state: RunState, member: Member, why: str) -> list[DriverStep]:
+    is_first = state.membership.lost(member)
     steps: list[DriverStep] = (
-        [Drop(member), Announce(it.membership.announced)] if it.terms.elastic else []
+        [Drop(member), Announce(state.membership.announced)] if state.terms.elastic else []
     )
     return [
         *steps,
@@ -439,20 +466,22 @@ def _withhold(it: RunState, member: Member, why: str) -> list[DriverStep]:
     ]
 
 
-def _waiting_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+def _waiting_ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
     if end.planned:
         return []
-    if not it.terms.elastic and not was_taken(end.status):
-        it.membership.warmed(member, now_s)  # it will fail again, and shows why after a cold start
+    if not state.terms.elastic and not was_taken(end.status):
+        state.membership.warmed(
+            member, now_s
+        )  # it will fail again, and shows why after a cold start
         return []
-    steps = _withhold(it, member, f"a worker {end.told}")
+    steps = _withhold(state, member, f"a worker {end.told}")
     everywhere = not (
-        it.membership.group or it.membership.warming or it.membership.warm or it.joined
+        state.membership.group or state.membership.warming or state.membership.warm or state.joined
     )
     if end.status in CANNOT_START:
-        it.outcome = _cannot_start(end)
-    elif everywhere and end.failed and not it.membership.announced:
-        it.outcome = DriverOutcome(
+        state.outcome = _cannot_start(end)
+    elif everywhere and end.failed and not state.membership.announced:
+        state.outcome = DriverOutcome(
             Ending.FAILED, f"every worker {end} while it started", end.status, end.log
         )
     return steps
@@ -464,134 +493,186 @@ def _cannot_start(end: Exit) -> DriverOutcome:
     )
 
 
-def _worker_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
-    if (of := next((each for each in it.joined if each.member == member), None)) is not None:
-        it.joined.remove(of)
-    steps = _ended(it, member, end, now_s)
-    if member.host.fragment in it.preempted and not any(
-        each.member == member for each in it.joined
+def _worker_ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+    if (
+        of := next((worker for worker in state.joined if worker.member == member), None)
+    ) is not None:
+        state.joined.remove(of)
+    steps = _ended(state, member, end, now_s)
+    if member.host.fragment in state.preempted and not any(
+        worker.member == member for worker in state.joined
     ):
         steps += _withhold(
-            it, member, "its node is preempted"
+            state, member, "its node is preempted"
         )  # only now: the pilot releases the node at once
     return steps
 
 
-def _ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
-    terms = it.terms
-    if terms.independent:
-        return _independent_ended(it, member, end, now_s)
-    if not terms.elastic and it.leaving is not None:
-        by_request = end.status == -terms.stop_signal
-        end = replace(end, planned=True)
-    else:
-        by_request = end.planned and end.status == -terms.stop_signal
-    it.exits.append(end)
+def _ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+    if state.terms.independent:
+        return _independent_ended(state, member, end, now_s)
+    if not state.terms.elastic:
+        return _restarting_ended(state, member, end, now_s)
+    state.exits.append(end)
     if end.status in CANNOT_START and not end.planned:
-        it.outcome = _cannot_start(end)
-        return []
-    if not terms.elastic:
-        if end.status not in (0, STOPPED_STATUS) and not end.planned and it.crashed_s is None:
-            it.crashed_s = now_s
-        # Killed while it was exiting, and not by this driver: its node was taken as well.
-        if was_taken(end.status) and not (it.killed or by_request or end.out_of_memory):
-            it.taken = True
-            return _withhold(it, member, f"a worker {end}")
+        state.outcome = _cannot_start(end)
         return []
     if end.status == 0 and not end.planned:
-        it.membership.leaving = True  # the training is complete: no worker joins
-    of_last = member in it.membership.last_group and member not in it.membership.group
-    if it.leaving is None and it.errors.ended(end, now_s, of_last=of_last):
+        state.membership.leaving = True  # the training is complete: no worker joins
+    of_last = member in state.membership.last_group and member not in state.membership.group
+    if state.leaving is None and state.errors.ended(end, now_s, of_last=of_last):
         reason = f"workers of {MOST_ERRORS} groups in succession failed; the last one {end}"
-        it.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
-    steps = _withhold(it, member, f"a worker {end.told}") if end.lost or end.failed else []
-    return [*steps, *([] if terms.confirmed else _running(it))]
+        state.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
+    steps = _withhold(state, member, f"a worker {end.told}") if end.lost or end.failed else []
+    return [*steps, *([] if state.terms.confirmed else _running(state))]
 
 
-def _independent_ended(it: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
-    if end.planned or it.leaving is not None or end.status == 0:
-        it.exits += [] if end.planned else [end]
-        return _running(it)
-    if end.status in CANNOT_START:
-        it.outcome = _cannot_start(end)
+def _restarting_ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+    """A worker of a group ended whose every change needs new workers."""
+    by_signal = end.status == -state.terms.stop_signal
+    if state.leaving is not None:
+        by_request = by_signal
+        end = replace(end, planned=True)
+    else:
+        by_request = end.planned and by_signal
+    state.exits.append(end)
+    if end.status in CANNOT_START and not end.planned:
+        state.outcome = _cannot_start(end)
         return []
-    it.retries.failed(member, end, now_s)
-    if it.retries.in_succession >= MOST_ERRORS:
+    if end.status not in (0, STOPPED_STATUS) and not end.planned and state.crashed_s is None:
+        state.crashed_s = now_s
+    # Killed while it was exiting, and not by this driver: its node was taken as well.
+    if was_taken(end.status) and not (state.killed or by_request or end.out_of_memory):
+        state.taken = True
+        return _withhold(state, member, f"a worker {end}")
+    return []
+
+
+def _independent_ended(
+    state: RunState, member: Member, end: Exit, now_s: float
+) -> list[DriverStep]:
+    if end.planned or state.leaving is not None or end.status == 0:
+        state.exits += [] if end.planned else [end]
+        return _running(state)
+    if end.status in CANNOT_START:
+        state.outcome = _cannot_start(end)
+        return []
+    state.retries.failed(member, end, now_s)
+    if state.retries.in_succession >= MOST_ERRORS:
         reason = (
             f"{MOST_ERRORS} workers in succession failed, and no task was finished; the "
             f"last one {end.told}"
         )
-        it.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
-    elif it.retries.is_bad(member) and len(it.membership.announced) > 1:
-        it.retries.forget(member)
-        return [*_withhold(it, member, f"a worker {end.told}"), *_running(it)]
-    return _running(it)
+        state.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
+    elif state.retries.is_bad(member) and len(state.membership.announced) > 1:
+        state.retries.forget(member)
+        return [*_withhold(state, member, f"a worker {end.told}"), *_running(state)]
+    return _running(state)
 
 
-def _over(it: RunState, now_s: float) -> list[DriverStep]:
-    it.outcome = _verdict(it)
-    return _begin(it, now_s) if it.outcome is None else []
+def _over(state: RunState, now_s: float) -> list[DriverStep]:
+    if not _was_broken_by_stranger(state):
+        state.outcome = _verdict(state)
+    return _begin(state, now_s) if state.outcome is None else []
 
 
-def _verdict(it: RunState) -> DriverOutcome | None:
-    final = it.leaving.reason if it.leaving is not None and it.leaving.is_final else None
-    left = it.leaving is not None
-    hung = it.silence.reason if it.hung else None
-    complete = it.terms.samples is not None and it.samples >= it.terms.samples
-    says_done = it.phase is Phase.DONE or (complete and {end.status for end in it.exits} == {0})
-    return verdict(
+def _was_broken_by_stranger(state: RunState) -> bool:
+    """Whether a stranger took a worker's place while the group connected: no failure of the
+    trainer, which begins again.
+    """
+    is_new_group = state.phase is None and state.leaving is None and not state.terms.elastic
+    return is_new_group and any(end.met_stranger for end in state.exits)
+
+
+def _verdict(state: RunState) -> DriverOutcome | None:
+    final = state.leaving.reason if state.leaving is not None and state.leaving.is_final else None
+    left = state.leaving is not None
+    hung = state.hung or None
+    complete = state.terms.samples is not None and state.samples >= state.terms.samples
+    says_done = state.phase is Phase.DONE or (
+        complete and {end.status for end in state.exits} == {0}
+    )
+    outcome = verdict(
         Ended(
-            tuple(it.exits),
-            it.terms.elastic,
-            it.terms.collective,
+            tuple(state.exits),
+            state.terms.elastic,
+            state.terms.collective,
             final,
             left,
             says_done,
-            it.taken,
+            state.taken,
             hung,
         )
     )
+    failure = None if state.leaving is None else state.leaving.failure
+    is_stopped = outcome is not None and outcome.ending is Ending.STOPPED
+    return failure if is_stopped and failure is not None else outcome
 
 
-def _passed(it: RunState, now_s: float) -> list[DriverStep]:
+def _passed(state: RunState, now_s: float) -> list[DriverStep]:
     steps = (
-        _ordered(it, it.membership.tick(now_s), now_s)
-        if it.membership.group or it.terms.elastic
+        _ordered(state, state.membership.tick(now_s), now_s)
+        if state.membership.group or state.terms.elastic
         else []
     )
-    leaving, terms = it.leaving, it.terms
-    here = {*it.membership.announced, *it.membership.group}
-    steps += [Retry(member, slot) for member, slot in it.retries.due(now_s) if member in here]
-    if leaving is not None and now_s - leaving.since_s >= terms.stop_s:
-        if leaving.is_final:
-            reason = f"{leaving.reason}; {LATE} {terms.stop_s:g} s (stop_s)"
-            it.outcome = DriverOutcome(Ending.STOPPED, reason)
-        else:
-            steps += _kill(it)
-    elif leaving is None and it.silence.is_hung(now_s):
-        it.hung = True
-        for each in dict.fromkeys(each.member.host for each in it.joined):
-            steps.append(
-                Report(Hung(each.node, each.fragment, round(it.silence.seconds(now_s), 1)))
-            )
-        log = it.joined[0].log if it.joined else None
-        ended = _verdict(it)
-        it.outcome = ended if ended is None or ended.log is not None else replace(ended, log=log)
+    leaving = state.leaving
+    here = {*state.membership.announced, *state.membership.group}
+    steps += [Retry(member, slot) for member, slot in state.retries.due(now_s) if member in here]
+    if leaving is not None and now_s - leaving.since_s >= state.terms.stop_s:
+        steps += _left_too_late(state, leaving)
+    elif leaving is None and (reason := _hang(state, now_s)):
+        steps += _hung(state, reason, now_s)
     elif (
-        it.crashed_s is not None
-        and now_s - it.crashed_s > GATHER_S
-        and (leaving is None or terms.collective)
+        state.crashed_s is not None
+        and now_s - state.crashed_s > GATHER_S
+        and (leaving is None or state.terms.collective)
     ):
-        steps += _kill(it)  # workers that need no peers may still save
+        steps += _kill(state)  # workers that need no peers may still save
     if (
-        it.silence.heard_s is None
-        and it.unreported_s is not None
-        and now_s - it.unreported_s > UNREPORTED_S
+        state.silence.heard_s is None
+        and state.unreported_s is not None
+        and now_s - state.unreported_s > UNREPORTED_S
     ):
-        steps += _running(it)
+        steps += _running(state)
     return steps
 
 
-def _kill(it: RunState) -> list[DriverStep]:
-    first, it.killed = not it.killed, True
+def _left_too_late(state: RunState, leaving: Leaving) -> list[DriverStep]:
+    """Workers have not left within ``stop_s``."""
+    if not leaving.is_final:
+        return _kill(state)
+    reason = f"{leaving.reason}; {LATE} {state.terms.stop_s:g} s (stop_s)"
+    state.outcome = leaving.failure or DriverOutcome(Ending.STOPPED, reason)
+    return []
+
+
+def _hung(state: RunState, reason: str, now_s: float) -> list[DriverStep]:
+    """The workers count as hung: the driver ends."""
+    state.hung = reason
+    silent_s = round(_silent_s(state, now_s), 1)
+    log = state.joined[0].log if state.joined else None
+    outcome = _verdict(state)
+    if outcome is not None and outcome.log is None:
+        outcome = replace(outcome, log=log)
+    state.outcome = outcome
+    hosts = dict.fromkeys(worker.member.host for worker in state.joined)
+    return [Report(Hung(host.node, host.fragment, silent_s)) for host in hosts]
+
+
+def _hang(state: RunState, now_s: float) -> str:
+    """Why the workers count as hung; empty if they do not."""
+    if state.silence.is_hung(now_s):
+        return state.silence.reason
+    limit_s = state.terms.first_step_s
+    if state.joined and state.since_s is not None and now_s - state.since_s >= limit_s:
+        return f"no step within {limit_s:g} s of its start (first_step_s)"
+    return ""
+
+
+def _silent_s(state: RunState, now_s: float) -> float:
+    return state.silence.seconds(now_s) if state.since_s is None else now_s - state.since_s
+
+
+def _kill(state: RunState) -> list[DriverStep]:
+    first, state.killed = not state.killed, True
     return [KillGroup()] if first else []

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from bftrainer.counted import counted
 from bftrainer.wires.hosts_file import HostSlots
+from bftrainer_drivers.common.legal_sizes import ANY_SIZE, LegalSizes, in_use
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,11 @@ class Announce:
 @dataclass(frozen=True, slots=True)
 class Leave:
     """Checkpoint, stop, restart later: ``hosts`` keeps no node of the group, so no worker can pass
-    the weights on.
+    the weights on; or (``is_short``) too few nodes are left for any legal size.
     """
 
     reason: str
+    is_short: bool = False
 
 
 Action = StartWarming | Drop | Announce | Leave
@@ -71,7 +72,7 @@ class Membership:
     """
 
     restarts: bool = False
-    min_nodes: int = 1
+    sizes: LegalSizes = ANY_SIZE
     independent: bool = False
     """Members need no other: one that goes ends nothing, as long as another is wanted."""
     straggler_s: float = 5.0
@@ -100,29 +101,49 @@ class Membership:
 
     def tick(self, now_s: float) -> list[Action]:
         """Actions that time, or what was noted, has made due."""
-        if self.leaving:
+        if self.leaving or self._ends_by_itself():
             return []
-        wanted = self.usable()
-        if len(wanted) < self.min_nodes and (self.restarts or self.min_nodes > 1 or not self.group):
-            return self._leave(f"{counted(len(wanted), 'node')}, but min_nodes is {self.min_nodes}")
-        if self.restarts:
-            if {host.fragment for host in wanted} == {
-                member.host.fragment for member in self.group
-            }:
-                wanted = []
-        elif self.group and self.independent and not wanted:
-            return self._leave("no nodes")
-        elif self.group and not self.independent:
-            alive = [member for member in self.group if member.host.fragment not in self.withheld]
-            if not alive:
-                return []  # Horovod ends on its own
-            if not any(member.host in wanted for member in alive):
-                return self._leave("no nodes" if not wanted else "none of its nodes is left")
+        wanted, present = self.usable(), len(self.present())
+        is_short = present > 0 or self.restarts or self.sizes.smallest > 1 or not self.group
+        if not wanted and is_short:
+            return self._leave(self.sizes.shortage(present), is_short=True)
+        if self.restarts and _fragments(wanted) == _fragments(m.host for m in self.group):
+            wanted = []
+        if reason := self._reason_to_leave(wanted):
+            return self._leave(reason)
         return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
 
-    def usable(self) -> list[HostSlots]:
+    def _reason_to_leave(self, wanted: list[HostSlots]) -> str:
+        """Why the group of an elastic launcher cannot go on with these hosts; empty if it can."""
+        if self.restarts or not self.group:
+            return ""
+        if not wanted:
+            return "no nodes"
+        can_stay = self.independent or any(member.host in wanted for member in self._alive())
+        return "" if can_stay else "none of its nodes is left"
+
+    def present(self) -> list[HostSlots]:
         """The hosts file without withheld fragments."""
         return [host for host in self._wanted if host.fragment not in self.withheld]
+
+    def usable(self) -> list[HostSlots]:
+        """The hosts that the next group is to use: as many of those present as a legal size
+        allows.
+        """
+        preferred = (
+            [member.host for member in self.announced],
+            [member.host for member in self.group],
+            [member.host for member in (*self.warm, *self.warming)],
+        )
+        return in_use(self.present(), self.sizes, preferred)
+
+    def _alive(self) -> list[Member]:
+        return [member for member in self.group if member.host.fragment not in self.withheld]
+
+    def _ends_by_itself(self) -> bool:
+        """Whether all workers of an elastic group were lost: its launcher notices, and ends."""
+        is_elastic = not (self.restarts or self.independent)
+        return is_elastic and bool(self.group) and not self._alive()
 
     def copy(self) -> Membership:
         """A copy that shares nothing that changes."""
@@ -139,15 +160,17 @@ class Membership:
         """A group of new workers on all hosts that can be used: ``group``, of members that are warm
         or not.
         """
-        there = {
+        prepared = {
             member.host: member
             for member in (*self.retiring, *self.announced, *self.warm, *self.warming)
         }
-        self.group = tuple(
-            there.pop(host) if host in there else self._member(host) for host in self.usable()
-        )
+        group: list[Member] = []
+        for host in self.usable():
+            member = prepared.pop(host, None)
+            group.append(self._member(host) if member is None else member)
+        self.group = tuple(group)
         self.warming, self.warm, self.retiring, self.announced = [], {}, {}, ()
-        return [Drop(member) for member in there.values()]
+        return [Drop(member) for member in prepared.values()]
 
     def warmed(self, member: Member, now_s: float) -> None:
         """All workers of a member wait for their ranks."""
@@ -164,7 +187,7 @@ class Membership:
         self.warming = [other for other in self.warming if other != member]
         self.warm.pop(member, None)
         self.retiring.pop(member, None)
-        self.announced = tuple(other for other in self.announced if other != member)
+        self._withdraw(member)
         return news
 
     def excused(self, member: Member) -> None:
@@ -172,18 +195,30 @@ class Membership:
         next one may begin.
         """
         self.over.add(member)
-        self.announced = tuple(other for other in self.announced if other != member)
+        self._withdraw(member)
+
+    def _withdraw(self, member: Member) -> None:
+        """Announce a member no longer, nor others without which the size is legal.
+
+        Where no size is legal without it, all others stay announced: launchers form no group of
+        them (:meth:`LegalSizes.allow`), unless they are to save and leave.
+        """
+        others = tuple(other for other in self.announced if other != member)
+        kept = in_use(others, self.sizes, [self.group])
+        self.announced = tuple(kept) if kept else others
 
     def formed(self, labels: Iterable[str]) -> None:
         """Horovod has formed a group of the members with these labels."""
-        known = {member.label: member for member in (*self.announced, *self.retiring, *self.group)}
+        by_label = {
+            member.label: member for member in (*self.announced, *self.retiring, *self.group)
+        }
         self.last_group = self.group
-        self.group = tuple(known[label] for label in sorted(labels) if label in known)
+        self.group = tuple(by_label[label] for label in sorted(labels) if label in by_label)
         self.over &= set(self.group)
         for member in self.group:
             self.retiring.pop(member, None)
 
-    def _leave(self, reason: str) -> list[Action]:
+    def _leave(self, reason: str, *, is_short: bool = False) -> list[Action]:
         self.leaving = True
         waiting = [
             *self.warming,
@@ -191,16 +226,16 @@ class Membership:
             *(member for member in self.announced if member not in self.group),
         ]
         self.warming, self.warm = [], {}
-        return [*(Drop(member) for member in waiting), Leave(reason)]
+        return [*(Drop(member) for member in waiting), Leave(reason, is_short)]
 
     def _member(self, host: HostSlots) -> Member:
         self._stays += 1
         return Member(f"{host.node}.{host.fragment}.{self._stays}", host)
 
     def _drop(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
-        gone = [member for member in [*self.warming, *self.warm] if member.host not in wanted]
-        self.warming = [member for member in self.warming if member not in gone]
-        for member in gone:
+        dropped = [member for member in [*self.warming, *self.warm] if member.host not in wanted]
+        self.warming = [member for member in self.warming if member not in dropped]
+        for member in dropped:
             self.warm.pop(member, None)
         for member in self.announced:
             if member.host not in wanted and member not in self.group:
@@ -210,12 +245,14 @@ class Membership:
         ]
         for member in retired:
             del self.retiring[member]
-        return [Drop(member) for member in [*gone, *retired]]
+        return [Drop(member) for member in [*dropped, *retired]]
 
     def _warm_up(self, wanted: list[HostSlots]) -> list[Action]:
         group = () if self.restarts else self.group
-        known = {member.host for member in (*self.announced, *self.warming, *self.warm, *group)}
-        joining = [self._member(host) for host in wanted if host not in known]
+        if not self.sizes.allow(len(self.announced)):  # no group forms without the next stay
+            group = tuple(member for member in group if member not in self.over)
+        present = {member.host for member in (*self.announced, *self.warming, *self.warm, *group)}
+        joining = [self._member(host) for host in wanted if host not in present]
         self.warming += joining
         return [StartWarming(member) for member in joining]
 
@@ -223,11 +260,19 @@ class Membership:
         group = () if self.restarts else self.group
         stay = [m for m in (*self.announced, *group) if m.host in wanted and m not in self.over]
         oldest_s = min(self.warm.values(), default=now_s)
+        joining: list[Member] = []
         if self.warm and (not self.warming or now_s - oldest_s >= self.straggler_s):
-            stay += self.warm
-            self.warm = {}
-        announced = tuple(dict.fromkeys(stay))
-        if set(announced) == set(self.announced):
+            joining = list(self.warm)
+        candidates = tuple(dict.fromkeys([*stay, *joining]))
+        announced = candidates
+        if not self.restarts:  # the next group of these begins on all hosts, warm or not
+            announced = tuple(in_use(candidates, self.sizes, [self.announced, self.group]))
+        if set(announced) == set(self.announced) or (candidates and not announced):
             return []
+        self.warm = {m: warm_s for m, warm_s in self.warm.items() if m not in announced}
         self.announced = announced
         return [Announce(announced)]
+
+
+def _fragments(hosts: Iterable[HostSlots]) -> set[str]:
+    return {host.fragment for host in hosts}

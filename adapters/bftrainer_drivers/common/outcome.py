@@ -10,6 +10,7 @@ from bftrainer.wires.control import STOPPED_STATUS
 from bftrainer.wires.driver_events import Done, Failed, Stopped
 from bftrainer.wires.log_tail import has_no_holder, last_exception, last_lines, oom_killed
 from bftrainer.wires.reports import Ending
+from bftrainer_drivers.common.vouching import CLOSED
 
 LOST_STATUS = 128 + signal.SIGKILL
 CANNOT_START = (126, 127)
@@ -33,6 +34,8 @@ class Exit:
     slot: int = 0
     out_of_memory: bool = False
     """Killed by the kernel for its memory, as Slurm says."""
+    met_stranger: bool = False
+    """It failed after it had closed a stranger's connection to its group."""
 
     @property
     def lost(self) -> bool:
@@ -69,7 +72,10 @@ def exit_of(status: int, planned: bool, log: Path, node: str = "", slot: int = 0
     killed = (
         not planned and abs(status) in (signal.SIGKILL, LOST_STATUS) and oom_killed(last_lines(log))
     )
-    return Exit(status, planned, log, "" if well else last_exception(log), node, slot, killed)
+    if well:
+        return Exit(status, planned, log, "", node, slot)
+    stranger = any(line.startswith(CLOSED) for line in last_lines(log, count=1000))
+    return Exit(status, planned, log, last_exception(log), node, slot, killed, stranger)
 
 
 def was_taken(status: int) -> bool:
@@ -131,17 +137,20 @@ class DriverOutcome:
     reason: str = ""
     status: int = 0
     log: Path | None = None
+    tail: tuple[str, ...] | None = None
+    """The last output to show. Default: the end of ``log``."""
 
     def event(self, checkpointed: bool) -> Stopped | Failed | Done:
         if self.ending is Ending.STOPPED:
             return Stopped(self.reason, checkpointed)
         if self.ending is Ending.FAILED:
-            return Failed(
-                self.reason,
-                self.status,
-                tuple(last_lines(self.log)) if self.log is not None else (),
-            )
+            return Failed(self.reason, self.status, self._last_output())
         return Done()
+
+    def _last_output(self) -> tuple[str, ...]:
+        if self.tail is not None:
+            return self.tail
+        return () if self.log is None else tuple(last_lines(self.log))
 
     @property
     def exit_status(self) -> int:

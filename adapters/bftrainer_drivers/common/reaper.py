@@ -29,8 +29,8 @@ def remaining(lines: Iterable[str]) -> dict[ProcessId, str]:
     for line in lines:
         match line.split():
             case ["+", pid, how]:
-                if (found := identify(int(pid))) is not None:
-                    left[int(pid)] = (found, how)
+                if (process := identify(int(pid))) is not None:
+                    left[int(pid)] = (process, how)
             case ["-", pid]:
                 left.pop(int(pid), None)
     return dict(left.values())

@@ -11,6 +11,7 @@ from bftrainer.wires.environment import HOSTS
 from bftrainer.wires.hosts_file import HostSlots, parts_of
 from bftrainer_drivers.common.command_line import visible_gpus
 from bftrainer_drivers.common.core import Heard, Terms, WorkerEnded
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.run_loop import Backend, Run
 from bftrainer_drivers.common.warm_command import warm_command
@@ -29,12 +30,13 @@ class RestartBackend(Backend, ABC):
         trainer = run.trainer
         self.terms = Terms(
             False,
-            trainer.min_nodes,
+            LegalSizes.of(trainer),
             trainer.stop_s,
             run.settings.hang_s,
             collective=collective,
             stop_signal=run.stop_signal,
             samples=trainer.samples_total,
+            first_step_s=run.first_step_s,
         )
         self._warm = warm_command(trainer.command) if warm else None
         self._left: int | None = None
@@ -76,7 +78,7 @@ def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank
     listed = ",".join(
         f"{node}:{sum(host.slots for host in part)}" for (node, _), part in parts.items()
     )
-    found: list[Rank] = []
+    ranks: list[Rank] = []
     for part in parts.values():
         local = [(host, slot) for host in part for slot in range(host.slots)]
         shared = {
@@ -86,6 +88,6 @@ def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank
             **visible_gpus(part),
         }
         for local_rank, (host, slot) in enumerate(local):
-            own = {"RANK": str(len(found)), "LOCAL_RANK": str(local_rank)}
-            found.append((host, slot, {**common, **shared, **own}))
-    return found
+            own = {"RANK": str(len(ranks)), "LOCAL_RANK": str(local_rank)}
+            ranks.append((host, slot, {**common, **shared, **own}))
+    return ranks

@@ -62,7 +62,7 @@ class Retries:
 
     def due(self, now_s: float) -> list[tuple[Member, int]]:
         """Where workers are to be started now; each is named once."""
-        found = [key for key, due_s in self.waiting.items() if due_s <= now_s]
-        for key in found:
+        due_keys = [key for key, due_s in self.waiting.items() if due_s <= now_s]
+        for key in due_keys:
             del self.waiting[key]
-        return found
+        return due_keys

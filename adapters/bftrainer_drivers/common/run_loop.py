@@ -4,6 +4,7 @@ steps.
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import signal
@@ -31,10 +32,15 @@ from bftrainer_drivers.common import core
 from bftrainer_drivers.common.command_line import visible_gpus
 from bftrainer_drivers.common.crew import Crew
 from bftrainer_drivers.common.event_writer import EventWriter
+from bftrainer_drivers.common.hung_workers import request_stacks, with_stack
 from bftrainer_drivers.common.membership import Announce, Drop, Member, StartWarming
 from bftrainer_drivers.common.outcome import DriverOutcome
 from bftrainer_drivers.common.reaper import Reaper
-from bftrainer_drivers.common.silence import longest_silence_s, reported_progress
+from bftrainer_drivers.common.silence import (
+    longest_silence_s,
+    mentions_reports,
+    reported_progress,
+)
 from bftrainer_drivers.common.workers import WorkerStarter
 
 LAST_EXITS_S = 5.0
@@ -141,7 +147,7 @@ class Run:
                 self._listen()
                 if self.backend.is_over():
                     self._hear(core.GroupOver())
-            return self.state.outcome
+            return self._explained(self.state.outcome)
         finally:
             self.backend.shut()
             self.starter.kill_all()
@@ -150,6 +156,27 @@ class Run:
                 time.sleep(0.01)
             self.backend.close()
             self.starter.close()
+
+    def _explained(self, outcome: DriverOutcome) -> DriverOutcome:
+        """The outcome; of a hang, with the place where a worker waits."""
+        workers = self.state.joined
+        if outcome.reason != self.state.hung or not workers:
+            return outcome
+        hosts = {worker.member.host.node: worker.member.host for worker in workers}
+        request_stacks(hosts.values(), self.settings.prefix, self.directory.path)
+        return with_stack(outcome, list(dict.fromkeys(worker.log for worker in workers)))
+
+    @property
+    def first_step_s(self) -> float:
+        """The longest time from a start to the first report. Unless its user has set one, it does
+        not apply to scripts that may never report.
+        """
+        if self.trainer.first_step_s is not None:
+            return self.trainer.first_step_s
+        reports = bool(reported_progress(self.directory)) or mentions_reports(
+            self.trainer.command, self.trainer.cwd
+        )
+        return self.settings.first_step_s if reports else math.inf
 
     def warm_up(
         self, member: Member, command: Sequence[str] | None, first: dict[str, str], *, ahead: bool
@@ -171,7 +198,7 @@ class Run:
         trainer has beside it.
         """
         hosts = {host, *self.state.membership.usable()}
-        return visible_gpus([it for it in hosts if it.part == host.part], host)
+        return visible_gpus([other for other in hosts if other.part == host.part], host)
 
     def _listen(self) -> None:
         """Wait up to one poll for something, then handle all that has come."""
@@ -219,15 +246,15 @@ class Run:
         """Whether a node of the trainer is preempted and its workers may save: as if ``hosts``
         listed it no longer.
         """
-        found = (
+        fragments = (
             {line.get("fragment") for line in self._notices.read()}
             if self.settings.notice_s
             else set()
         )
-        if found:
-            self._preempted |= {name for name in found if isinstance(name, str)}
+        if fragments:
+            self._preempted |= {name for name in fragments if isinstance(name, str)}
             self._stamps = None
-        return bool(found)
+        return bool(fragments)
 
     def _read_progress(self) -> None:
         for line in map(parse_progress, self._progress.read()):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.regular import read_regular
 from bftrainer.wires.paths import TrainerDirectory
 from bftrainer.wires.progress_line import ProgressLine, parse_progress
 
@@ -14,6 +17,9 @@ LEARNED = 2.0
 evaluation.
 """
 _BYTES = 1 << 16
+_SCRIPT_BYTES = 1 << 20
+_WORDS = 8
+_NAME = b"bftrainer"
 
 
 def reported_progress(directory: TrainerDirectory) -> list[ProgressLine]:
@@ -21,6 +27,17 @@ def reported_progress(directory: TrainerDirectory) -> list[ProgressLine]:
     tail = JsonTail(directory.progress)
     tail.skip(_BYTES)
     return [parse_progress(line) for line in tail.read()]
+
+
+def mentions_reports(command: Sequence[str], cwd: Path) -> bool:
+    """Whether a file that the command names, such as its script, mentions bftrainer: it imports
+    what reports its steps.
+    """
+    for word in command[:_WORDS]:
+        with suppress(OSError, ValueError):
+            if _NAME in read_regular(cwd / word, _SCRIPT_BYTES):
+                return True
+    return False
 
 
 def longest_silence_s(lines: Iterable[ProgressLine]) -> float:

@@ -9,7 +9,7 @@ the worker whose own error it was.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 from bftrainer.wires.control import STOPPED_STATUS
@@ -47,38 +47,48 @@ class Ended:
     hung: str | None = None
 
 
-def verdict(it: Ended) -> DriverOutcome | None:
+def verdict(group: Ended) -> DriverOutcome | None:
     """How the driver ends; None: with another group.
 
     An error of the script outweighs the aborts that it causes on other nodes. Lost workers alone
     are no failure: the trainer resumes from its last checkpoint when there are nodes.
     """
-    if it.leave is not None and not it.says_done:
-        return DriverOutcome(Ending.STOPPED, it.leave)
-    own = [end for end in it.exits if not end.planned and end.status != STOPPED_STATUS]
-    if it.elastic:
-        failed = any(end.failed for end in own)
-    # a worker of a group that works together completed while the others were silent until they were
-    # killed
-    else:
-        early = it.hung is not None and it.collective and any(end.status == 0 for end in own)
-        failed = (early or any(end.status != 0 for end in own)) and not it.taken
-    if failed:
-        return cause([end for end in it.exits if not (it.elastic and end.lost)])
-    if it.hung is not None:
-        return DriverOutcome(Ending.FAILED, it.hung, 1)
-    statuses = {end.status for end in it.exits}
-    if it.elastic:
-        if STOPPED_STATUS in statuses:
-            return DriverOutcome(
-                Ending.STOPPED, "the script exited on its own, as after a stop request"
-            )
-        if 0 in statuses:
-            return DriverOutcome(Ending.DONE)
-        return DriverOutcome(Ending.STOPPED, "every worker was lost")
-    if statuses == {0} and (it.says_done or not it.left):
+    if group.leave is not None and not group.says_done:
+        return DriverOutcome(Ending.STOPPED, group.leave)
+    own = [end for end in group.exits if not end.planned and end.status != STOPPED_STATUS]
+    if _has_failed(group, own):
+        return cause([end for end in group.exits if not (group.elastic and end.lost)])
+    if group.hung is not None:
+        return DriverOutcome(Ending.FAILED, group.hung, 1)
+    statuses = {end.status for end in group.exits}
+    if group.elastic:
+        return _elastic_verdict(statuses)
+    if statuses == {0} and (group.says_done or not group.left):
         return DriverOutcome(Ending.DONE)
     return None
+
+
+def _has_failed(group: Ended, own: Sequence[Exit]) -> bool:
+    """Whether the script has failed; ``own``: ends that were neither planned nor stops."""
+    if group.elastic:
+        return any(end.failed for end in own)
+    if group.taken:
+        return False
+    # A worker of a group that works together completed while the others were silent until they were
+    # killed.
+    is_early = group.hung is not None and group.collective and any(end.status == 0 for end in own)
+    return is_early or any(end.status != 0 for end in own)
+
+
+def _elastic_verdict(statuses: Set[int]) -> DriverOutcome:
+    """How an elastic group without a failure has ended."""
+    if STOPPED_STATUS in statuses:
+        return DriverOutcome(
+            Ending.STOPPED, "the script exited on its own, as after a stop request"
+        )
+    if 0 in statuses:
+        return DriverOutcome(Ending.DONE)
+    return DriverOutcome(Ending.STOPPED, "every worker was lost")
 
 
 def cause(exits: Sequence[Exit]) -> DriverOutcome:

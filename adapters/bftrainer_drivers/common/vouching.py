@@ -31,6 +31,8 @@ VOUCH = "BFTRAINER_VOUCH"
 """
 SHARED_INTERFACE = "BFTRAINER_SHARED_INTERFACE"
 """Set in the worker's environment where users of other hosts can reach the interface: its name."""
+CLOSED = "bftrainer: closed a connection to gloo that no worker of this trainer has made:"
+"""In the log of a worker whose group a stranger has tried to join."""
 _UNCHECKED = ("ProcessGroupNCCL", "ProcessGroupUCC", "ProcessGroupXCCL")
 """torch's groups that connect by libraries of their own."""
 _NODE = "BFTRAINER_NODE"
@@ -74,7 +76,7 @@ def sockets() -> tuple[set[str], list[Link]]:
 def made(listening: Iterable[str], connected: Iterable[Link]) -> list[list[str]]:
     """The connections that this process has made: it does not listen at their own end."""
     ends = set(listening)
-    return [[one.own, one.peer] for one in connected if one.own not in ends]
+    return [[link.own, link.peer] for link in connected if link.own not in ends]
 
 
 def strangers(
@@ -82,8 +84,10 @@ def strangers(
 ) -> list[Link]:
     """Connections at the group's listening ends that no worker says it has made."""
     ends = set(group)
-    known = {(peer, own) for of_worker in vouched for own, peer in of_worker}
-    return [one for one in connected if one.own in ends and (one.own, one.peer) not in known]
+    vouched_ends = {(peer, own) for of_worker in vouched for own, peer in of_worker}
+    return [
+        link for link in connected if link.own in ends and (link.own, link.peer) not in vouched_ends
+    ]
 
 
 def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
@@ -98,15 +102,14 @@ def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
     store.wait(keys)
     vouched = [json.loads(store.get(key)) for key in keys]
     _, connected = sockets()  # all workers have connected: later ones are nobody's
-    for one in strangers(group, connected, vouched):
+    for link in strangers(group, connected, vouched):
         print(
-            "bftrainer: closed a connection to gloo that no worker of this trainer has made: "
-            f"{place(one.peer)}",
+            f"{CLOSED} {place(link.peer)}",
             flush=True,
         )
         with (
             contextlib.suppress(OSError),
-            socket.socket(fileno=os.dup(one.descriptor)) as connection,
+            socket.socket(fileno=os.dup(link.descriptor)) as connection,
         ):
             connection.shutdown(socket.SHUT_RDWR)
 

@@ -155,8 +155,8 @@ def main() -> None:
     words = sys.argv[1:]
     module = words[0] == "-m"
     put_first(words)
-    found = importlib.util.find_spec(words[1]) if module else None
-    path = (found.origin if found else None) if module else words[0]
+    spec = importlib.util.find_spec(words[1]) if module else None
+    path = (spec.origin if spec else None) if module else words[0]
     relay = module_beside("behind_relay") if "BFTRAINER_STORE" in os.environ else None
     if os.environ.get("BFTRAINER_STORE"):
         begin(relay, words)

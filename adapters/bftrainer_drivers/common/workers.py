@@ -19,6 +19,7 @@ from bftrainer.wires.environment import NOTICE_S, PART, worker_variables
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.messages import DriverSettings, TrainerMessage
 from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.stacks import VARIABLE as FAULT_HANDLER
 from bftrainer_drivers.common import behind_relay
 from bftrainer_drivers.common.command_line import (
     GIVEN,
@@ -67,12 +68,12 @@ class WorkerProcess:
         if self.process.returncode is not None:
             return self.process.returncode
         try:
-            found = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
+            ending = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOWAIT | os.WNOHANG)
         except ChildProcessError:
             return self.process.wait()  # another thread has just reaped it
-        if found is None:
+        if ending is None:
             return None
-        return found.si_status if found.si_code == os.CLD_EXITED else -found.si_status
+        return ending.si_status if ending.si_code == os.CLD_EXITED else -ending.si_status
 
     def kill(self) -> None:
         """End the worker now: SIGKILL to the whole group of a local worker, a signal to the
@@ -86,10 +87,10 @@ class WorkerProcess:
         if self.by is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-        elif (found := identify(self.process.pid)) is not None:
+        elif (process := identify(self.process.pid)) is not None:
             name = f"end {self.process.pid}"
             threading.Thread(
-                target=end_all, args=([found], self.by), name=name, daemon=True
+                target=end_all, args=([process], self.by), name=name, daemon=True
             ).start()
 
     def end_group_with_leader(self) -> None:
@@ -157,7 +158,7 @@ class WorkerStarter:
             own[PART] = host.part[1]
         if self.settings.notice_s:
             own[NOTICE_S] = f"{self.settings.notice_s:g}"
-        variables = {**environment, **own}
+        variables = {FAULT_HANDLER: "1", **environment, **own}
         gpus = environment.get(VISIBLE, "") if host.is_gpu else ""
         all_variables = worker_environment(os.environ, self.settings, self.trainer, variables)
         box = container(self.trainer.image, self.trainer.cwd, self.directory.path, all_variables)

@@ -21,6 +21,7 @@ from bftrainer.wires.environment import IN_WORKER
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer_drivers.common.core import Excused, GroupFormed, Heard, Terms, WorkerEnded
 from bftrainer_drivers.common.crew import Key, end
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.run_loop import Backend, Run
 from bftrainer_drivers.common.warm_command import warm_command
@@ -114,15 +115,15 @@ class HorovodBackend(Backend):
 
     def __init__(self, run: Run) -> None:
         self.run = run
-        # A group below min_nodes trains on until the pilot decides.
         trainer = run.trainer
         self.terms = Terms(
             True,
-            1,
+            LegalSizes.of(trainer),
             trainer.stop_s,
             run.settings.hang_s,
             confirmed=True,
             samples=trainer.samples_total,
+            first_step_s=run.first_step_s,
         )
         self._warm = warm_command(run.trainer.command)
         self._watch = HangWatch(run.settings.hang_s)
@@ -137,8 +138,21 @@ class HorovodBackend(Backend):
         )
         self._hosts = AnnouncedHosts()
         self._driver = FragmentDriver(
-            self._rendezvous, self._hosts, lambda labels: self.run.tell(GroupFormed(tuple(labels)))
+            self._rendezvous,
+            self._hosts,
+            lambda labels: self.run.tell(GroupFormed(tuple(labels))),
+            self._may_form,
         )
+
+    def _may_form(self, nodes: int) -> bool:
+        """Whether a group of so many nodes may form: to train, or else to save and leave.
+
+        ``progress.track`` reads the stop request before the first step of a group. A script that
+        reports nothing does not read it, and would train.
+        """
+        state = self.run.state
+        saves = state.leaving is not None and state.silence.heard_s is not None
+        return saves or self.terms.sizes.allow(nodes)
 
     def start(self, member: Member) -> None:
         self._members[member.label] = member

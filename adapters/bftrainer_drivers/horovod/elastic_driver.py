@@ -68,6 +68,10 @@ def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) ->
 
 NOTICE_EVERY_S = 1.0
 RECONCILE_S = 0.2
+LEGAL_POLL_S = 0.02
+"""Between two looks at the announced hosts while their number is not legal: the driver's core
+announces others within one of its polls.
+"""
 _NOT_IN_THE_GROUP = ",".join(["-1"] * 6).encode()
 
 
@@ -95,6 +99,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
     - No thread talks to a worker while it holds the lock of discovery.
     - All workers of a group that has lost one are told to leave it. Stock: those that wait for
       other survivors wait on.
+    - A group forms once ``may_form`` accepts its number of hosts. Stock: of all hosts at once.
     """
 
     def __init__(
@@ -102,18 +107,20 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         rendezvous: RendezvousServer,
         hosts: AnnouncedHosts,
         on_formed: Callable[[list[str]], None],
+        may_form: Callable[[int], bool],
     ) -> None:
         self._hosts = hosts
         self._on_formed = on_formed
+        self._may_form = may_form
         self._listening: dict[tuple[str, int], tuple[Addresses, bytes]] = {}
-        self._told: object = None
-        self._told_at = 0.0
+        self._notified: object = None
+        self._notified_s = 0.0
         self._changed = threading.Event()
         self._forming = threading.Lock()
         self._freed: set[tuple[str, int]] = set()
-        # A label is never used twice, so a blacklisted one need not return (no cooldown_range). A
-        # group smaller than min_nodes trains until the pilot decides. No reset limit: every rescale
-        # would count.
+        # A label is never used twice, so a blacklisted one need not return (no cooldown_range).
+        # Horovod counts slots and knows no list of sizes, so may_form decides. No reset limit:
+        # every rescale would count.
         super().__init__(
             rendezvous,
             hosts,
@@ -138,8 +145,8 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         if not self.has_rank_assignment(host, slot):
             return _NOT_IN_THE_GROUP
         self.record_ready(host, slot)
-        found: str = self.get_slot_info(host, slot).to_response_string()
-        return found.encode("ascii")
+        answer: str = self.get_slot_info(host, slot).to_response_string()
+        return answer.encode("ascii")
 
     def register_worker_server(
         self, host: str, slot: int, addresses: Addresses, secret_key: bytes
@@ -207,8 +214,17 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
     def _activate_workers(self, min_num_proc: int) -> None:
         with self._forming:
             self._refresh()
+            while not self._may_form(self._hosts_left()) and not self.finished():
+                time.sleep(LEGAL_POLL_S)
+                self._refresh()
             super()._activate_workers(min_num_proc)
             self._freed.clear()
+
+    def _hosts_left(self) -> int:
+        """The announced hosts that Horovod would use: a host whose worker failed is not used
+        again.
+        """
+        return len(self._host_manager.current_hosts.host_assignment_order)
 
     def _update_host_assignments(self, current_hosts: Any) -> Any:
         pending = super()._update_host_assignments(current_hosts)
@@ -231,9 +247,11 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
                 continue
             wanted, _ = self._get_host_assignments(current)
             target = sorted(wanted)
-            recently = target == self._told and time.monotonic() - self._told_at < NOTICE_EVERY_S
+            recently = (
+                target == self._notified and time.monotonic() - self._notified_s < NOTICE_EVERY_S
+            )
             listener = self._listening.get((coordinator.hostname, coordinator.local_rank))
             if wanted == self.host_assignments or recently or listener is None:
                 continue
             if notify(*listener):
-                self._told, self._told_at = target, time.monotonic()
+                self._notified, self._notified_s = target, time.monotonic()

@@ -39,11 +39,11 @@ def in_a_group() -> bool:
     """
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("horovod.")]
     basics = {
-        id(found): found
+        id(basics_of_module): basics_of_module
         for module in modules
-        if (found := getattr(module, "_basics", None)) is not None
+        if (basics_of_module := getattr(module, "_basics", None)) is not None
     }
-    return any(found.is_initialized() for found in basics.values())
+    return any(basics_of_module.is_initialized() for basics_of_module in basics.values())
 
 
 def connections(timeout_s: int) -> Iterator[socket.socket]:
@@ -54,9 +54,12 @@ def connections(timeout_s: int) -> Iterator[socket.socket]:
     clients have no such timeouts.
     """
     for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
-        with contextlib.suppress(OSError), socket.socket(fileno=_duplicate(int(entry))) as found:
-            if is_gloo(found, timeout_s):
-                yield found
+        with (
+            contextlib.suppress(OSError),
+            socket.socket(fileno=_duplicate(int(entry))) as connection,
+        ):
+            if is_gloo(connection, timeout_s):
+                yield connection
 
 
 def _duplicate(descriptor: int) -> int:
@@ -66,18 +69,22 @@ def _duplicate(descriptor: int) -> int:
     return os.dup(descriptor)
 
 
-def is_gloo(found: socket.socket, timeout_s: int) -> bool:
+def is_gloo(connection: socket.socket, timeout_s: int) -> bool:
     """Whether a socket has the options that Gloo sets."""
-    if found.family not in (socket.AF_INET, socket.AF_INET6) or not found.type & socket.SOCK_STREAM:
+    if (
+        connection.family not in (socket.AF_INET, socket.AF_INET6)
+        or not connection.type & socket.SOCK_STREAM
+    ):
         return False
     timeout = struct.pack("ll", timeout_s, 0)
     try:
-        found.getpeername()
+        connection.getpeername()
         return (
-            found.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, len(timeout)) == timeout
-            and found.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, len(timeout)) == timeout
-            and found.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
-            and fcntl.fcntl(found, fcntl.F_GETFL) & os.O_NONBLOCK != 0
+            connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, len(timeout)) == timeout
+            and connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, len(timeout))
+            == timeout
+            and connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) != 0
+            and fcntl.fcntl(connection, fcntl.F_GETFL) & os.O_NONBLOCK != 0
         )
     except OSError:
         return False
@@ -107,10 +114,10 @@ class Short:
 
     def read(self, count: int) -> bytes:
         """Raises EOFError, at which Horovod closes the connection without a word."""
-        found = self._file.read(count) if 0 <= count <= NOTICE_BYTES else b""
-        if len(found) < count or count < 0:
+        data = self._file.read(count) if 0 <= count <= NOTICE_BYTES else b""
+        if len(data) < count or count < 0:
             raise EOFError
-        return found
+        return data
 
 
 def install() -> None:

@@ -46,8 +46,8 @@ def worker_registration(body: bytes) -> tuple[Addresses, bytes]:
     if len(body) > MAX_BYTES:
         raise InvalidValueError("a worker's registration is too long")
     try:
-        found = _PlainUnpickler(io.BytesIO(base64.b64decode(body, validate=True))).load()
-        addresses, key = found
+        registration = _PlainUnpickler(io.BytesIO(base64.b64decode(body, validate=True))).load()
+        addresses, key = registration
         checked = {
             str(name): [(str(host), int(port)) for host, port in places]
             for name, places in addresses.items()

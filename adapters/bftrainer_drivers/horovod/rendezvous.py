@@ -103,10 +103,12 @@ class RendezvousServer:
     def split(self, path: str) -> tuple[str, str] | None:
         """Scope and key of a path that carries the token, else None."""
         first, slash, rest = path.removeprefix("/").partition("/")
-        known = is_same_token(first.partition(":")[0], self.token)
+        is_authorized = is_same_token(first.partition(":")[0], self.token)
         scope, again, key = rest.partition("/")
         return (
-            (scope, key) if known and slash and again and scope and key and "/" not in key else None
+            (scope, key)
+            if is_authorized and slash and again and scope and key and "/" not in key
+            else None
         )
 
     def get(self, scope: str, key: str) -> bytes | None:

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 
 import horovod.runner  # noqa: F401  # fail now if it is missing
 
+from bftrainer.errors import InvalidValueError
 from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.system.own_programs import code_command, module_command
@@ -35,6 +36,7 @@ from bftrainer_drivers.common.core import (
     Warmed,
     WorkerEnded,
 )
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.outcome import exit_of
 from bftrainer_drivers.common.run_loop import Backend, Run
@@ -59,8 +61,19 @@ class StockBackend(Backend):
 
     def __init__(self, run: Run) -> None:
         self.run = run
+        sizes = LegalSizes.of(run.trainer)
+        if sizes.has_gaps:
+            raise InvalidValueError(
+                f"sizes {list(run.trainer.sizes or ())}: after a loss, horovodrun trains on all "
+                "nodes that are left; use the launcher horovod, which keeps to them, or list none"
+            )
         self.terms = Terms(
-            True, 1, run.trainer.stop_s, run.settings.hang_s, samples=run.trainer.samples_total
+            True,
+            sizes,
+            run.trainer.stop_s,
+            run.settings.hang_s,
+            samples=run.trainer.samples_total,
+            first_step_s=run.first_step_s,
         )
         self._reports = JsonTail(run.directory.events)
         self._reports.skip()
@@ -94,12 +107,14 @@ class StockBackend(Backend):
         elif not self._settled and self._deaf_commits >= DEAF_COMMITS:
             # Show horovodrun the hosts of its group; the same change follows as a new one.
             withheld = self.run.state.membership.withheld
-            there = tuple(member for member in self._group if member.host.fragment not in withheld)
+            trainees = tuple(
+                member for member in self._group if member.host.fragment not in withheld
+            )
             print(
                 "rank 0 has not received the notice of the last change; the change is repeated",
                 flush=True,
             )
-            self._make_known(there)
+            self._make_known(trainees)
             self._taken_back_s = now_s
 
     def note(self, heard: Heard) -> None:
@@ -136,22 +151,22 @@ class StockBackend(Backend):
 
     def _follow_reports(self) -> bool:
         """Whether there were any of workers."""
-        found = False
+        has_reports = False
         for report in map(parse_event, self._reports.read()):
             if report is None or report.incarnation != self.run.events.incarnation:
                 continue
             match report.event:
                 case WorkerStarted(_, fragment, _, _, log):
                     self.run.tell(Joined(self._members[fragment], self.run.directory.path / log))
-                    found = True
+                    has_reports = True
                 case WorkerExited(host, fragment, slot, _, status, planned):
                     log_path = self.run.directory.worker_log(
                         report.incarnation, host, fragment, slot
                     )
                     ended = exit_of(status, planned, log_path, host, slot)
                     self.run.tell(WorkerEnded(self._members[fragment], ended))
-                    found = True
-        return found
+                    has_reports = True
+        return has_reports
 
     def _started(self) -> subprocess.Popen[bytes]:
         directory, trainer, settings = self.run.directory, self.run.trainer, self.run.settings
@@ -172,7 +187,9 @@ class StockBackend(Backend):
         )
         # Cooldown 1 to 1 s: without it a host that lost a worker is never used again. No reset
         # limit.
-        options = ["-np", "1", "--min-np", "1", "--network-interfaces", settings.interface]
+        workers = str(self.terms.sizes.smallest * min(member.host.slots for member in self._group))
+        options = ["-np", workers, "--min-np", workers]
+        options += ["--network-interfaces", settings.interface]
         options += ["--host-discovery-script", discover, "--blacklist-cooldown-range", "1", "1"]
         with (directory.incarnation_logs(int(number)) / "horovodrun.log").open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - the user's own command

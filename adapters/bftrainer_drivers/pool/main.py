@@ -35,6 +35,7 @@ from bftrainer_drivers.common.core import (
     WorkerEnded,
 )
 from bftrainer_drivers.common.crew import Crew, end
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.outcome import DriverOutcome, was_taken
 from bftrainer_drivers.common.run_loop import Backend, Run, drive
@@ -111,7 +112,7 @@ class PoolBackend(Backend):
         self.run = run
         self.terms = Terms(
             True,
-            run.trainer.min_nodes,
+            LegalSizes(run.trainer.min_nodes),  # workers need no others: every count is right
             run.trainer.stop_s,
             math.inf,
             collective=False,

@@ -90,7 +90,7 @@ class TaskServer:
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
         try:
-            found = self._answer(json.loads(request.body))
+            answer = self._answer(json.loads(request.body))
         except UserError as error:
             self._on_bad_input(str(error))
             return HttpAnswer(409, str(error).encode(errors="replace"))
@@ -101,17 +101,17 @@ class TaskServer:
             )
         except (ValueError, KeyError, TypeError, AssertionError, RecursionError) as error:
             return HttpAnswer(400, f"not understood: {type(error).__name__}: {error}".encode())
-        return HttpAnswer(410) if found is None else HttpAnswer(200, json.dumps(found).encode())
+        return HttpAnswer(410) if answer is None else HttpAnswer(200, json.dumps(answer).encode())
 
-    def _answer(self, asked: dict[str, Any]) -> dict[str, Any] | None:
+    def _answer(self, request: dict[str, Any]) -> dict[str, Any] | None:
         """None to a worker that has ended: an orphan of its own may still ask."""
-        worker = asked["worker"]
+        worker = request["worker"]
         if worker not in self.workers:
             return None
-        board = self._opened(Path(asked["source"]), Path(asked["results"]))
-        match asked["verb"]:
+        board = self._opened(Path(request["source"]), Path(request["results"]))
+        match request["verb"]:
             case "done":
-                board.done(worker, asked["task"], asked["result"])
+                board.done(worker, request["task"], request["result"])
                 self._on_finished(worker)
                 return {}
             case "back":
@@ -121,9 +121,9 @@ class TaskServer:
                 with self._lock:  # it may have ended while the list was read
                     if worker not in self.workers:
                         return None
-                    found = board.take(worker)
-                if found is not None:
-                    return {"task": found[0], "value": found[1]}
+                    task = board.take(worker)
+                if task is not None:
+                    return {"task": task[0], "value": task[1]}
                 return {
                     "wait_s": 0.0 if board.is_over else max(_ASK_AGAIN_S, len(self.workers) / 200)
                 }

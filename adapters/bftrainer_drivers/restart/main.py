@@ -13,13 +13,16 @@ bftrainer_drivers.restart.main TRAINER_DIR``.
 
 from __future__ import annotations
 
-import zlib
+import secrets
 from collections.abc import Sequence
 
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.messages import StartedPer
 from bftrainer_drivers.common.restarts import Rank, RestartBackend, numbered
 from bftrainer_drivers.common.run_loop import Run, drive
+
+_FIRST_PORT, _PORTS = 20_000, 10_000
+"""Below the ports that Linux gives to clients."""
 
 
 class PlainBackend(RestartBackend):
@@ -30,12 +33,12 @@ class PlainBackend(RestartBackend):
         super().__init__(run, collective=False, warm=not self._per_trainer)
 
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
-        """The port depends on the trainer's path and the incarnation: two incarnations do not meet
-        at one port.
+        """The port is drawn at random: nobody can listen there before rank 0, and two incarnations
+        do not meet. It has no key (docs/security.md).
         """
-        port = 20000 + zlib.crc32(f"{self.run.directory.path}/{incarnation}".encode()) % 10000
-        found = numbered(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
-        return found[:1] if self._per_trainer else found
+        port = _FIRST_PORT + secrets.randbelow(_PORTS)
+        workers = numbered(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
+        return workers[:1] if self._per_trainer else workers
 
 
 if __name__ == "__main__":

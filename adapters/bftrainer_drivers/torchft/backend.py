@@ -24,6 +24,7 @@ from bftrainer_drivers.common.command_line import threads
 from bftrainer_drivers.common.core import EndNow, GroupFormed, Heard, Terms, Warmed, WorkerEnded
 from bftrainer_drivers.common.crew import end
 from bftrainer_drivers.common.group_guards import guard_variables
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.outcome import DriverOutcome
 from bftrainer_drivers.common.run_loop import Backend, Run
@@ -43,9 +44,14 @@ class ReplicaBackend(Backend):
         self.run = run
         trainer, hang_s = run.trainer, run.settings.hang_s
         self.terms = Terms(
-            True, trainer.min_nodes, trainer.stop_s, hang_s, samples=trainer.samples_total
+            True,
+            LegalSizes.of(trainer),
+            trainer.stop_s,
+            hang_s,
+            samples=trainer.samples_total,
+            first_step_s=run.first_step_s,
         )
-        self._quorum = Quorum(trainer.min_nodes)
+        self._quorum = Quorum(self.terms.sizes)
         self._loop = asyncio.new_event_loop()
         self._key = secrets.token_bytes(KEY_BYTES)
         self._lighthouse = Lighthouse(self._quorum, self._key, self._asked, self._formed)
@@ -66,9 +72,9 @@ class ReplicaBackend(Backend):
         """Then the next step's quorum is formed, if it can begin."""
 
         async def called() -> T:
-            found = call()
+            result = call()
             self._lighthouse.tick()
-            return found
+            return result
 
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
@@ -82,31 +88,36 @@ class ReplicaBackend(Backend):
             environment = self._environment(host, slot, names[-1])
             worker = self.run.crew.join(member, slot, environment)
             self._replicas[names[-1]] = member, worker
-        self._in_loop(lambda: self._quorum.admit(names))
+        self._in_loop(lambda: self._quorum.admit(names, member.label))
         self.run.tell(Warmed(member, is_cold=True))
 
     def announce(self, members: Sequence[Member]) -> None:
-        gone = [name for name, (member, _) in self._replicas.items() if member not in members]
-        self._in_loop(lambda: self._quorum.dismiss({*gone} & {*self._quorum.group}))
+        self._in_loop(lambda: self._lose([]))
 
     def drop(self, member: Member) -> None:
         """Lost or not needed: before it asks for a step that it will not live to make."""
-        mine = [name for name, (of, _) in self._replicas.items() if of == member]
-        self._in_loop(lambda: self._lose(mine))
-        end([self._replicas[name][1] for name in mine])
+        names = [name for name, (of, _) in self._replicas.items() if of == member]
+        self._in_loop(lambda: self._lose(names))
+        end([self._replicas[name][1] for name in names])
 
     def _lose(self, names: Sequence[str]) -> None:
+        """At once with the loss, dismiss the members that the core announces no longer: between
+        the two, a group of another size would form.
+        """
+        announced = self.run.state.membership.announced
         for name in names:
             self._quorum.lose(name)
+        others = [name for name, (member, _) in self._replicas.items() if member not in announced]
+        self._quorum.dismiss({*others} & {*self._quorum.group})
 
     def note(self, heard: Heard) -> None:
         if not isinstance(heard, WorkerEnded):
             return
-        mine = heard.member, heard.exit.slot
+        ended_worker = heard.member, heard.exit.slot
         ended = [
             name
             for name, (member, worker) in self._replicas.items()
-            if (member, worker.slot) == mine
+            if (member, worker.slot) == ended_worker
         ]
         for name in ended:
             del self._replicas[name]
@@ -119,6 +130,7 @@ class ReplicaBackend(Backend):
         """Kill replicas for which the others have waited too long; not rank 0, whose silence is the
         trainer's.
         """
+        self._quorum.any_size = self.run.state.leaving is not None
         waited_for = self._in_loop(lambda: self._quorum.missing() if self._quorum.asked else set())
         if self.run.state.silence.heard_s is not None:
             waited_for -= {*self._quorum.group[:1]}
@@ -149,13 +161,13 @@ class ReplicaBackend(Backend):
         """A quorum of other replicas; in the lighthouse's thread. Those that were released end at
         once.
         """
-        there = {
+        replicas = {
             name: self._replicas[name]
             for name in (*formed.replicas, *formed.released)
             if name in self._replicas
         }
-        end([there[name][1] for name in formed.released if name in there])
-        labels = {there[name][0].label for name in formed.replicas if name in there}
+        end([replicas[name][1] for name in formed.released if name in replicas])
+        labels = {replicas[name][0].label for name in formed.replicas if name in replicas}
         self.run.tell(GroupFormed(tuple(sorted(labels))))
 
     def _environment(self, host: HostSlots, slot: int, replica: str) -> dict[str, str]:

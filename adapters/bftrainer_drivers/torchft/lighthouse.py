@@ -45,7 +45,7 @@ class Lighthouse:
         self._waiting: dict[str, asyncio.Future[Turn]] = {}
         self._places: dict[str, str] = {}
         """Where a replica passes its weights on, from its first word to its end."""
-        self._known: set[str] = set()
+        self._introduced: set[str] = set()
         self._with_keys: set[str] = set()
         self._keys: dict[str, str] = {}
         self._number = 0
@@ -110,8 +110,8 @@ class Lighthouse:
                 if not self.quorum.ask(StepRequest(replica, ask.step, ask.failures)):
                     return
                 answer = self._waiting[replica] = asyncio.get_running_loop().create_future()
-                if replica not in self._known:
-                    self._known.add(replica)
+                if replica not in self._introduced:
+                    self._introduced.add(replica)
                     self._on_asked(replica)
                 self.tick()
                 await sealed.send(packed(await connection.until(answer)))
@@ -124,22 +124,22 @@ class Lighthouse:
         self._with_keys.add(replica)
         try:
             while True:
-                asked = unpacked(Keys, await sealed.receive(MOST_BYTES))
-                await sealed.send(packed(await connection.until(self._answer(asked))))
+                request = unpacked(Keys, await sealed.receive(MOST_BYTES))
+                await sealed.send(packed(await connection.until(self._answer(request))))
         finally:
             self._with_keys.discard(replica)
 
-    async def _answer(self, asked: Keys) -> Keys:
-        if asked.act == "set":
+    async def _answer(self, request: Keys) -> Keys:
+        if request.act == "set":
             if len(self._keys) >= _MOST_KEYS:
                 raise SealError("too many keys")
-            self._keys[asked.key] = asked.value
+            self._keys[request.key] = request.value
             self._changed.set()
             self._changed = asyncio.Event()
-        while asked.act == "get" and asked.key not in self._keys:
+        while request.act == "get" and request.key not in self._keys:
             await self._changed.wait()
-        found = asked.key in self._keys
-        return Keys(asked.act if found else "", asked.key, self._keys.get(asked.key, ""))
+        has_key = request.key in self._keys
+        return Keys(request.act if has_key else "", request.key, self._keys.get(request.key, ""))
 
 
 def turns(formed: Formed, places: dict[str, str]) -> dict[str, Turn]:
@@ -158,13 +158,14 @@ def turns(formed: Formed, places: dict[str, str]) -> dict[str, Turn]:
     behind = [replica for replica in formed.replicas if replica not in ahead]
     source = {replica: ahead[number % len(ahead)] for number, replica in enumerate(behind)}
     copies = list(source.values())
+    source_places = {replica: places[name] for replica, name in source.items()}
     return {
         replica: Turn(
             formed.number,
             rank,
             len(formed.replicas),
             latest,
-            places[source[replica]] if replica in source else "",
+            source_places.get(replica, ""),
             copies.count(replica),
         )
         for rank, replica in enumerate(formed.replicas)

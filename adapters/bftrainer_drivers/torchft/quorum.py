@@ -9,8 +9,10 @@ there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field
+
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,10 @@ class Quorum:
     oldest has rank 0.
     """
 
-    least: int
-    """Replicas that the first step needs."""
+    sizes: LegalSizes
+    """Of the group, in nodes."""
+    any_size: bool = False
+    """Whether a group may form that is to save and leave, whatever its size."""
     straggler_s: float = 1.0
     """How long the first step waits for further replicas that were started."""
     number: int = 0
@@ -59,10 +63,15 @@ class Quorum:
     latest: int | None = None
     """Steps that were committed before the group's present one."""
     _first_s: float | None = None
+    _node_of: dict[str, str] = field(default_factory=dict)
 
-    def admit(self, replicas: Iterable[str]) -> None:
-        """Let these take part from their first request on."""
-        self.admitted |= set(replicas)
+    def admit(self, replicas: Iterable[str], node: str | None = None) -> None:
+        """Let these, of one node, take part from their first request on; without ``node``, each is
+        a node of its own.
+        """
+        names = set(replicas)
+        self.admitted |= names
+        self._node_of |= {replica: node or replica for replica in names}
 
     def dismiss(self, replicas: Iterable[str]) -> None:
         """Let these leave between two steps."""
@@ -71,6 +80,7 @@ class Quorum:
     def lose(self, replica: str) -> None:
         """A replica has ended."""
         self.admitted.discard(replica)
+        self._node_of.pop(replica, None)
         self.leaving.discard(replica)
         self.asked.pop(replica, None)
 
@@ -102,8 +112,8 @@ class Quorum:
         }
 
     def form(self, now_s: float) -> Formed | None:
-        """The next step's quorum, once it can begin. The requests of its replicas, and of released
-        ones, are then over.
+        """The next step's quorum, once it can begin, of a legal size. The requests of its replicas,
+        and of released ones, are then over.
         """
         if not self.asked or self.missing():
             return None
@@ -111,7 +121,7 @@ class Quorum:
         if not alive and not self._enough(now_s):
             return None
         released = self._released()
-        replicas = tuple(sorted(self.asked.keys() - released))
+        replicas = self._fitting(self.asked.keys() - released)
         if not replicas:
             return None
         failed = any(self.asked[replica].failures for replica in replicas)
@@ -120,19 +130,36 @@ class Quorum:
         self.number += changed or failed
         self.group = replicas
         self.latest = max(steps)
-        self.asked.clear()
+        for replica in (*replicas, *released):
+            del self.asked[replica]
         self._first_s = None
-        self.admitted -= released
-        self.leaving -= released
+        for replica in released:
+            self.lose(replica)
         return Formed(self.number, replicas, changed, tuple(sorted(released)), steps)
 
     def _enough(self, now_s: float) -> bool:
         """Whether the first step can begin."""
         self._first_s = now_s if self._first_s is None else self._first_s
         everyone = self.admitted - self.leaving <= self.asked.keys()
-        return everyone or (
-            len(self.asked) >= self.least and now_s - self._first_s >= self.straggler_s
-        )
+        return everyone or now_s - self._first_s >= self.straggler_s
+
+    def _fitting(self, replicas: Set[str]) -> tuple[str, ...]:
+        """Those of a legal number of nodes, the group's own first; none if it has no legal size.
+
+        A node joins once all of its replicas have asked.
+        """
+        if self.any_size:
+            return tuple(sorted(replicas))
+        own = {self._node_of[replica] for replica in self.group if replica in replicas}
+        late = {self._node_of[replica] for replica in self.admitted - self.leaving - replicas}
+        joining = {self._node_of[replica]: replica for replica in sorted(replicas, reverse=True)}
+        complete = [node for node in joining if node not in own | late]
+        complete.sort(key=joining.__getitem__)  # by the oldest replica of each
+        size = self.sizes.largest_within(len(own) + len(complete))
+        if size < len(own):
+            return ()
+        nodes = own.union(complete[: size - len(own)])
+        return tuple(sorted(name for name in replicas if self._node_of[name] in nodes))
 
     def _released(self) -> set[str]:
         """Those that leave now: all that were dismissed, unless the others still need a copy of the

@@ -101,9 +101,9 @@ class StoreHost:
         """The place of a new store. Raises ``OSError``."""
         self.close_store()
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # each worker has a few connections
-        most = min(hard, _MOST_DESCRIPTORS)
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-        limits = Limits(strangers=64, clients=most // 2, request_s=30.0)
+        descriptors = min(hard, _MOST_DESCRIPTORS)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (descriptors, hard))
+        limits = Limits(strangers=64, clients=descriptors // 2, request_s=30.0)
         listener = tcp_listener(self.address, 0, _BACKLOG)
         key = secrets.token_bytes(KEY_BYTES)
         self._server = PortServer(
@@ -157,6 +157,13 @@ class TorchStore:
         self._left -= count
 
     async def _answer(self, client: _Client, command: int) -> None:
+        for answer in (self._answer_change, self._answer_query, self._answer_wait):
+            if await answer(client, command):
+                return
+        raise _RefusedError
+
+    async def _answer_change(self, client: _Client, command: int) -> bool:
+        """Answer a command that changes values; False for another command."""
         match command:
             case Command.SET:
                 self._put(await client.key(), await client.value())
@@ -172,33 +179,35 @@ class TorchStore:
                 if self._values.get(key, b"") == expected:
                     self._put(key, wanted)
                 await client.send_bytes(self._values.get(key, expected))
-            case Command.GET:
-                await client.send_bytes(self._values.get(await client.key(), b""))
-            case Command.MULTI_GET:
-                for key in await client.keys():
-                    await client.send_bytes(self._values.get(key, b""))
             case Command.ADD:
                 await client.send_number(self._add(await client.key(), await client.number()))
-            case Command.CHECK:
-                await client.send(_YES if self._has(await client.keys()) else _NO)
-            case Command.WAIT:
-                await self._wait(client, await client.keys())
-            case Command.COUNT:
-                await client.send_number(len(self._values))
             case Command.DELETE:
                 await client.send_number(self._delete(await client.key()))
             case Command.APPEND:
                 key, more = await client.key(), await client.value()
                 self._put(key, self._values.get(key, b"") + more)
-            case Command.CANCEL_WAIT:
-                self._stop_waiting(client)
-                await client.send(_NO)
-            case Command.PING:
-                await client.send(await client.take(4))
             case Command.PUSH:
                 self._push(await client.key(), await client.value())
             case Command.POP:
                 await self._pop(client, await client.key())
+            case _:
+                return False
+        return True
+
+    async def _answer_query(self, client: _Client, command: int) -> bool:
+        """Answer a command that reads values; False for another command."""
+        match command:
+            case Command.GET:
+                await client.send_bytes(self._values.get(await client.key(), b""))
+            case Command.MULTI_GET:
+                for key in await client.keys():
+                    await client.send_bytes(self._values.get(key, b""))
+            case Command.CHECK:
+                await client.send(_YES if self._has(await client.keys()) else _NO)
+            case Command.COUNT:
+                await client.send_number(len(self._values))
+            case Command.PING:
+                await client.send(await client.take(4))
             case Command.LENGTH:
                 await client.send_number(len(self._queues.get(await client.key(), ())))
             case Command.LIST:
@@ -206,13 +215,26 @@ class TorchStore:
                 client.hold(len(answer))
                 await client.send_number(len(self._values))
                 await client.send(answer)
+            case _:
+                return False
+        return True
+
+    async def _answer_wait(self, client: _Client, command: int) -> bool:
+        """Answer a command that waits, or cancels a wait; False for another command."""
+        match command:
+            case Command.WAIT:
+                await self._wait(client, await client.keys())
+            case Command.CANCEL_WAIT:
+                self._stop_waiting(client)
+                await client.send(_NO)
             case Command.BARRIER:
                 key, size = await client.key(), await client.number()
                 if self._add(key, 1) >= size:
                     self._put(key + _OPEN, b"")
                 await self._wait(client, [key + _OPEN])
             case _:
-                raise _RefusedError
+                return False
+        return True
 
     def _put(self, key: bytes, value: bytes) -> None:
         self.keep(len(key) + len(value) + _EACH_BYTES)
@@ -298,13 +320,13 @@ class _Client:
 
     async def take(self, count: int) -> bytes:
         while len(self._unread) < count:
-            data = await self._sealed.receive(CHUNK_BYTES)
-            self._store.keep(len(data))
-            self._unread += data
-        found = bytes(self._unread[:count])
+            chunk = await self._sealed.receive(CHUNK_BYTES)
+            self._store.keep(len(chunk))
+            self._unread += chunk
+        data = bytes(self._unread[:count])
         del self._unread[:count]
         self._message_bytes += count
-        return found
+        return data
 
     def hold(self, count: int) -> None:
         """Count bytes until the message is answered."""
@@ -320,11 +342,11 @@ class _Client:
         self.forget()
         self._store.keep(-len(self._unread) - self._own_bytes)
 
-    async def number(self, most: int = 1 << 63) -> int:
-        (found,) = struct.unpack("<q", await self.take(8))
-        if found > most:
+    async def number(self, maximum: int = 1 << 63) -> int:
+        (value,) = struct.unpack("<q", await self.take(8))
+        if value > maximum:
             raise _RefusedError
-        return int(found)
+        return int(value)
 
     async def key(self) -> bytes:
         return await self._bytes(_KEY_BYTES)
@@ -333,14 +355,14 @@ class _Client:
         return await self._bytes(_VALUE_BYTES)
 
     async def keys(self) -> list[bytes]:
-        found = []
+        keys_read = []
         for _ in range(await self.number(_MOST_KEYS)):
             self.hold(_EACH_BYTES)
-            found.append(await self.key())
-        return found
+            keys_read.append(await self.key())
+        return keys_read
 
-    async def _bytes(self, most: int) -> bytes:
-        count = await self.number(most)
+    async def _bytes(self, max_bytes: int) -> bytes:
+        count = await self.number(max_bytes)
         if count < 0:
             raise _RefusedError
         return await self.take(count)

@@ -17,6 +17,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from bftrainer.errors import UnknownNameError
+from bftrainer.plugin_traits import LAUNCHER_GROUP, SITE_GROUP, default_launcher, default_site
 
 if TYPE_CHECKING:
     _ParamType = click.ParamType[str]  # generic since click 8.4
@@ -35,7 +36,7 @@ class NameChoice(_ParamType):
     unchecked.
 
     ``parameters``: ``NAME?key=value&...`` is a name with its own parameters. ``several``: names
-    joined by commas.
+    joined by commas. ``default``: the name that is used where none is given.
     """
 
     def __init__(
@@ -46,12 +47,18 @@ class NameChoice(_ParamType):
         custom: bool = False,
         parameters: bool = False,
         several: bool = False,
+        default: Callable[[], str] = str,
     ) -> None:
         self.name = kind
         self._names = names
         self._custom = custom
         self._parameters = parameters
         self._several = several
+        self._default = default
+
+    def installed(self) -> tuple[list[str], str]:
+        """All names, and the default one; empty if there is none."""
+        return sorted(self._names()), self._default()
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """Return the metavar for the list of options, without loading the names."""
@@ -79,6 +86,20 @@ class NameChoice(_ParamType):
             for name in sorted(self._names())
             if name.startswith(last)
         ]
+
+
+class PluginOption(click.Option):
+    """An option whose help lists the names of plug-ins: ``{names}``, and ``{default}`` for the one
+    that is used without the option.
+    """
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the option and its help, for which the names are loaded."""
+        record = super().get_help_record(ctx)
+        if record is None or not isinstance(self.type, NameChoice):
+            return record
+        names, default = self.type.installed()
+        return record[0], record[1].format(names=", ".join(names), default=default)
 
 
 class IsoTime(_ParamType):
@@ -131,7 +152,7 @@ POLICY = NameChoice(
 )
 OBJECTIVE = NameChoice("objective", _objectives, custom=True)
 OBJECTIVES = NameChoice("objective", _objectives, custom=True, several=True)
-LAUNCHER = NameChoice("launcher", partial(_installed, "bftrainer.launchers"))
-HOLDER = NameChoice("holder", partial(_installed, "bftrainer.sites"))
+LAUNCHER = NameChoice("launcher", partial(_installed, LAUNCHER_GROUP), default=default_launcher)
+HOLDER = NameChoice("holder", partial(_installed, SITE_GROUP), default=default_site)
 SCHEDULER = NameChoice("scheduler", _schedulers)
-SOLVER = click.Choice(["auto", "exact", "highs", "gurobi"])
+SOLVER = click.Choice(["auto", "exact", "highs", "gurobi", "milp"])

@@ -100,6 +100,12 @@ TABLE = (
         "Tools",
     ),
     Command(
+        "solve",
+        f"{_HERE}.solve:solve",
+        "Solve one allocation problem from a file.",
+        "Tools",
+    ),
+    Command(
         "site-setup",
         f"{_HERE}.site_setup:site_setup",
         "Print what an administrator changes so that main jobs preempt holders.",

@@ -85,8 +85,10 @@ def rows(explanation: Explanation) -> list[tuple[str, str]]:
             ("rescaling cost", f"{change} node{'s' * (change != '1')}: {cost} {stake.unit}"),
             *(
                 ()
-                if explanation.told is None
-                else [("counted as", rescale_costs(explanation.told, entry.settings.forward_s))]
+                if explanation.policy_view is None
+                else [
+                    ("counted as", rescale_costs(explanation.policy_view, entry.settings.forward_s))
+                ]
             ),
             ("more nodes", _what_if(stake.more, stake.unit)),
             ("fewer nodes", _what_if(stake.less, stake.unit)),
@@ -167,7 +169,11 @@ def as_dict(explanation: Explanation, *, has_ended: bool = False) -> dict[str, o
             "rescale_cost": stake.cost,
             "more": _what_if_dict(stake.more),
             "less": _what_if_dict(stake.less),
-            **({} if explanation.told is None else {"costs_s": _costs_dict(explanation.told)}),
+            **(
+                {}
+                if explanation.policy_view is None
+                else {"costs_s": _costs_dict(explanation.policy_view)}
+            ),
         }
     if answer is not None:
         table["solver"] = {

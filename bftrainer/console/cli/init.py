@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.console.cli.choices import HOLDER, with_options
+from bftrainer.console.cli.choices import HOLDER, PluginOption, with_options
 from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.state import state_option
 from bftrainer.errors import CommandError, SchedulerError, UndecidedError, UserError
+from bftrainer.plugin_traits import default_site
 
 if TYPE_CHECKING:
     from bftrainer.cluster.site_advice import SiteProposal, SiteWishes
@@ -60,7 +61,12 @@ _site_options = with_options(
 
 @click.command()
 @click.option(
-    "--holder", type=HOLDER, default="trace", help="Source of nodes: slurm, lsf, allocation, trace."
+    "--holder",
+    cls=PluginOption,
+    type=HOLDER,
+    default=default_site,
+    show_default=False,
+    help="Source of nodes: {names}.  [default: {default}]",
 )
 @_site_options
 @click.option("--force", is_flag=True, help="Replace an existing configuration.")

@@ -20,6 +20,9 @@ from bftrainer.errors import UserError
 
 SECTIONS = ("Pilot", "Trainers", "Replay", "Tools")
 """The order of the headings in ``bftrainer --help``; those of other packages follow by name."""
+_SIMILAR = 0.75
+"""The least similarity of a suggestion, 0 to 1: two letters of four may be exchanged (`lsit`), but
+`scale` is no `scancel`."""
 
 
 class Commands:
@@ -100,7 +103,10 @@ class LazyGroup(click.Group):
             for synonym, target in SYNONYMS.items()
             if _command_of(target) in existing
         }
-        similar = difflib.get_close_matches(word.lower(), {**paths, **synonyms}, n=1)
+        typed = word.lower()
+        similar = [typed] if typed in {**paths, **synonyms} else []
+        for names in (paths, synonyms):
+            similar = similar or difflib.get_close_matches(typed, names, 1, _SIMILAR)
         if not similar:
             return None
         # `run` is what other systems call `submit`, and a command of the group `replay`.

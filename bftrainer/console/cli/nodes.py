@@ -26,7 +26,7 @@ from bftrainer.decide.domain.node_stages import (
     stage_seconds,
     whole_seconds,
 )
-from bftrainer.fragment_names import holder_of
+from bftrainer.slots import slot_of
 
 if TYPE_CHECKING:
     from bftrainer.decide.domain.state import State
@@ -104,7 +104,7 @@ def _users_of(decided: State | None) -> dict[str, str]:
     """
     users: dict[str, str] = {}
     for active in () if decided is None else decided.active:
-        for name in active.nodes | set(map(holder_of, active.nodes)):
+        for name in active.nodes | {slot_of(name).fragment for name in active.nodes}:
             if name in users:
                 users[name] += f", {active.trainer.id}"
             else:

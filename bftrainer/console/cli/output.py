@@ -8,9 +8,6 @@ escapes. JSON stays exact.
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-import textwrap
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -46,23 +43,6 @@ def say(
     """
     head, rest = printable(text[:colored], keep), printable(text[colored:], keep)
     click.echo((click.style(head, fg=color, bold=bold) if head else "") + rest, err=err, nl=nl)
-
-
-def say_paragraphs(text: str) -> None:
-    """Print lines of prose. On a terminal, a longer one is wrapped between words, and what follows
-    is indented.
-    """
-    if not sys.stdout.isatty():
-        say(text)
-        return
-    wrapper = textwrap.TextWrapper(
-        width=shutil.get_terminal_size().columns,
-        subsequent_indent="  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    for line in text.splitlines():
-        say(wrapper.fill(line))
 
 
 def show_json(rows: Sequence[dict[str, object]]) -> None:

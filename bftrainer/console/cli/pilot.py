@@ -50,6 +50,7 @@ def pilot(state: Path, config: Path | None) -> None:
 def _pilot_of(state: Path, config: Path | None) -> None:
     """Run the pilot of a state directory until it is asked to end."""
     from bftrainer.console.cli.pilot_log import print_fact
+    from bftrainer.pilot.audit.auditor import Auditor
     from bftrainer.pilot.own_site import batch_job, build_site
     from bftrainer.pilot.persistence.spool import open_state_dir
     from bftrainer.pilot.pilot_process import run_pilot
@@ -73,7 +74,13 @@ def _pilot_of(state: Path, config: Path | None) -> None:
 
     job = batch_job(os.environ, settings.nodes.holder, folder, clock)
     parts = PilotDependencies(
-        folder, site, clock, job, log=print_fact, background=InThread(clock.wake)
+        folder,
+        site,
+        clock,
+        job,
+        log=print_fact,
+        background=InThread(clock.wake),
+        audit=Auditor(folder, clock),
     )
     try:
         require_locks(folder)

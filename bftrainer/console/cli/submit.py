@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.console.cli.choices import FILE, LAUNCHER, IsoTime
+from bftrainer.console.cli.choices import FILE, LAUNCHER, IsoTime, PluginOption
 from bftrainer.console.cli.output import json_option, note, say, show_json
 from bftrainer.console.cli.state import set_option, state_option
 from bftrainer.counted import counted
@@ -21,6 +21,7 @@ from bftrainer.errors import UserError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from bftrainer.config.trainer_file import TrainerSpec
     from bftrainer.console.client.gate import Draft
     from bftrainer.console.client.statuses import SubmissionView
     from bftrainer.console.client.submission import Submitted
@@ -36,10 +37,11 @@ _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
 @click.option("--name", metavar="NAME", help="Name of the trainer, for use in other commands.")
 @click.option(
     "--launcher",
+    cls=PluginOption,
     type=LAUNCHER,
     help=(
-        "How the workers are started: restart, torchrun, ...  [default: restart; for "
-        "SCRIPT.py, guessed from the script]"
+        "How the workers are started: {names}.  [default: {default}; for SCRIPT.py, guessed from "
+        "the script]"
     ),
 )
 @click.option("--min-nodes", type=int, metavar="N", help="Smallest number of nodes.  [default: 1]")
@@ -276,8 +278,7 @@ def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: 
     command = root.command.get_command(root, "forecast")
     if command is None:
         raise UserError(
-            "--deadline: submitted, but bftrainer_replay, which has the command forecast, is "
-            "not installed"
+            "--deadline: submitted, but the package with the command forecast is not installed"
         )
     names = {"group": done[0].spec.group} if len(done) > 1 else {"name": done[0].spec.name}
     try:
@@ -288,12 +289,17 @@ def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: 
 
 def _say_one(done: Submitted, base: Draft) -> None:
     spec, guessed = done.spec, f" ({base.guessed})" if base.guessed else ""
-    largest = counted(spec.max_nodes, "node" if spec.max_gpus is None else "GPU")
-    sizes = largest if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {largest}"
-    if spec.sizes and len(spec.sizes) > 1:
-        sizes = f"{', '.join(map(str, spec.sizes[:-1]))} or {counted(spec.sizes[-1], 'node')}"
     taken = f" ({done.taken!r} is taken)" if done.taken else ""
-    say(f"submitted {spec.name}{taken}: {sizes}, launcher {spec.launcher}{guessed}")
+    say(f"submitted {spec.name}{taken}: {sizes_text(spec)}, launcher {spec.launcher}{guessed}")
+
+
+def sizes_text(spec: TrainerSpec) -> str:
+    """Return the legal sizes of a trainer in words: ``1 to 4 nodes``, ``1, 2 or 4 GPUs``."""
+    if spec.sizes and len(spec.sizes) > 1:
+        others = ", ".join(map(str, spec.sizes[:-1]))
+        return f"{others} or {counted(spec.sizes[-1], spec.grain.noun)}"
+    largest = counted(spec.max_nodes, spec.grain.noun)
+    return largest if spec.min_nodes == spec.max_nodes else f"{spec.min_nodes} to {largest}"
 
 
 def _rehearse(trainer_draft: Draft, state: Path) -> None:
@@ -347,8 +353,11 @@ def _say_sweep(done: Sequence[Submitted]) -> None:
     names = f": {fresh[0]}" if fresh else ""
     if len(fresh) > 1:
         names += f" to {fresh[-1]}"
-    before = f"; {len(done) - len(fresh):,} were submitted before" if len(fresh) < len(done) else ""
+    earlier = len(done) - len(fresh)
+    before = f"; {counted(earlier, 'was', 'were')} submitted before" if earlier else ""
     say(f"submitted {counted(len(fresh), 'trainer')}{group}{taken}{names}{before}")
+    if not fresh:
+        note("to train them again, submit the sweep with another --name")
 
 
 def _rows(done: Sequence[Submitted]) -> list[dict[str, object]]:

@@ -8,7 +8,10 @@ group. Nothing runs under a synonym: scripts would depend on it, and ``run`` mea
 from __future__ import annotations
 
 _WORDS = {
-    "list": "status stat ps queue jobs ls get squeue bjobs qstat condor_q oarstat bqueues trainers",
+    "list": (
+        "status stat ps queue jobs ls get squeue bjobs qstat condor_q oarstat bqueues trainers "
+        "progress"
+    ),
     "list --all": "sacct bacct ended finished",
     "cancel": (
         "kill stop delete del rm remove abort terminate end scancel bkill qdel condor_rm oardel"
@@ -17,21 +20,23 @@ _WORDS = {
         "run start launch train exec create apply add sbatch srun salloc bsub qsub qrsh "
         "condor_submit oarsub"
     ),
-    "submit --grid": "sweep array hpo tune",
+    "submit --grid": "sweep array grid hpo tune",
     "logs -f": "tail follow attach bpeek sattach",
     "logs": "log output cat stdout",
     "pause": "suspend hold freeze bstop qhold",
-    "resume": "continue unpause unhold release bresume qrls restart",
-    "show": "describe inspect info scontrol bhist tracejob",
+    "resume": "continue unpause unhold release bresume qrls restart requeue",
+    "show": "describe detail details inspect info scontrol bhist tracejob",
     "events": "history journal",
     "nodes": "hosts sinfo bhosts pbsnodes lshosts oarnodes idle",
-    "usage": "accounting sreport sshare hours quota",
+    "usage": "accounting sreport sshare hours quota budget cost",
     "top": "ui dashboard web watch monitor htop gui",
     "pilot": "daemon serve server up",
     "init": "setup config configure new",
     "doctor": "check diagnose verify health sdiag lsid",
     "explain": "why reason sprio",
-    "results": "metrics scores best",
+    "results": "metrics score scores best",
+    "collect": "download fetch cp copy",
+    "plot": "html graph chart",
     "forecast": "eta when predict",
     "rehearse": "test try dry-run",
     "replay run": "simulate simulation",

@@ -134,6 +134,12 @@ def hanging(first: str, rest: str, indent: int | None = None, width: int | None 
     return _wrapped(rest, max(width, indent + _LEAST_TEXT), first, " " * indent)
 
 
+def say_paragraphs(text: str) -> None:
+    """Print lines of prose, wrapped at the width of the output; a line that goes on is indented."""
+    for line in text.splitlines():
+        say(hanging("", line, 2))
+
+
 def table_text(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int | None
 ) -> TableText:

@@ -42,15 +42,17 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from bftrainer.config.trainer_file import TrainerSpec
-    from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
+    from bftrainer.pilot.persistence.registry import Registry, TrainerRecord, TrainerStatus
     from bftrainer.pilot.persistence.spool import Request
 
 PENDING = "submitted"
 """The status of a submission that no pilot has read yet."""
 STARTING = "starting"
+LEAVING = "leaving"
 PENDING_REMARK = "not read by a pilot yet"
 NO_PILOT = "waits for a pilot, and none runs here (bftrainer pilot)"
 _OUTPUT_SHOWN = 200
+_NOTES = 1000
 _EXACT_BELOW = 1e7
 _COLUMNS = (
     name_column("name"),
@@ -110,9 +112,23 @@ def list_trainers(
             row = _pending_row(submission.trainer, submission.spec, pending_remark)
             rows.append(row)
     show_table(_COLUMNS, rows, wide=wide)
+    if present.refusal:
+        say(hanging("", present.refusal))
     ended = [record for record in registered if record.status.is_final]
     if ended and not everything:
         say(hanging("", _ended(ended)))
+    if way := _way(folder):
+        say(hanging("", f"main jobs: {way}"))
+
+
+def _way(folder: Path) -> str:
+    """Who frees nodes for main jobs, if that is the pilot that runs here."""
+    from bftrainer.pilot.nodes.holding_permission import WAY_KINDS, way_of
+
+    if not has_registry(folder):
+        return ""
+    with opened_registry(folder) as registry:
+        return way_of(registry.last_note(WAY_KINDS)).partition(" (")[0]
 
 
 def _is_of_group(submission: Request, group: str | None) -> bool:
@@ -317,6 +333,8 @@ class PresentAllocation(NamedTuple):
     pool: int | None = None
     runs: bool = False
     """Whether a pilot does."""
+    refusal: str = ""
+    """Why the pilot holds no node, where it may hold none."""
 
     def left_h(self, record: TrainerRecord) -> float | None:
         """Hours until a trainer has its ``samples_total``, at its present speed; None: not
@@ -339,19 +357,36 @@ def allocation(state: Path) -> PresentAllocation:
     with opened_registry(state) as registry:
         runs = not pilot_has_ended(registry.store, time.time())
         latest = last_state(registry.store) if runs else None
+        refusal = _site_refusal(registry) if runs else ""
     if latest is None:
-        return PresentAllocation(runs=runs)
+        return PresentAllocation(runs=runs, refusal=refusal)
     nodes = {a.trainer.id: tuple(in_name_order(a.nodes)) for a in latest.active}
-    return PresentAllocation(nodes, known_rates(latest), len(latest.pool), runs)
+    return PresentAllocation(nodes, known_rates(latest), len(latest.pool), runs, refusal)
+
+
+def _site_refusal(registry: Registry) -> str:
+    """What the running pilot noted when the site's checks last failed; empty if they pass."""
+    from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED
+
+    # Refusals of a single node have a subject.
+    for note in reversed(registry.notes(_NOTES, subject="")):
+        if note.kind == REFUSED:
+            return note.text
+        if note.kind == ALLOWED or (note.kind == "pilot" and note.text.startswith("started")):
+            return ""
+    return ""
 
 
 def status_text(record: TrainerRecord, nodes: int) -> str:
-    """The status, but "starting" for a trainer that waits although it has nodes.
+    """The status, but "starting" for a trainer that waits although it has nodes, and "leaving" for
+    one that runs although it has none.
 
-    Its workers start, or another trainer still has to leave these nodes.
+    Workers start, or another trainer still has to leave these nodes; or they save and leave.
     """
     if record.status.value == "waiting" and nodes:
         return STARTING
+    if record.status.name == "RUNNING" and not nodes:
+        return LEAVING
     return record.status.value
 
 

@@ -98,18 +98,20 @@ def shares_now(state: Path) -> list[UserShare]:
     from bftrainer.cluster.model import Availability, Hidden
     from bftrainer.cluster.site_plugin import observed_site
     from bftrainer.console.client.state_dir import CONFIG_NAME, read
+    from bftrainer.plugin_traits import all_sites
     from bftrainer.sharing.fair_share import parts_of
     from bftrainer.sharing.peers import rivals
     from bftrainer.system.clock import SystemClock
 
     path = state / CONFIG_NAME
     config = read(state) if path.exists() else None
-    site = observed_site(
-        "slurm" if config is None else config.nodes.holder, config, str(path), SystemClock()
-    )
+    able = [name for name, traits in all_sites().items() if traits.shows_pilots]
+    holder = able[0] if config is None else config.nodes.holder
+    site = observed_site(holder, config, str(path), SystemClock())
     if site.pilots is None:
         raise UserError(
-            f"{path}: nodes.holder: expected slurm, where pilots of several users share nodes"
+            f"{path}: nodes.holder: expected {' or '.join(able)}, where pilots of several users "
+            "share nodes"
         )
     pilots, seen = site.pilots(), site.scheduler.observe()
     if Hidden.JOBS in seen.hidden:

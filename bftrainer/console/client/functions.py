@@ -65,6 +65,7 @@ class TrainerKeys(TypedDict, total=False):
     stop_s: float
     stop_signal: str
     hang_s: float
+    first_step_s: float
     fill: bool
     group: str
     parameters: Mapping[str, Value]

@@ -26,6 +26,7 @@ from bftrainer.console.client.secret_names import secrets_in_command, secrets_in
 from bftrainer.console.client.state_dir import CONFIG_NAME, read
 from bftrainer.console.rehearsal.stamp import require
 from bftrainer.errors import CommandError, InputFileError, UserError
+from bftrainer.plugin_traits import default_launcher, launcher_traits, site_traits
 from bftrainer.plugins import driver_module
 from bftrainer.system.command import outcome
 from bftrainer.system.own_programs import this_interpreter
@@ -92,7 +93,7 @@ def script_draft(
     )
     script_clue = clue(text)
     command = [_python(), str(script), *arguments]
-    inferred = {"launcher": "restart" if script_clue is None else script_clue.launcher}
+    inferred = {"launcher": default_launcher() if script_clue is None else script_clue.launcher}
     made = draft(None, {**inferred, **given, "command": command}, assignments)
     if not made.name:
         made = replace(made.renamed(default_name), has_default_name=True)
@@ -171,7 +172,8 @@ class Gate:
     def _check_launcher(self, spec: TrainerSpec, where: str) -> None:
         """Reject a trainer that its launcher could only let fail, once it has nodes."""
         own = own_launcher(spec)
-        if own and spec.launcher == "restart":
+        traits = launcher_traits(spec.launcher)
+        if own and traits.allows_group_programs:
             what = (
                 "starts a group of its own on each node: expected --launcher and a worker's "
                 "command, or max_nodes = 1"
@@ -185,21 +187,13 @@ class Gate:
                 "itself; expected the command of "
                 'one worker, such as ["python", "train.py"]',
             )
-        if (
-            (spec.image or "").endswith(".sqsh")
-            and self._is_configured
-            and self._config.nodes.holder == "lsf"
-        ):
-            raise InputFileError(
-                f"{where}: image",
-                "a .sqsh file needs Slurm's pyxis, and the pilot is LSF's; use a .sif file",
-            )
-        if spec.launcher == "horovodrun" and not self._config.workers.allow_stock_horovodrun:
+        self._check_image(spec, where)
+        permission = traits.permission
+        if permission is not None and not getattr(self._config.workers, permission.key):
             problem = (
-                "'horovodrun' lets any user who can reach its port run code, and the pilot's "
-                "configuration does not allow "
-                "it; use launcher = 'horovod', or set workers.allow_stock_horovodrun "
-                "(docs/security.md)"
+                f"{spec.launcher!r} {permission.risk}, and the pilot's configuration does not "
+                f"allow it; use launcher = {permission.instead!r}, or set "
+                f"workers.{permission.key} (docs/security.md)"
             )
             if self._is_configured:
                 raise InputFileError(f"{where}: launcher", problem)
@@ -207,18 +201,28 @@ class Gate:
                 f"{where}: launcher: {problem}"
             )  # a pilot may have its configuration elsewhere
 
+    def _check_image(self, spec: TrainerSpec, where: str) -> None:
+        """Reject an image that the pilot's site cannot run."""
+        if not self._is_configured or not spec.image:
+            return
+        suffix = Path(spec.image).suffix
+        if problem := site_traits(self._config.nodes.holder).refused_images.get(suffix):
+            raise InputFileError(f"{where}: image", f"a {suffix} file {problem}")
+
     def _check_unit(self, spec: TrainerSpec, where: str) -> None:
         """Reject a trainer that counts nodes where the pilot counts GPUs, or vice versa."""
-        by_gpu = self._config.nodes.unit == "gpu"
-        if self._is_configured and by_gpu != (spec.max_gpus is not None):
-            wanted, given = ("max_gpus", "max_nodes") if by_gpu else ("max_nodes", "max_gpus")
-            unit = self._config.nodes.unit
+        unit = self._config.nodes.unit
+        if self._is_configured and unit is not spec.grain:
             raise InputFileError(
-                where, f'the pilot has nodes.unit = "{unit}": expected {wanted}, found {given}'
+                where,
+                f'the pilot has nodes.unit = "{unit}": expected {unit.size_key}, '
+                f"found {spec.grain.size_key}",
             )
-        if by_gpu and spec.launcher == "horovodrun":
+        instead = launcher_traits(spec.launcher).on_whole_nodes_only
+        if unit.divides_nodes and instead:
             raise InputFileError(
-                f"{where}: launcher", "'horovodrun' knows no GPUs of shared nodes; use 'horovod'"
+                f"{where}: launcher",
+                f"{spec.launcher!r} knows no GPUs of shared nodes; use {instead!r}",
             )
 
     def _note_script(self, spec: TrainerSpec, where: str) -> None:

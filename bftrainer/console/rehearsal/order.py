@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from bftrainer.console.rehearsal.finding import RehearsalCheck, RehearsalFinding
 from bftrainer.console.rehearsal.record import Record
+from bftrainer.counted import counted
 from bftrainer.wires.rank_line import RankLine
 
 _CHECK = RehearsalCheck("order", "each sample of an epoch is used once")
@@ -52,7 +53,7 @@ def judge(record: Record) -> RehearsalFinding:
             first = seen[repeated[0]].line
             act = record.act_at(step.line.at_s) or "the start"
             seen_there = (
-                f"after {act}: step {step.line.step} uses {len(repeated)} samples of "
+                f"after {act}: step {step.line.step} uses {counted(len(repeated), 'sample')} of "
                 f"epoch {repeated[0][0]}"
             )
             if first is step.line:
@@ -66,7 +67,9 @@ def judge(record: Record) -> RehearsalFinding:
     whole = {step.line.step for step in kept if len(step.ranks) == step.line.world_size}
     complete = max(whole, default=0) - min(whole, default=0) < len(whole) == len(kept)
     unused = _never_used(record, seen) if complete else None
-    return unused or _CHECK.passed(f"{len(seen):,} samples in {len(kept)} steps, none repeated")
+    return unused or _CHECK.passed(
+        f"{counted(len(seen), 'sample')} in {counted(len(kept), 'step')}, none repeated"
+    )
 
 
 def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:

@@ -16,7 +16,6 @@ from bftrainer.config.pilot import WorkersConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.console.rehearsal.record import Line, Played, TrialOutcome, is_whole
 from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind
-from bftrainer.console.rehearsal.stacks import hung_at, output_before_stack, request_stacks
 from bftrainer.decide.domain.events import RateSeen, StallSeen
 from bftrainer.pilot.trainers.launcher import DirectoryLauncher
 from bftrainer.pilot.trainers.meter import TrainerMeter
@@ -30,6 +29,7 @@ from bftrainer.wires.paths import TrainerDirectory
 from bftrainer.wires.progress_line import Phase
 from bftrainer.wires.rank_line import RankLine, parse_rank
 from bftrainer.wires.reports import DriverView, Ending
+from bftrainer.wires.stacks import hung_at, output_before_stack, request_stacks
 
 POLL_S, DRIVER_POLL_S = 0.02, 0.05
 LEAVES_WITHIN_S = 15.0

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from bftrainer.console.rehearsal.finding import RehearsalCheck, RehearsalFinding
 from bftrainer.console.rehearsal.record import Record
+from bftrainer.counted import counted
 from bftrainer.wires.rank_line import RankLine, disagreement
 
 _CHECK = RehearsalCheck("ranks", "all ranks have the same weights")
@@ -42,7 +43,8 @@ def judge(record: Record) -> RehearsalFinding:
     has_rates = any(line.rate is not None for line in record.ranks)
     what = "weights and learning rates" if has_rates else "weights"
     return _CHECK.passed(
-        f"equal {what} at {len(compared)} steps with {', '.join(map(str, sizes))} workers"
+        f"equal {what} at {counted(len(compared), 'step')} with {', '.join(map(str, sizes))} "
+        "workers"
     )
 
 

@@ -101,11 +101,13 @@ class Record:
         of_steps = [part.last.get("incarnation") for part in stretches(self.lines)]
         return bool(of_steps) and latest not in of_steps
 
-    def is_complete(self) -> bool:
-        """Whether all samples of the training have been processed, as the script itself reports."""
+    def progress(self) -> tuple[float, float] | None:
+        """The samples that the script has processed, and those of its whole training; None if it
+        does not report both.
+        """
         totals = [line["samples_total"] for line in self.lines if line.get("samples_total")]
         counts = [line["samples"] for line in self.lines if line.get("samples")]
-        return bool(totals and counts) and max(counts) >= totals[-1]
+        return (max(counts), totals[-1]) if totals and counts else None
 
     def act_at(self, at_s: float) -> Act | None:
         """The act during which, or after which, something happened."""

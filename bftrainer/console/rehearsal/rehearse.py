@@ -22,10 +22,10 @@ from bftrainer.console.rehearsal.record import (
     stretches,
 )
 from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
-from bftrainer.console.rehearsal.stacks import VARIABLE
 from bftrainer.console.rehearsal.writes import Writes
 from bftrainer.wires.driver_events import DriverEvent
 from bftrainer.wires.environment import REPORT_EVERY_S
+from bftrainer.wires.stacks import VARIABLE
 
 TRIALS = 3
 """Number of files written in place that are tried with half of their bytes."""

@@ -17,6 +17,7 @@ from typing import Any
 
 from bftrainer.console.rehearsal.finding import RehearsalCheck, RehearsalFinding
 from bftrainer.console.rehearsal.record import Line
+from bftrainer.counted import counted
 from bftrainer.wires.bounds import shown
 
 CHECK = RehearsalCheck("state", "weights and optimizer are restored")
@@ -69,12 +70,12 @@ def compare(
         )
     if len(pairs) < ENOUGH or not ahead:
         return CHECK.undecided(
-            f"only {len(pairs)} steps after the stop can be compared",
+            f"only {counted(len(pairs), 'step')} after the stop can be compared",
             "give the rehearsal more steps",
         )
     noise = max(_difference(*pair) for pair in ahead)
     first, later = _difference(*pairs[0], ("loss",)), [_difference(*pair) for pair in pairs]
-    since = f"{len(pairs)} steps after the stop, compared with a run without one"
+    since = f"{counted(len(pairs), 'step')} after the stop, compared with a run without one"
     if noise > EXACT:
         return _by_level(
             plain,

@@ -19,8 +19,10 @@ from bftrainer.console.rehearsal.record import (
     stretches,
     stride,
 )
-from bftrainer.console.rehearsal.scenario import LEAVES, ActKind
-from bftrainer.pilot.trainers.remarks import last_words
+from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind
+from bftrainer.counted import counted
+from bftrainer.pilot.trainers.remarks import COMPLETE, last_words
+from bftrainer.plugin_traits import launcher_traits
 from bftrainer.wires.driver_events import DriverEvent
 
 _KILLS = (ActKind.KILL, ActKind.KILL_ALL)
@@ -87,12 +89,8 @@ def _no_step(record: Record, spec: TrainerSpec) -> str:
             "rehearse a pool with bftrainer.progress.tasks: what workers of another engine "
             "do is not known here"
         )
-    if spec.launcher in ("horovod", "horovodrun"):
-        state = (
-            "the state that progress.track returns must have the attribute step "
-            "(TorchState(..., step=0, samples=0))"
-        )
-        return f"{state}; add 1 to it before each state.commit()"
+    if hint := launcher_traits(spec.launcher).step_hint:
+        return hint
     if record.lines:
         return "report.step(step=...) must have a number: lines came without one"
     return (
@@ -118,28 +116,43 @@ def _hung(record: Record, spec: TrainerSpec, hung_at: str, *, has_steps: bool) -
     )
 
 
+def _done(record: Record, act: Act, check: RehearsalCheck) -> RehearsalFinding:
+    """The finding on a script that ends with status 0 during the rehearsal: too early, or with
+    nothing left to do.
+    """
+    parts = stretches(record.lines)
+    step = f" at step {parts[-1].last['step']}" if parts else ""
+    count, total = record.progress() or (0.0, math.inf)
+    go_on = (
+        "a resumed run must go on where the checkpoint was written: a data loader that was saved "
+        "at the end of its epoch gives no batch. Save and load its position (progress.Sampler, "
+        "Training)"
+    )
+    is_complete = count >= COMPLETE * total
+    if record.resumed_without_a_step() and not is_complete:
+        return check.failed(
+            f"{act}: ends with status 0 after a resume, without one "
+            f"step{step and f' (it had stopped{step})'}",
+            f"{go_on}. If training was complete, give it more work (--set command=[...])",
+        )
+    if total < math.inf and not is_complete:
+        return check.failed(
+            f"{act}: ends with status 0{step}, after {count:,.0f} of {total:,.0f} samples", go_on
+        )
+    return check.undecided(
+        f"training was complete{step}, in the act: {act}",
+        "give it more work (--set command=[...]), and leave no checkpoint of a finished "
+        "run in its directory",
+    )
+
+
 def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     check = RehearsalCheck("starts", "starts and reports its steps")
     parts = stretches(record.lines)
     # No act is played after one that did not go as expected.
     bad = next((played for played in record.played if played.outcome is not TrialOutcome.OK), None)
     if bad is not None and bad.outcome is TrialOutcome.DONE:
-        step = f" at step {parts[-1].last['step']}" if parts else ""
-        if record.resumed_without_a_step() and not record.is_complete():
-            return check.failed(
-                f"{bad.act}: ends with status 0 after a resume, without one "
-                f"step{step and f' (it had stopped{step})'}",
-                "a resumed run must go on where the checkpoint was written: a data loader that "
-                "was saved at the end of its "
-                "epoch gives no batch. Save and load its position (progress.Sampler, "
-                "Training). If training was complete, "
-                "give it more work (--set command=[...])",
-            )
-        return check.undecided(
-            f"training was complete{step}, in the act: {bad.act}",
-            "give it more work (--set command=[...]), and leave no checkpoint of a finished "
-            "run in its directory",
-        )
+        return _done(record, bad.act, check)
     if bad is not None and bad.act.kind not in LEAVES:
         if record.missing:
             remedy = _missing(record)
@@ -163,7 +176,9 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
     if not parts:
         return check.failed("no step was reported", _no_step(record, spec))
     took = float(parts[0].first["time"]) - record.played[0].at_s
-    return check.passed(f"{len(parts)} times; the first step {took:.1f} s after the first start")
+    return check.passed(
+        f"{counted(len(parts), 'time')}; the first step {took:.1f} s after the first start"
+    )
 
 
 def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
@@ -176,7 +191,7 @@ def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
         if killed := _killed(record, played):
             how = f"or on {spec.stop_signal}" if spec.stop_signal else "(or set stop_signal)"
             return check.failed(
-                f"{played.act}: {killed} worker(s) still running after stop_s = "
+                f"{played.act}: {counted(killed, 'worker')} still running after stop_s = "
                 f"{spec.stop_s:g} s, and killed",
                 f"leave when report.step(...) returns True {how}; or raise stop_s, if the "
                 "checkpoint takes that long",
@@ -288,11 +303,10 @@ def _contiguous(record: Record) -> RehearsalFinding:
             "call report.step(...) after every step",
         )
     total = sum(len(part.lines) for part in parts)
-    lines = "line" if total == 1 else "lines"
     every = "" if gap == 1 else f", one line per {gap} steps"
     return check.passed(
-        f"{total} {lines} in {len(parts)} stretch{'es' * (len(parts) > 1)}, none missing or "
-        f"repeated{every}"
+        f"{counted(total, 'line')} in {counted(len(parts), 'stretch', 'stretches')}, none missing "
+        f"or repeated{every}"
     )
 
 

@@ -96,20 +96,31 @@ def _better(seen: Answer | None, new: Answer) -> Answer:
     return new if new.objective_value > seen.objective_value else seen
 
 
-_SOLVERS: dict[str, Callable[[float], Sequence[Allocator]]] = {
-    "auto": lambda limit_s: (Gurobi(limit_s), Highs(limit_s), Exact()),
-    "exact": lambda limit_s: (Exact(),),
-    "gurobi": lambda limit_s: (Gurobi(limit_s),),
-    "highs": lambda limit_s: (Highs(limit_s),),
+_SOLVERS: dict[str, Callable[[float, bool], Sequence[Allocator]]] = {
+    "auto": lambda limit_s, restricted: (Exact(),),
+    "exact": lambda limit_s, restricted: (Exact(),),
+    "gurobi": lambda limit_s, restricted: (Gurobi(limit_s, restricted_license=restricted),),
+    "highs": lambda limit_s, restricted: (Highs(limit_s),),
+    "milp": lambda limit_s, restricted: (*milp_solvers(limit_s, restricted), Exact()),
 }
 
 
-def build_allocator(name: str, time_limit_s: float) -> Allocator:
+def milp_solvers(time_limit_s: float, restricted_license: bool) -> tuple[Allocator, ...]:
+    """The solvers of the paper's MILP (Eqns 1 to 16), in the order in which they are asked."""
+    return Gurobi(time_limit_s, restricted_license=restricted_license), Highs(time_limit_s)
+
+
+def build_allocator(
+    name: str, time_limit_s: float, *, restricted_license: bool = True
+) -> Allocator:
     """The allocator for ``--solver NAME``. A single solver is a chain of one, so its answer is
     checked as well.
 
-    Raises :class:`UnknownNameError`.
+    ``auto`` is ``exact``, which proves the same optimum in milliseconds. ``milp`` is the chain of
+    the paper's MILP. Without ``restricted_license``, Gurobi is not used with the license in its
+    package, which forbids production; replays and experiments may use that license. Raises
+    :class:`UnknownNameError`.
     """
     if name not in _SOLVERS:
         raise UnknownNameError("solver", name, _SOLVERS)
-    return Chain(_SOLVERS[name](time_limit_s), name)
+    return Chain(_SOLVERS[name](time_limit_s, restricted_license), name)

@@ -221,13 +221,13 @@ def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
         if ends[j + 1] - ends[j] > 1:
             best, chosen = _extended(best, extras[own][::-1], gained[own][::-1], room)
             stages.append((j, chosen))
-    found: Ints = low.copy()
+    totals: Ints = low.copy()
     left = int(best.argmax())
     for j, chosen in reversed(stages):
         extra = int(chosen[left])
-        found[j] += extra
+        totals[j] += extra
         left -= extra
-    return found
+    return totals
 
 
 def _extended(best: Ints, extras: Ints, gained: Ints, room: int) -> tuple[Ints, Ints]:
@@ -236,11 +236,11 @@ def _extended(best: Ints, extras: Ints, gained: Ints, room: int) -> tuple[Ints, 
 
     ``extras`` fall, so that of equal ones the larger is chosen.
     """
-    most = int(extras[0])
-    length = min(len(best) + most, room + 1)
-    padded = np.full(most + length, _ILLEGAL, dtype=np.int64)
-    padded[most : most + len(best)] = best
+    largest = int(extras[0])
+    length = min(len(best) + largest, room + 1)
+    padded = np.full(largest + length, _ILLEGAL, dtype=np.int64)
+    padded[largest : largest + len(best)] = best
     m = np.arange(length)
-    totals = padded[m[:, None] + (most - extras)] + gained
+    totals = padded[m[:, None] + (largest - extras)] + gained
     chosen = totals.argmax(axis=1)
     return totals[m, chosen], extras[chosen]

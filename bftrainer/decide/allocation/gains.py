@@ -32,16 +32,7 @@ def gains(problem: Problem) -> GainTable:
     width = 1 + max((c.max_nodes for c in demands), default=0)
     if not demands:
         return np.empty((0, width))
-    facts = [
-        (
-            c.current if c.current >= c.min_nodes else 0,
-            c.scale_up_s,
-            c.scale_down_s,
-            c.max_nodes,
-            c.min_nodes,
-        )
-        for c in demands
-    ]
+    facts = [(c.standing, c.scale_up_s, c.scale_down_s, c.max_nodes, c.min_nodes) for c in demands]
     held, up_s, down_s, largest, smallest = np.array(facts).T
     values = _values(demands, width, largest, smallest)
     standing = held.astype(np.int64)
@@ -50,11 +41,9 @@ def gains(problem: Problem) -> GainTable:
     two_costs = [
         j for j, c in enumerate(demands) if c.stalled_s or c.ramp_s or c.pending is not None
     ]
-    later = (
-        _later_gains(values[two_costs], [demands[j] for j in two_costs], problem.forward_s)
-        if two_costs
-        else None
-    )
+    later: GainTable | None = None
+    if two_costs:
+        later = _later_gains(values[two_costs], [demands[j] for j in two_costs], problem.forward_s)
     if problem.forward_s:
         values *= problem.forward_s
     else:
@@ -142,14 +131,19 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
     if n == standing and demand.pending is None:
         return 0.0
     cost = costs_of(demand)
-    total = cost.up if n > standing else cost.down if n < cost.kept else 0.0
+    total = 0.0
+    if n > standing:
+        total = cost.up
+    elif n < cost.kept:
+        total = cost.down
     if not demand.has_two_costs:
         return total
     value = demand.value.at(n)
-    total += cost.ramp * max(value - demand.value.at(standing), 0.0) - (
-        cost.canceled if n <= cost.kept else 0.0
-    )
-    return total + (cost.lost * (demand.value.at(cost.kept) - value) if n < cost.kept else 0.0)
+    canceled = cost.canceled if n <= cost.kept else 0.0
+    total += cost.ramp * max(value - demand.value.at(standing), 0.0) - canceled
+    if n < cost.kept:
+        total += cost.lost * (demand.value.at(cost.kept) - value)
+    return total
 
 
 def _later_gains(

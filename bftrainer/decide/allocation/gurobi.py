@@ -45,11 +45,15 @@ class Gurobi:
     process runs), TOO_LARGE for the license (the size is remembered, so that no model of that size
     is tried again), INFEASIBLE (verified by the chain), TIME_LIMIT (no solution, and the current
     map is not legal), NUMERICAL (all other failures).
+
+    Without ``restricted_license``, the license that the package contains counts as none: it forbids
+    production.
     """
 
     time_limit_s: float = 10.0
     name: str = NAME
     load: Callable[[], Any] = load
+    restricted_license: bool = True
     _unusable: SolverError | None = field(default=None, init=False)
     _too_large: tuple[int, int] | None = field(default=None, init=False)
 
@@ -88,6 +92,14 @@ class Gurobi:
                 f"{error}; install it with: pip install 'bftrainer[gurobi]'",
             )
             raise self._unusable from error
+        if not self.restricted_license and is_restricted(package):
+            self._unusable = SolverError(
+                self.name,
+                Reason.NO_LICENSE,
+                f"the license in {PACKAGE} forbids production; set GRB_LICENSE_FILE to your "
+                "license, or decisions.restricted_license = true if this is a trial",
+            )
+            raise self._unusable
         try:
             return package, _environment(package)
         except package.GurobiError as error:
@@ -118,6 +130,14 @@ def _environment(package: Any) -> Any:
     return package.Env(params={"OutputFlag": 0})
 
 
+@lru_cache(maxsize=4)
+def is_restricted(package: Any) -> bool:
+    """Whether only the restricted license in the package is there. No model is solved with it: it
+    refuses the one that is tried.
+    """
+    return find_license(lambda: package).restricted
+
+
 @contextmanager
 def _model(
     package: Any, environment: Any, milp: Milp, time_limit_s: float
@@ -125,10 +145,8 @@ def _model(
     with package.Model(env=environment) as model:
         for parameter, value in {**PARAMETERS, "TimeLimit": time_limit_s}.items():
             model.setParam(parameter, value)
-        kinds = [
-            package.GRB.INTEGER if whole else package.GRB.CONTINUOUS
-            for whole in milp.integer.tolist()
-        ]
+        types = {True: package.GRB.INTEGER, False: package.GRB.CONTINUOUS}
+        kinds = [types[is_integer] for is_integer in milp.integer.tolist()]
         n = len(kinds)
         # The matrix interface for rows needs scipy. Row by row takes under a microsecond per entry.
         added = model.addVars(

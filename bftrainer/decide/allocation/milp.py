@@ -248,8 +248,8 @@ def _add_later_value(
     per_s: Sequence[tuple[int, float]],
     largest: int,
 ) -> None:
-    """What two costs add: a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and what fewer than C_j or B_j
-    nodes cost and gain.
+    """Add the terms of two costs: a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and the costs and gains
+    of fewer than C_j or B_j nodes.
     """
     top = max(value for _, value in per_s)
     running, before = demand.value.at(demand.standing), demand.value.at(costs.kept)

@@ -1,4 +1,4 @@
-"""Objective metrics O_j(n) (paper 3.1, 5.2; the f_j of Eqn 16), as a :class:`Curve` per trainer.
+"""The objective metric O_j(n) (paper 3.1, 5.2; the f_j of Eqn 16), as a :class:`Curve` per trainer.
 
 An objective turns a trainer and its remaining work into its value per second on n nodes. Values
 between breakpoints are interpolated, as for throughput.
@@ -23,8 +23,8 @@ from bftrainer.errors import InvalidValueError
 
 
 def equal_share(trainers: Sequence[Trainer], pool_size: int) -> float:
-    """Nodes per trainer; what a trainer cannot use because of its largest size is shared by the
-    others.
+    """Return the equal share of the pool, in nodes per trainer. The nodes that a trainer cannot use
+    because of its largest size are shared by the others.
     """
     left, waiting = float(pool_size), len(trainers)
     for largest in sorted(trainer.max_nodes for trainer in trainers):
@@ -35,8 +35,8 @@ def equal_share(trainers: Sequence[Trainer], pool_size: int) -> float:
 
 
 def equal_share_rate(trainer: Trainer, share: float) -> float:
-    """Samples per second of a trainer that has ``share`` nodes on average: the upper concave
-    envelope of O_j, from (0, 0).
+    """Return the samples per second of a trainer that has ``share`` nodes on average: the upper
+    concave envelope of O_j, from (0, 0).
 
     A share between two sizes, or below the smallest, is reached in turns of larger and smaller
     sizes. Therefore a single bad point of a curve, such as one node that thrashes, does not make
@@ -52,8 +52,8 @@ def equal_share_rate(trainer: Trainer, share: float) -> float:
 
 
 def _points(trainer: Trainer) -> tuple[int, ...]:
-    """The sizes among which the envelope's corners are: the listed ones, or the curve's breakpoints
-    within the bounds.
+    """Return the sizes that can be corners of the envelope: the listed sizes, or the bounds and the
+    breakpoints between them.
     """
     if trainer.sizes is not None:
         return sizes_of(trainer)
@@ -63,7 +63,7 @@ def _points(trainer: Trainer) -> tuple[int, ...]:
 
 @lru_cache(maxsize=8192)
 def _corners(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """The corners of the envelope, rising from (0, 0)."""
+    """Return the node counts and the rates of the envelope's corners, rising from (0, 0)."""
     nodes, per_s = [0], [0.0]
     for n in _points(trainer):
         rate = trainer.curve.at(n)
@@ -109,7 +109,7 @@ class Objective:
     forward_s: float = 120.0
 
     def of(self, state: State) -> tuple[Curve, ...]:
-        """The value curves of the admitted trainers."""
+        """Return the value curve of every admitted trainer."""
         trainers = [active.trainer for active in state.active]
         curves = [self.value(active.trainer, active.remaining_samples) for active in state.active]
         relative = self.among(trainers, curves, len(state.pool))
@@ -123,34 +123,36 @@ class Objective:
     def among(
         self, trainers: Sequence[Trainer], curves: Sequence[Curve], pool_size: int
     ) -> Sequence[Curve]:
-        """The value curves of trainers that share a pool, from each one's own ``value``."""
+        """Return the value curve of every trainer that shares a pool, from its own ``value``."""
         if self.share_rate is None or not trainers:
             return curves
         return _relative(self.share_rate, tuple(trainers), tuple(curves), pool_size)
 
 
 def throughput(trainer: Trainer, remaining: float | None) -> Curve:
-    """O_j(n): samples per second. Best total, but favors models with cheap samples (paper
-    5.2.1).
+    """Value a trainer by its samples per second, O_j(n). The total is best, but models with cheap
+    samples are favored (paper 5.2.1).
     """
     return trainer.curve
 
 
 def scaling_efficiency(trainer: Trainer, remaining: float | None) -> Curve:
-    """O_j(n) / O_j(1): speedup over one node, fair between models (paper 5.2.1)."""
+    """Value a trainer by its speedup over one node, O_j(n) / O_j(1): fair between models (paper
+    5.2.1).
+    """
     return _scaled(trainer.curve, one_node_rate(trainer))
 
 
 def speed_of_one(trainer: Trainer, remaining: float | None) -> Curve:
-    """O_j(n) over the best rate of one node on average: speedup, also for a model whose single node
-    thrashes.
+    """Value a trainer by O_j(n) over the best rate of one node on average. This is a speedup also
+    for a model whose single node thrashes.
     """
     return _scaled(trainer.curve, rate_of_one(trainer))
 
 
 def priority(trainer: Trainer, remaining: float | None) -> Curve:
-    """priority_j * O_j(n): with ``share_rate``, the weighted relative speed, which means the same
-    for every model.
+    """Value a trainer by priority_j * O_j(n). With ``share_rate``, this is the weighted relative
+    speed, which means the same for every model.
     """
     if trainer.priority == 0:
         raise InvalidValueError(
@@ -160,10 +162,10 @@ def priority(trainer: Trainer, remaining: float | None) -> Curve:
 
 
 def progress(trainer: Trainer, remaining: float | None) -> Curve:
-    """O_j(n) / remaining samples: favors trainers that are nearly done.
+    """Value a trainer by O_j(n) over its remaining samples, which favors one that is nearly done.
 
-    Remaining samples count as at least a minute at full size. Otherwise a trainer one sample from
-    its end would outweigh all others together.
+    The remaining samples count as at least a minute at full size. Otherwise a trainer one sample
+    from its end would outweigh all others together.
     """
     if remaining is None:
         raise InvalidValueError(
@@ -175,8 +177,8 @@ def progress(trainer: Trainer, remaining: float | None) -> Curve:
 
 
 def growth_weight(active: Active, now_s: float) -> float:
-    """|dE| per sample, E over its first value: with O_j(n) the change of the evaluation function
-    per second on n nodes.
+    """Return |dE| per sample, with E relative to its first value. Times O_j(n), this is the change
+    of the evaluation function per second on n nodes.
 
     The optimum then puts nodes where E falls most per node-second, the growth efficiency of
     [FlowCon Eqns 4.1, 4.2]. Before its second report a trainer counts as if a fifth of its samples
@@ -196,8 +198,8 @@ def growth_weight(active: Active, now_s: float) -> float:
 
 
 def aging_weight(active: Active, now_s: float) -> float:
-    """1 + hours without nodes since admission, so that a trainer that others always outbid gets
-    nodes in time (paper 5.3).
+    """Return 1 + the hours without nodes since admission, so that a trainer that others always
+    outbid gets nodes in time (paper 5.3).
     """
     waited_s = max(now_s - active.admitted_s - active.run_s, 0.0)
     return 1.0 + waited_s / 3600
@@ -247,15 +249,15 @@ OBJECTIVES = {
 
 
 def usual_objective(max_parallel: int | None) -> str:
-    """The default objective: that of the paper's P_jmax, or without one (None) the one that decides
-    how many train.
+    """Return the name of the default objective. Without a P_jmax (None), the objective decides how
+    many trainers train.
     """
     return "fair" if max_parallel is None else DEFAULT_OBJECTIVE
 
 
 def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objective:
-    """A user-defined objective: ``function(trainer, n)`` is the value per second on n nodes, called
-    once per n and trainer.
+    """Return a user-defined objective. ``function(trainer, n)`` is the value per second on n nodes,
+    called once per n and trainer.
     """
 
     @lru_cache(maxsize=8192)
@@ -276,7 +278,7 @@ def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objec
 
 
 def one_node_rate(trainer: Trainer) -> float:
-    """O_j(1), or O_j(N_min) / N_min where one node is too few; 1 for a trainer that makes no
+    """Return O_j(1), or O_j(N_min) / N_min where one node is too few; 1 for a trainer that makes no
     progress.
     """
     return trainer.curve.at(trainer.min_nodes) / trainer.min_nodes or 1.0
@@ -284,8 +286,8 @@ def one_node_rate(trainer: Trainer) -> float:
 
 @lru_cache(maxsize=8192)
 def rate_of_one(trainer: Trainer) -> float:
-    """The best rate on one node on average, the concave envelope of O_j at 1; 1 for a trainer that
-    makes no progress.
+    """Return the best rate on one node on average, which is the concave envelope of O_j at 1; 1 for
+    a trainer that makes no progress.
     """
     return equal_share_rate(trainer, 1.0) or 1.0
 
@@ -297,14 +299,16 @@ def _relative(
     curves: tuple[Curve, ...],
     pool_size: int,
 ) -> tuple[Curve, ...]:
-    """The same for all events until the pool's size, the trainers or their curves change."""
+    """Return the curves relative to the rates with an equal share. They stay the same until the
+    size of the pool, the trainers or their curves change.
+    """
     share = equal_share(trainers, pool_size)
     rates = [share_rate(trainer, share) for trainer in trainers]
     largest = max(rates)
-    return tuple(
-        _scaled(curve, rate / largest) if rate else curve
-        for curve, rate in zip(curves, rates, strict=True)
-    )
+    relative = []
+    for curve, rate in zip(curves, rates, strict=True):
+        relative.append(_scaled(curve, rate / largest) if rate else curve)
+    return tuple(relative)
 
 
 @lru_cache(maxsize=8192)

@@ -74,8 +74,8 @@ def out_of_time(
     neither.
     """
     kept = current_map(problem)
-    found = milp.counts(x) if x is not None else None
-    candidates = [c for c in (kept, found) if c is not None and _is_legal(problem, c)]
+    incumbent = milp.counts(x) if x is not None else None
+    candidates = [c for c in (kept, incumbent) if c is not None and _is_legal(problem, c)]
     if not candidates:
         raise SolverError(
             solver, Reason.TIME_LIMIT, "no solution found, and the current allocation is not legal"

@@ -25,7 +25,7 @@ from types import MappingProxyType
 
 from bftrainer.counted import counted
 from bftrainer.errors import RejectedAnswerError
-from bftrainer.fragment_names import is_slot, part_of
+from bftrainer.slots import Grain, slot_of
 
 Nodes = frozenset[str]
 NEVER: Mapping[str, float] = MappingProxyType({})
@@ -41,6 +41,7 @@ def place(
     ends: Mapping[str, float] = NEVER,
     starting: Sequence[Nodes] = (),
     order: NameOrder | None = None,
+    grain: Grain = Grain.NODE,
 ) -> tuple[Nodes, ...]:
     """New node sets, one per trainer: a superset of the old one where it grows, a subset where it
     shrinks.
@@ -48,23 +49,25 @@ def place(
     Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer),
     then their last nodes in name order; growing ones take the free nodes in name order, the first
     trainer first. Nodes with a known window end (``ends``, node -> time in s) are released first
-    and taken last, the earliest end before others. Where fragments are slots, parts of nodes come
-    before name order. Cost: O(f log f) for f free nodes; if they are many, O(nodes held) plus what
-    changed in the pool since the last call with this ``order``.
+    and taken last, the earliest end before others. Where the ``grain`` of the pool is a GPU, parts
+    of nodes come before name order. Cost: O(f log f) for f free nodes; if they are many, O(nodes
+    held) plus what changed in the pool since the last call with this ``order``.
     """
     placed = list(held)
-    of_slots = [*map(len, held)] != [*counts] and any(map(is_slot, pool))
+    divides_nodes = grain.divides_nodes
     for j, (nodes, count) in enumerate(zip(held, counts, strict=True)):
         if count < len(nodes):
             kept = in_name_order(nodes)
-            kept = _lasting_first(_last_released_first(kept) if of_slots else kept, ends)
+            if divides_nodes:
+                kept = _last_released_first(kept)
+            kept = _lasting_first(kept, ends)
             if starting and starting[j]:
                 kept.sort(key=starting[j].__contains__)
             placed[j] = frozenset(kept[:count])
     growing = [
         j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)
     ]
-    if growing and of_slots:
+    if growing and divides_nodes:
         _grow_by_slots(pool, placed, counts, growing, ends)
     elif growing:
         free = _in_taking_order(pool, placed, ends, order or NameOrder())
@@ -115,10 +118,15 @@ def _grow_by_slots(
             placed[j] = placed[j].union(slots)
 
 
+def _part_of(slot: str) -> str:
+    """The part that a slot belongs to."""
+    return slot_of(slot).fragment
+
+
 def _last_released_first(held: Sequence[str]) -> list[str]:
     """A trainer's slots: those on the part where it has the fewest come last."""
-    count = Counter(map(part_of, held))
-    return sorted(held, key=lambda slot: -count[part_of(slot)])
+    count = Counter(map(_part_of, held))
+    return sorted(held, key=lambda slot: -count[_part_of(slot)])
 
 
 def _take(
@@ -133,7 +141,7 @@ def _take(
     """
     parts: dict[str, list[str]] = {}
     for slot in free:
-        parts.setdefault(part_of(slot), []).append(slot)
+        parts.setdefault(_part_of(slot), []).append(slot)
     taken: dict[int, list[str]] = {j: [] for j in wanted}
 
     def from_part(j: int, part: str) -> None:
@@ -142,7 +150,7 @@ def _take(
         parts[part] = parts[part][count:]
 
     for j in wanted:
-        beside = {part_of(slot) for slot in own[j]} & parts.keys()
+        beside = {_part_of(slot) for slot in own[j]} & parts.keys()
         for part in sorted(beside, key=lambda part: (len(parts[part]), part)):
             from_part(j, part)
     by_size = sorted((part for part in parts if parts[part]), key=lambda part: len(parts[part]))
@@ -182,7 +190,7 @@ class NameOrder:
         self._last: tuple[Nodes, list[str]] = (frozenset(), [])
 
     def of(self, pool: Nodes) -> Sequence[str]:
-        """The same as :func:`in_name_order`."""
+        """Return the pool in name order, as :func:`in_name_order` does."""
         before, names = self._last
         if pool is before:
             return names

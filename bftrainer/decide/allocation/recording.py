@@ -7,18 +7,21 @@ from dataclasses import dataclass, field
 from bftrainer.decide.domain.ports import Allocator
 from bftrainer.decide.domain.problem import Answer, Problem
 
+Solved = tuple[Problem, Answer]
+"""A problem, and the answer that was decided on."""
+
 
 @dataclass(slots=True)
 class RecordingAllocator:
-    """An allocator that records the answers of another one for the journal."""
+    """An allocator that records the answers of another one for the journal and the audit."""
 
     allocator: Allocator
-    answers: list[Answer] = field(default_factory=list)
+    solved: list[Solved] = field(default_factory=list)
 
-    def taken(self) -> tuple[Answer, ...]:
-        """The answers since the last call."""
-        answers, self.answers = tuple(self.answers), []
-        return answers
+    def taken(self) -> tuple[Solved, ...]:
+        """The problems since the last call, each with its answer."""
+        solved, self.solved = tuple(self.solved), []
+        return solved
 
     @property
     def name(self) -> str:
@@ -26,5 +29,5 @@ class RecordingAllocator:
 
     def solve(self, problem: Problem) -> Answer:
         answer = self.allocator.solve(problem)
-        self.answers.append(answer)
+        self.solved.append((problem, answer))
         return answer

@@ -73,8 +73,8 @@ def with_two_costs(
 
 
 def stretched(demand: TrainerDemand, factor: float) -> TrainerDemand:
-    """The same with all costs times ``factor``: its gains for a T_fwd that is ``factor`` times
-    shorter, times ``factor``.
+    """Return the demand with all costs times ``factor``: its gains are those for a T_fwd that is
+    ``factor`` times shorter, times ``factor``.
     """
     return replace(
         demand,

@@ -40,7 +40,7 @@ class WhatIf:
 
 
 def force(problem: Problem, j: int, count: int) -> Problem:
-    """The same problem with demand ``j`` allowed ``count`` nodes and nothing else (``sizes``)."""
+    """Return the problem with demand ``j`` allowed ``count`` nodes and nothing else (``sizes``)."""
     demands = list(problem.demands)
     demands[j] = replace(demands[j], sizes=(count,))
     return replace(problem, demands=tuple(demands))
@@ -56,26 +56,24 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
     except NoFeasibleCountsError:
         return None
     weighted = [problem.weighted(i) for i in range(len(counts))]
-    pairs = list(zip(weighted, counts, best.counts, strict=True))
-    shifts = [
-        Shift(c.id, n, m, gain(c, m, problem.forward_s) - gain(c, n, problem.forward_s))
-        if n != m
-        else None
-        for c, n, m in pairs
-    ]
-    mine = shifts[j]
-    others = tuple(s for i, s in enumerate(shifts) if s is not None and i != j)
-    change = best.objective_value - objective_value(problem, counts)
-    return WhatIf(count, change, 0.0 if mine is None else mine.gain, others)
+    own_gain = 0.0
+    others: list[Shift] = []
+    for i, (demand, n, m) in enumerate(zip(weighted, counts, best.counts, strict=True)):
+        if n == m:
+            continue
+        change = gain(demand, m, problem.forward_s) - gain(demand, n, problem.forward_s)
+        if i == j:
+            own_gain = change
+        else:
+            others.append(Shift(demand.id, n, m, change))
+    total_change = best.objective_value - objective_value(problem, counts)
+    return WhatIf(count, total_change, own_gain, tuple(others))
 
 
 def next_sizes(demand: TrainerDemand, count: int) -> tuple[int | None, int | None]:
     """The next legal sizes below and above ``count``; None where there is none."""
-    legal = [
-        n
-        for n in (demand.sizes or (0, *range(demand.min_nodes, demand.max_nodes + 1)))
-        if demand.is_legal(n)
-    ]
-    below = [n for n in legal if n < count]
-    above = [n for n in legal if n > count]
-    return (max(below) if below else None), (min(above) if above else None)
+    sizes = demand.sizes or (0, *range(demand.min_nodes, demand.max_nodes + 1))
+    legal = [n for n in sizes if demand.is_legal(n)]
+    below = max((n for n in legal if n < count), default=None)
+    above = min((n for n in legal if n > count), default=None)
+    return below, above

@@ -39,8 +39,13 @@ def drop_unprofitable_growth(
 
     A trainer that shrank for dropped growth keeps its nodes. Sets stay nested and legal.
     """
-    after = [_cut(*each, left_s) for each in zip(trainers, held, placed, strict=True)]
-    dropped: Nodes = frozenset().union(*(was - now for was, now in zip(placed, after, strict=True)))
+    after = [
+        _cut(trainer, before, planned, left_s)
+        for trainer, before, planned in zip(trainers, held, placed, strict=True)
+    ]
+    dropped: Nodes = frozenset().union(
+        *(planned - kept for planned, kept in zip(placed, after, strict=True))
+    )
     for j, (trainer, before) in enumerate(zip(trainers, held, strict=True)):
         given = before - after[j]
         if given and given <= dropped and trainer.is_legal(len(before)):

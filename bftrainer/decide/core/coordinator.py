@@ -11,6 +11,7 @@ from bftrainer.decide.allocation.window_ends import drop_unprofitable_growth
 from bftrainer.decide.core import node_classes
 from bftrainer.decide.core.fill import filled, trainings
 from bftrainer.decide.domain.events import (
+    Change,
     Event,
     ParallelChanged,
     PoolChanged,
@@ -24,6 +25,7 @@ from bftrainer.decide.domain.rescaling import rescaled
 from bftrainer.decide.domain.state import Active, Losses, Nodes, Plan, Rescale, State
 from bftrainer.decide.estimation.update import updated, wake_s, with_estimates, with_lengths
 from bftrainer.errors import InvalidValueError
+from bftrainer.slots import Grain
 
 _ID = attrgetter("id")
 _NONE: Nodes = frozenset()
@@ -37,76 +39,118 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
     trainers are submitted. A caller with many events and a long queue passes a ``queued`` of its
     own: then its ids are not collected at each of them.
     """
-    queued = queued or QueuedIds()
-    pool, queue, active, max_parallel = state.pool, state.queue, state.active, state.max_parallel
-    classes = state.classes
-    done, losses = dict(event.samples_done), dict(event.losses)
-    passed_s = max(
-        event.at_s - state.at_s, 0.0
-    )  # the clock of a host may have been set back while no pilot ran
-    active = tuple(
-        [
-            a
-            if not a.nodes
-            and a.rescaling is None
-            and a.trainer.id not in done
-            and a.trainer.id not in losses
-            else _later(a, event.at_s, passed_s, done, losses)
-            for a in active
-        ]
-    )
-    fill: list[Trainer] = []  # admitted at once: they take no place
-    new: list[
-        Trainer
-    ] = []  # a workload may submit thousands at once: appended to the queue together
+    draft = _StateDraft(state, event.at_s, _advanced(state, event), queued or QueuedIds())
     for change in event.changes:
-        match change:
-            case PoolChanged():
-                _check_pool_change(pool, change)
-                pool = (pool - change.left) | change.joined
-                classes = node_classes.changed(classes, change)
-                if change.left:
-                    active = tuple([_without(a, change.left, event.at_s) for a in active])
-            case TrainerSubmitted(trainer):
-                (fill if trainer.fill else new).append(trainer)
-            case TrainerFinished(trainer_id):
-                queue, new = _enqueued(active, queue, new, queued), []
-                active, queue = _finished(trainer_id, active, queue)
-            case ParallelChanged():
-                max_parallel = change.max_parallel
-            case TimerDue():
-                pass
-    queue = _enqueued(active, queue, new, queued)
-    trained = sum(not a.trainer.fill for a in active)
-    places = len(queue) if max_parallel is None else max(max_parallel - trained, 0)
-    admitted, queue = queue[:places], queue[places:]
-    if fill:
-        _enqueued(active, (*queue, *admitted), fill, QueuedIds())  # checks their ids
-        admitted = (*admitted, *fill)
-    active = (*active, *(Active(trainer, admitted_s=event.at_s) for trainer in admitted))
+        draft.apply(change)
+    admitted = draft.admit()
     after = State(
-        max_parallel=max_parallel,
+        max_parallel=draft.max_parallel,
         at_s=event.at_s,
-        pool=pool,
-        active=active,
-        queue=queue,
+        pool=draft.pool,
+        active=draft.active,
+        queue=draft.queue,
         memory=state.memory,
-        classes=classes,
+        classes=draft.classes,
         window_ends=event.window_ends,
         measurements=state.measurements,
+        grain=draft.grain,
     )
     after = with_lengths(after, event.measured)
-    guess_changes = pool is not state.pool and any(
-        a.trainer.learning and a.trainer.learning.blank for a in active
-    )
-    if (
-        not event.measured
-        and not guess_changes
-        and all(trainer.learning is None for trainer in admitted)
-    ):
+    if not _changes_estimates(state, after, event, admitted):
         return after
     measurements, learned = updated(state, event.measured)
     return with_estimates(replace(after, measurements=measurements), learned)
+
+
+def _changes_estimates(
+    before: State, after: State, event: Event, admitted: Sequence[Trainer]
+) -> bool:
+    """Whether an event changes the estimate of any trainer's curve.
+
+    The placeholder of a trainer without a curve depends on the pool.
+    """
+    if event.measured or any(trainer.learning is not None for trainer in admitted):
+        return True
+    if after.pool is before.pool:
+        return False
+    return any(a.trainer.learning and a.trainer.learning.blank for a in after.active)
+
+
+def _advanced(state: State, event: Event) -> tuple[Active, ...]:
+    """The admitted trainers at the time of the event, with the reports that it contains."""
+    samples_done, losses = dict(event.samples_done), dict(event.losses)
+    # The clock of a host may have been set back while no pilot ran.
+    passed_s = max(event.at_s - state.at_s, 0.0)
+    reported = samples_done.keys() | losses.keys()
+    advanced = []
+    for active in state.active:
+        if active.nodes or active.rescaling is not None or active.trainer.id in reported:
+            active = _later(active, event.at_s, passed_s, samples_done, losses)
+        advanced.append(active)
+    return tuple(advanced)
+
+
+class _StateDraft:
+    """The parts of a state that the changes of one event change, one change after the other."""
+
+    def __init__(
+        self, state: State, at_s: float, active: tuple[Active, ...], queued: QueuedIds
+    ) -> None:
+        self.pool = state.pool
+        self.grain = state.grain
+        self.classes = state.classes
+        self.active = active
+        self.queue = state.queue
+        self.max_parallel = state.max_parallel
+        self._at_s = at_s
+        self._queued = queued
+        self._new: list[Trainer] = []
+        """Submitted since the queue was last updated: a workload may submit thousands at once."""
+        self._fill: list[Trainer] = []
+        """Pools that fill. They take no place of P_jmax, so they are admitted at once."""
+
+    def apply(self, change: Change) -> None:
+        """Apply one change. Raises :class:`InvalidValueError` if it contradicts the state."""
+        match change:
+            case PoolChanged():
+                self._change_pool(change)
+            case TrainerSubmitted(trainer):
+                (self._fill if trainer.fill else self._new).append(trainer)
+            case TrainerFinished(trainer_id):
+                self._enqueue()
+                self.active, self.queue = _finished(trainer_id, self.active, self.queue)
+            case ParallelChanged():
+                self.max_parallel = change.max_parallel
+            case TimerDue():
+                pass
+
+    def admit(self) -> tuple[Trainer, ...]:
+        """Admit trainers from the head of the queue as far as P_jmax allows, and return them."""
+        self._enqueue()
+        places = len(self.queue)
+        if self.max_parallel is not None:
+            training = sum(not a.trainer.fill for a in self.active)
+            places = max(self.max_parallel - training, 0)
+        admitted, self.queue = self.queue[:places], self.queue[places:]
+        if self._fill:
+            _check_new(self._fill, ({t.id for t in (*self.queue, *admitted)}, _ids(self.active)))
+            admitted = (*admitted, *self._fill)
+        new = (Active(trainer, admitted_s=self._at_s) for trainer in admitted)
+        self.active = (*self.active, *new)
+        return admitted
+
+    def _change_pool(self, change: PoolChanged) -> None:
+        _check_pool_change(self.pool, change)
+        self.pool = (self.pool - change.left) | change.joined
+        self.grain = self.grain.finer(Grain.of(change.joined))
+        self.classes = node_classes.changed(self.classes, change)
+        if change.left:
+            self.active = tuple([_without(a, change.left, self._at_s) for a in self.active])
+
+    def _enqueue(self) -> None:
+        if self._new:
+            self.queue = _enqueued(self.active, self.queue, self._new, self._queued)
+            self._new = []
 
 
 def decide(state: State, policy: Policy, event: Event, order: NameOrder | None = None) -> Plan:
@@ -133,9 +177,16 @@ def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None)
     ends = dict(state.window_ends) if state.window_ends else NEVER
     held = [a.nodes for a in state.active]
     named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
-    chosen = [named.get(a.trainer.id, a.nodes) for a in state.active] if named else held
-    starting = [_NONE if a.rescaling is None else _starting(a) for a in state.active]
-    nodes = node_classes.place_by_class(parts, chosen, decision.counts, ends, starting, order)
+    chosen = held
+    if named:
+        chosen = [named.get(a.trainer.id, a.nodes) for a in state.active]
+    starting = [_NONE] * len(state.active)
+    for j, active in enumerate(state.active):
+        if active.rescaling is not None:  # thousands may wait, without any
+            starting[j] = _starting(active)
+    nodes = node_classes.place_by_class(
+        parts, chosen, decision.counts, ends, starting, order, state.grain
+    )
     if ends:
         left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
         nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
@@ -156,14 +207,15 @@ def adopt(state: State, plan: Plan) -> State:
     """The state with the node sets of the plan. It wakes at the time of the policy, or earlier for
     a measurement.
     """
-    active = tuple(
-        a if a.nodes is nodes else _with_nodes(a, nodes, state.at_s)
-        for a, nodes in zip(state.active, plan.nodes, strict=True)
-    )
+    adopted = []
+    for active, nodes in zip(state.active, plan.nodes, strict=True):
+        if active.nodes is not nodes:
+            active = _with_nodes(active, nodes, state.at_s)
+        adopted.append(active)
     decision = plan.decision
     after = replace(
         state,
-        active=active,
+        active=tuple(adopted),
         memory=plan.memory,
         wake_at_s=decision.wake_at_s,
         kept=decision.kept,
@@ -181,7 +233,9 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
     """
     same = set(map(id, before.active))  # hundreds may wait: most are the same object
     changed = [a for a in after.active if id(a) not in same]
-    held = {a.trainer.id: a.nodes for a in before.active} if changed else {}
+    if not changed:
+        return ()
+    held = {a.trainer.id: a.nodes for a in before.active}
     steps = [
         Rescale(a.trainer.id, old, a.nodes, forced)
         for a in changed
@@ -192,11 +246,9 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
 
 def _starting(a: Active) -> Nodes:
     """Its nodes that do not train yet: the first to be released."""
-    return (
-        _NONE
-        if a.rescaling is None or a.rescaling.switch_s is None
-        else a.nodes - a.rescaling.training
-    )
+    if a.rescaling is None or a.rescaling.switch_s is None:
+        return _NONE
+    return a.nodes - a.rescaling.training
 
 
 def _without(active: Active, left: Nodes, at_s: float) -> Active:
@@ -268,17 +320,27 @@ def _enqueued(
     queued: QueuedIds,
 ) -> tuple[Trainer, ...]:
     """The queue with the new trainers at its end. Cost: O(J + queue + new)."""
-    if not new:
-        return queue
-    ids: set[str] = set()
-    for trainer in new:
-        if trainer.id in ids:
-            raise _taken(trainer.id)
-        ids.add(trainer.id)
-    for known in (queued.of(queue), {a.trainer.id for a in active}):
-        if not ids.isdisjoint(known):
-            raise _taken(next(trainer.id for trainer in new if trainer.id in known))
+    _check_new(new, (queued.of(queue), _ids(active)))
     return queued.then(queue, new)
+
+
+def _check_new(new: Sequence[Trainer], taken: Sequence[Set[str]]) -> None:
+    """Check that no two new trainers have the same id, and that none is taken.
+
+    Raises :class:`InvalidValueError`.
+    """
+    new_ids: set[str] = set()
+    for trainer in new:
+        if trainer.id in new_ids:
+            raise _taken(trainer.id)
+        new_ids.add(trainer.id)
+    for ids in taken:
+        if not new_ids.isdisjoint(ids):
+            raise _taken(next(trainer.id for trainer in new if trainer.id in ids))
+
+
+def _ids(active: Sequence[Active]) -> set[str]:
+    return {a.trainer.id for a in active}
 
 
 class QueuedIds:
@@ -292,11 +354,11 @@ class QueuedIds:
         self._ids: set[str] = set()
 
     def of(self, queue: tuple[Trainer, ...]) -> Set[str]:
-        known = self._queue
-        if known is not queue:
-            gone = len(known) - len(queue)
-            if gone > 0 and known[gone:] == queue:
-                self._ids.difference_update(map(_ID, known[:gone]))
+        previous = self._queue
+        if previous is not queue:
+            left_count = len(previous) - len(queue)
+            if left_count > 0 and previous[left_count:] == queue:
+                self._ids.difference_update(map(_ID, previous[:left_count]))
             else:
                 self._ids = set(map(_ID, queue))
             self._queue = queue

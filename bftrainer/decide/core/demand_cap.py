@@ -1,4 +1,4 @@
-"""What nodes are worth to trainers that have left some unused. Pure."""
+"""The demand of trainers that have left nodes unused. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DemandCap:
-    """What a set of trainers is worth in nodes of a class, since they left more unused although
-    they could use them.
+    """The number of nodes of a class that a set of trainers uses, because they left more nodes
+    unused although they could use them.
 
     (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of
     ``max_nodes``.) They had ``tried`` nodes then, idle ones included that were out of reach. With
@@ -24,5 +24,5 @@ class DemandCap:
     demand: int
 
     def counts(self, trainers: frozenset[str], demand: int, held: int) -> bool:
-        """Whether it is of these trainers, of no smaller demand, and on as many nodes at least."""
+        """Whether the cap still counts: same trainers, no larger demand, at least as many nodes."""
         return trainers == self.trainers and demand <= self.demand and held >= self.nodes

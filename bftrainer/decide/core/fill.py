@@ -9,6 +9,7 @@ does not apply): each node that it takes costs it a start, no other node notices
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -32,42 +33,50 @@ def filled(state: State, plan: Plan) -> Plan:
 
     A node whose window ends before a worker could start is left out.
     """
-    given = iter(plan.nodes)
-    nodes = [_NONE if a.trainer.fill else next(given) for a in state.active]
+    planned = iter(plan.nodes)
+    nodes = [_NONE if a.trainer.fill else next(planned) for a in state.active]
     free = state.pool.difference(*plan.nodes)
     pools = [j for j, a in enumerate(state.active) if a.trainer.fill]
-    ends = dict(state.window_ends)
     for name, of_class in _by_class(state, free):
-        mine = [
+        members = [
             j for j in pools if not nodes[j] and _class_of(state.active[j], state, free) == name
         ]
-        rest, wanted = of_class, _parts([state.active[j].trainer for j in mine], len(of_class))
-        for j, most in sorted(zip(mine, wanted, strict=True)):
-            nodes[j] = _first(state.active[j].nodes & rest, most)
-            rest -= nodes[j]
-        for j, most in zip(mine, wanted, strict=True):
-            if len(nodes[j]) < most:
-                least_s = state.at_s + state.active[j].trainer.growth_s
-                lasting = (
-                    frozenset(n for n in rest if n not in ends or ends[n] > least_s)
-                    if ends
-                    else rest
-                )
-                more = _first(lasting, most - len(nodes[j]))
-                nodes[j] |= more
-                rest -= more
-            if not state.active[j].trainer.is_legal(len(nodes[j])):
-                rest |= nodes[j]
-                nodes[j] = _NONE
-            elif nodes[j] == state.active[j].nodes:
-                nodes[j] = state.active[j].nodes
+        _fill_class(state, of_class, members, nodes)
     decision = replace(plan.decision, counts=tuple(map(len, nodes)))
     return Plan(decision, tuple(nodes), plan.memory)
 
 
-def _first(nodes: Nodes, most: int) -> Nodes:
+def _fill_class(state: State, free: Nodes, members: Sequence[int], nodes: list[Nodes]) -> None:
+    """Divide the ``free`` nodes of one class among pools (``members``: indices): write their
+    ``nodes``.
+
+    Every pool keeps what it has of its part before any pool takes another node.
+    """
+    ends = dict(state.window_ends)
+    counts = _parts([state.active[j].trainer for j in members], len(free))
+    for j, count in sorted(zip(members, counts, strict=True)):
+        nodes[j] = _first(state.active[j].nodes & free, count)
+        free -= nodes[j]
+    for j, count in zip(members, counts, strict=True):
+        active = state.active[j]
+        if len(nodes[j]) < count:
+            lasting = free
+            if ends:
+                ready_s = state.at_s + active.trainer.growth_s
+                lasting = frozenset(n for n in free if ends.get(n, math.inf) > ready_s)
+            more = _first(lasting, count - len(nodes[j]))
+            nodes[j] |= more
+            free -= more
+        if not active.trainer.is_legal(len(nodes[j])):
+            free |= nodes[j]
+            nodes[j] = _NONE
+        elif nodes[j] == active.nodes:
+            nodes[j] = active.nodes
+
+
+def _first(nodes: Nodes, count: int) -> Nodes:
     """The first in name order; thousands, which mostly are no more, are not sorted."""
-    return nodes if len(nodes) <= most else frozenset(in_name_order(nodes)[:most])
+    return nodes if len(nodes) <= count else frozenset(in_name_order(nodes)[:count])
 
 
 def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:
@@ -81,8 +90,11 @@ def _class_of(a: Active, state: State, free: Nodes) -> str:
     """
     if a.trainer.node_class is not None:
         return a.trainer.node_class
-    by_class = _by_class(state, free)
-    return max(by_class, key=lambda it: (not a.nodes.isdisjoint(it[1]), len(it[1])))[0]
+    name, _ = max(
+        _by_class(state, free),
+        key=lambda nodes_of: (not a.nodes.isdisjoint(nodes_of[1]), len(nodes_of[1])),
+    )
+    return name
 
 
 def _parts(pools: Sequence[Trainer], free: int) -> list[int]:

@@ -19,6 +19,7 @@ from bftrainer.decide.domain.ports import Policy
 from bftrainer.decide.domain.problem import Answer, Status
 from bftrainer.decide.domain.state import Active, Classes, ClassMemories, Decision, Nodes, State
 from bftrainer.errors import RejectedAnswerError
+from bftrainer.slots import Grain
 
 ALIKE = ""
 
@@ -36,10 +37,10 @@ def changed(classes: Classes, change: PoolChanged) -> Classes:
     """The classes of the pool after nodes have joined and left."""
     if not classes and not change.classes:
         return ()
-    nodes = {name: there - change.left for name, there in classes}
+    by_class = {name: nodes - change.left for name, nodes in classes}
     for name, joined in change.classes:
-        nodes[name] = nodes.get(name, frozenset()) | joined
-    return tuple((name, there) for name, there in sorted(nodes.items()) if there)
+        by_class[name] = by_class.get(name, frozenset()) | joined
+    return tuple((name, nodes) for name, nodes in sorted(by_class.items()) if nodes)
 
 
 def parts(state: State) -> tuple[Part, ...]:
@@ -53,60 +54,74 @@ def parts(state: State) -> tuple[Part, ...]:
     everyone = tuple(range(len(state.active)))
     if not state.classes and all(a.trainer.node_class is None for a in state.active):
         return (Part(ALIKE, state.pool, everyone),)
+    pools = _pools(state)
+    if len(pools) <= 1:
+        return tuple(Part(name, nodes, everyone) for name, nodes in pools.items())
+    members = _members(state, pools)
+    return tuple(
+        Part(name, pools[name], tuple(sorted(indices))) for name, indices in members.items()
+    )
+
+
+def _pools(state: State) -> dict[str, Nodes]:
+    """The nodes of every class: of the pool, without a class, and named by a trainer."""
     pools = dict(state.classes)
     if rest := state.pool.difference(*pools.values()):
         pools[ALIKE] = rest
     for active in state.active:
         if active.trainer.node_class is not None:
             pools.setdefault(active.trainer.node_class, frozenset())
-    if len(pools) <= 1:
-        return tuple(Part(name, nodes, everyone) for name, nodes in pools.items())
+    return pools
+
+
+def _members(state: State, pools: dict[str, Nodes]) -> dict[str, list[int]]:
+    """The indices of the trainers of every class, in the order of the classes' names."""
     members: dict[str, list[int]] = {name: [] for name in sorted(pools)}
-    free: list[int] = []
+    unassigned: list[int] = []
     for j, active in enumerate(state.active):
         own = _class_of(active, pools)
         if own is None:
-            free.append(j)
+            unassigned.append(j)
         else:
             members[own].append(j)
-    room = {
-        name: len(pools[name]) - sum(len(state.active[j].nodes) for j in js)
-        for name, js in members.items()
-    }
-    for j in free:
+    room = {}
+    for name, indices in members.items():
+        held = sum(len(state.active[j].nodes) for j in indices)
+        room[name] = len(pools[name]) - held
+
+    def preference(name: str, trainer: Trainer) -> tuple[float, float, str]:
+        fair_share = len(pools[name]) / (1 + len(members[name]))
+        return -_rate_within(trainer, room[name]), -fair_share, name
+
+    for j in unassigned:
         trainer = state.active[j].trainer
-        name = min(
-            members,
-            key=lambda c: (
-                -_rate_within(trainer, room[c]),
-                -len(pools[c]) / (1 + len(members[c])),
-                c,
-            ),
-        )
+        name = min(members, key=lambda name: preference(name, trainer))
         members[name].append(j)
         room[name] -= _fits(trainer, room[name])
-    return tuple(Part(name, pools[name], tuple(sorted(js))) for name, js in members.items())
+    return members
 
 
 def decide_by_class(
-    policy: Policy, state: State, event: Event, found: Sequence[Part]
+    policy: Policy, state: State, event: Event, classes: Sequence[Part]
 ) -> tuple[Decision, object]:
-    """The decision of the policy, asked once per part: counts in the order of ``State.active``, and
-    the memory.
+    """The decision of the policy, asked once per class, and its memory. The counts are in the order
+    of ``State.active``.
 
     Raises :class:`RejectedAnswerError` for counts that are not legal, and for named nodes that a
     trainer cannot have.
     """
-    if len(found) == 1 and not isinstance(state.memory, ClassMemories):
+    if len(classes) == 1 and not isinstance(state.memory, ClassMemories):
         decision, memory = policy.decide(state, event)
         check_decision(state, decision)
         return decision, memory
     old = state.memory
-    memories: dict[str, object] = (
-        dict(old.by_class) if isinstance(old, ClassMemories) else {p.name: old for p in found}
-    )
+    memories: dict[str, object]
+    if isinstance(old, ClassMemories):
+        memories = dict(old.by_class)
+    else:
+        memories = {part.name: old for part in classes}
     decisions = []
-    for part in found:
+    for part in classes:
         own = replace(
             state,
             pool=part.pool,
@@ -118,35 +133,43 @@ def decide_by_class(
         decision, memories[part.name] = policy.decide(own, event)
         check_decision(own, decision)
         decisions.append(decision)
-    return _together(found, decisions), ClassMemories(tuple(sorted(memories.items())))
+    return _together(classes, decisions), ClassMemories(tuple(sorted(memories.items())))
 
 
 def place_by_class(
-    found: Sequence[Part],
+    classes: Sequence[Part],
     held: Sequence[Nodes],
     counts: Sequence[int],
     ends: Mapping[str, float],
     starting: Sequence[Nodes],
     order: NameOrder | None = None,
+    grain: Grain = Grain.NODE,
 ) -> tuple[Nodes, ...]:
     """Node sets, one per trainer, each from its class; ``starting`` are those of its nodes that do
     not train yet.
     """
-    if len(found) == 1:
-        return place(found[0].pool, held, counts, ends, starting, order)
+    if len(classes) == 1:
+        return place(classes[0].pool, held, counts, ends, starting, order, grain)
     nodes = list(held)
-    for part in found:
-        mine = part.members
-        own = [[each[j] for j in mine] for each in (held, starting)]
-        placed = place(part.pool, own[0], [counts[j] for j in mine], ends, own[1])
-        for j, after in zip(mine, placed, strict=True):
+    for part in classes:
+        placed = place(
+            part.pool,
+            [held[j] for j in part.members],
+            [counts[j] for j in part.members],
+            ends,
+            [starting[j] for j in part.members],
+            grain=grain,
+        )
+        for j, after in zip(part.members, placed, strict=True):
             nodes[j] = after
     return tuple(nodes)
 
 
-def check_one_class(found: Sequence[Part], placed: Sequence[Nodes]) -> None:
+def check_one_class(classes: Sequence[Part], placed: Sequence[Nodes]) -> None:
     """Check that each trainer is within its class. Raises :class:`RejectedAnswerError`."""
-    for part in found if len(found) > 1 else ():
+    if len(classes) == 1:
+        return
+    for part in classes:
         for j in part.members:
             if not placed[j] <= part.pool:
                 raise RejectedAnswerError(
@@ -169,12 +192,11 @@ def _rate_within(trainer: Trainer, nodes: int) -> float:
     return rates(trainer)[_fits(trainer, nodes)]
 
 
-def _together(found: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
-    counts = dict(
-        pair
-        for p, d in zip(found, decisions, strict=True)
-        for pair in zip(p.members, d.counts, strict=True)
-    )
+def _together(classes: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
+    """One decision for all classes, with the counts in the order of ``State.active``."""
+    counts: dict[int, int] = {}
+    for part, decision in zip(classes, decisions, strict=True):
+        counts.update(zip(part.members, decision.counts, strict=True))
     in_order = tuple(counts[j] for j in range(len(counts)))
     wakes = [d.wake_at_s for d in decisions if d.wake_at_s is not None]
     answers = [d.answer for d in decisions if d.answer is not None]

@@ -92,7 +92,9 @@ class Measurements:
         two windows.
         """
         freedom = sum(len(p.windows) - 1 for p in self.points)
-        return math.sqrt(math.fsum(p.squares for p in self.points) / freedom) if freedom else 0.0
+        if not freedom:
+            return 0.0
+        return math.sqrt(math.fsum(p.squares for p in self.points) / freedom)
 
 
 def _squares(windows: tuple[float, ...], rate: float) -> float:

@@ -1,4 +1,4 @@
-"""Trainers, and their throughput by number of nodes.
+"""A trainer, and its throughput by number of nodes.
 
 Values are frozen and valid by construction: ``__post_init__`` raises
 :class:`~bftrainer.errors.InvalidValueError`, without a location; the reader of a file adds file and
@@ -56,21 +56,22 @@ class Curve:
                 )
 
     def _is_valid(self) -> bool:
-        """Whether it surely is; else the loops find out what is wrong, if anything. Curves are
-        scaled at every event.
+        """Whether a fast test shows that the curve is valid. A valid curve may fail the test.
+
+        A curve is scaled at every event, so the loops above run only after this test fails.
         """
         nodes, per_s = self.nodes, self.per_s
         increase = bool(nodes) and nodes[0] >= 1 and all(map(lt, nodes, nodes[1:]))
         return increase and min(per_s) >= 0 and math.isfinite(sum(per_s))
 
     def __hash__(self) -> int:
-        """Curves are looked up at every event. Almost always two that differ have different last
-        values.
+        """Hash the last value only, for speed: a curve is looked up at every event, and two curves
+        that differ nearly always have different last values.
         """
         return hash(self.per_s[-1])
 
     def at(self, n: int) -> float:
-        """O_j(n) by linear interpolation. Raises :class:`InvalidValueError` beyond the last
+        """Return O_j(n), interpolated linearly. Raises :class:`InvalidValueError` beyond the last
         breakpoint.
         """
         if n == 0:
@@ -86,8 +87,8 @@ class Curve:
         return v0 + (self.per_s[i] - v0) * (n - n0) / (self.nodes[i] - n0)
 
     def falls_at(self) -> tuple[int, ...]:
-        """Breakpoints with a lower value than the one before. Legal, as measured curves may fall,
-        but worth a warning.
+        """Return the breakpoints where the curve falls. A measured curve may fall, but this is
+        worth a warning.
         """
         return tuple(
             self.nodes[i] for i in range(1, len(self.nodes)) if self.per_s[i] < self.per_s[i - 1]
@@ -185,20 +186,20 @@ class Trainer:
 
     @property
     def sizes_with_zero(self) -> tuple[int, ...] | None:
-        """The list, if there is one, with 0 (waiting), as
-        :class:`~bftrainer.decide.domain.problem.TrainerDemand` has it.
+        """The listed sizes and 0 (waiting), as in
+        :class:`~bftrainer.decide.domain.problem.TrainerDemand`; None without a list.
         """
         return self.sizes if self.sizes is None or self.sizes[0] == 0 else (0, *self.sizes)
 
     @property
     def growth_s(self) -> float:
-        """Seconds from a decision until new nodes train: the start and the switch; R_j^up if they
-        are one.
+        """The seconds from a decision until new nodes train: the start and the switch, or R_j^up if
+        these are one.
         """
         return self.scale_up_s if self.start_s is None else self.start_s + self.scale_up_s
 
     def starts_s(self, nodes: int) -> float:
-        """S_j on ``nodes`` nodes that train meanwhile; on 0, the seconds of a start before the
+        """Return S_j while ``nodes`` nodes train on; for 0 nodes, the seconds of a start before the
         switch.
         """
         if nodes or self.from_zero_s is None:
@@ -206,8 +207,8 @@ class Trainer:
         return max(self.from_zero_s - self.scale_up_s, 0.0)
 
     def __hash__(self) -> int:
-        """Trainers are looked up at every event. Almost always two that differ have different
-        ids.
+        """Hash the id only, for speed: a trainer is looked up at every event, and two trainers that
+        differ nearly always have different ids.
         """
         return hash(self.id)
 
@@ -257,8 +258,8 @@ def check_not_negative(**values: float) -> None:
 
 
 def rates(trainer: Trainer) -> tuple[float, ...]:
-    """O_j(n) in samples per second for n = 0 .. max_nodes; 0 at sizes that are not legal: the
-    trainer cannot run on them.
+    """Return O_j(n) in samples per second for n = 0 .. max_nodes; 0 for sizes that are not legal,
+    on which the trainer cannot run.
     """
     return _rates(trainer.curve, trainer.min_nodes, trainer.max_nodes, trainer.sizes)
 
@@ -267,5 +268,8 @@ def rates(trainer: Trainer) -> tuple[float, ...]:
 def _rates(
     curve: Curve, min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None
 ) -> tuple[float, ...]:
-    legal = range(min_nodes, max_nodes + 1) if sizes is None else sizes
-    return tuple(curve.at(n) if n in legal else 0.0 for n in range(max_nodes + 1))
+    legal_sizes = range(min_nodes, max_nodes + 1) if sizes is None else sizes
+    rates_by_size = [0.0] * (max_nodes + 1)
+    for n in legal_sizes:
+        rates_by_size[n] = curve.at(n)
+    return tuple(rates_by_size)

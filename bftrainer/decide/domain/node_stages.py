@@ -70,14 +70,14 @@ def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[Node
     """
     if chain[-1] not in instants:
         return {}
-    known = [stage for stage in chain if stage in instants]
+    reached = [stage for stage in chain if stage in instants]
     latest, ordered = -math.inf, []
-    for stage in known:
+    for stage in reached:
         latest = max(latest, instants[stage])
         ordered.append(latest)
     return {
         stage: after - before
-        for stage, (before, after) in zip(known[1:], pairwise(ordered), strict=True)
+        for stage, (before, after) in zip(reached[1:], pairwise(ordered), strict=True)
     }
 
 

@@ -80,8 +80,8 @@ class TrainerDemand:
             )
 
     def __hash__(self) -> int:
-        """Demands are looked up at every event. Almost always two that differ have another trainer,
-        curve or C_j.
+        """Hash few fields, for speed: a demand is looked up at every event, and two that differ
+        nearly always have another trainer, curve or C_j.
         """
         return hash((self.id, self.value, self.current))
 
@@ -93,7 +93,7 @@ class TrainerDemand:
 
     @property
     def has_two_costs(self) -> bool:
-        """Whether its gain differs from Eqn 16."""
+        """Whether the gain differs from Eqn 16."""
         return bool(self.stalled_s or self.ramp_s) or self.pending is not None
 
     @property
@@ -140,14 +140,14 @@ class Problem:
         demand = self.demands[j]
         if not self.weights or self.weights[j] == 1.0:
             return demand
-        value = Curve(
-            demand.value.nodes, tuple([self.weights[j] * each for each in demand.value.per_s])
-        )
+        weight = self.weights[j]
+        per_s = tuple([weight * per_s for per_s in demand.value.per_s])
+        value = Curve(demand.value.nodes, per_s)
         return replace(demand, value=value)
 
     def __hash__(self) -> int:
-        """Problems are looked up at every event. Almost always two that differ have another pool or
-        other C_j.
+        """Hash the pool and C_j only, for speed: a problem is looked up at every event, and two
+        that differ nearly always differ in these.
         """
         return hash((self.pool_size, self.forward_s, *[c.current for c in self.demands]))
 

@@ -31,8 +31,8 @@ class Rescaling:
     switch_s: float | None = None
 
     def at(self, at_s: float) -> Rescaling | None:
-        """What is left of it at ``at_s``; None if it is over. A switch that has begun is a
-        stall.
+        """Return the rest of the rescale at ``at_s``; None if it is over. A switch that has begun
+        is a stall.
         """
         if at_s >= self.ready_s:
             return None

@@ -8,6 +8,7 @@ from bftrainer.decide.domain.measurements import Measurements
 from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.problem import Answer
 from bftrainer.decide.domain.rescaling import Rescaling
+from bftrainer.slots import Grain
 
 Nodes = frozenset[str]
 Classes = tuple[tuple[str, Nodes], ...]
@@ -83,7 +84,7 @@ class State:
     admitted trainers stay.
 
     ``kept`` is the error of the policy, if the last decision kept the sizes, and ``blamed`` are the
-    trainers that cause it.
+    trainers that cause it. ``grain`` is GPU once a GPU of a node has joined the pool.
     """
 
     max_parallel: int | None
@@ -98,6 +99,7 @@ class State:
     measurements: tuple[tuple[str, Measurements], ...] = ()
     kept: str = ""
     blamed: tuple[str, ...] = ()
+    grain: Grain = Grain.NODE
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,10 @@ class ASHA:
         """Whether a trainer with this value at a rung ends; ``others`` are the values of those that
         came before.
         """
-        known = tuple(others)
-        better = sum(other > value if self.maximize else other < value for other in known)
-        return better >= max(1, (len(known) + 1) // self.factor)
+        earlier = tuple(others)
+        sign = 1 if self.maximize else -1
+        better = sum(sign * other > sign * value for other in earlier)
+        return better >= max(1, (len(earlier) + 1) // self.factor)
 
 
 Rule = Limit | ASHA
@@ -90,11 +91,11 @@ def parse_rule(text: str) -> Rule:
     """``loss>2@1000``, or ``asha(min loss, FIRST, MOST, FACTOR)``. Raises
     :class:`InvalidValueError`.
     """
-    if found := _LIMIT.fullmatch(text):
-        return Limit(found[1], found[2] == ">", float(found[3]), float(found[4]))
-    if found := _ASHA.fullmatch(text):
+    if match := _LIMIT.fullmatch(text):
+        return Limit(match[1], match[2] == ">", float(match[3]), float(match[4]))
+    if match := _ASHA.fullmatch(text):
         return ASHA(
-            found[2], float(found[3]), float(found[4]), int(found[5] or 3), found[1] == "max"
+            match[2], float(match[3]), float(match[4]), int(match[5] or 3), match[1] == "max"
         )
     raise InvalidValueError(
         "expected METRIC>VALUE@SAMPLES like loss>2@1000, or asha(min METRIC, FIRST, MOST, "

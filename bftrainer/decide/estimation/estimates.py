@@ -44,25 +44,25 @@ def estimate(prior: Curve, measured: Measurements) -> Curve:
     """The estimated curve in samples/s, over the node counts of ``prior``; ``prior`` itself where
     nothing was measured.
     """
-    known = [p for p in measured.points if p.nodes <= prior.nodes[-1]]
-    if not known:
+    points = [p for p in measured.points if p.nodes <= prior.nodes[-1]]
+    if not points:
         return prior
     if min(prior.per_s) <= TINY * max(prior.per_s):  # nothing to scale
         prior = Curve(prior.nodes, tuple(map(float, prior.nodes)))
     noise = measured.noise()
-    fit = _fit(prior, known, noise)
-    spots = _concave_where_soft(_rising(_weighed(known, fit, noise)), known, noise)
+    fit = _fit(prior, points, noise)
+    spots = _concave_where_soft(_rising(_weighed(points, fit, noise)), points, noise)
     filled = _filled(spots, fit, sorted({1, *prior.nodes}))
     return Curve(tuple(n for n, _ in filled), tuple(v for _, v in filled))
 
 
-def _fit(prior: Curve, known: Sequence[RatePoint], noise: float) -> _Fit:
+def _fit(prior: Curve, points: Sequence[RatePoint], noise: float) -> _Fit:
     """n -> prior(n) * a * n^b."""
     table = _table(prior)
     weight = mean_x = mean_y = 0.0
-    least = TINY * max(p.rate for p in known)
+    least = TINY * max(p.rate for p in points)
     rows: list[tuple[float, float, float]] = []
-    for p in known:
+    for p in points:
         if p.rate > least:
             w = 1.0 / (MISFIT**2 + noise**2 / len(p.windows))
             x, y = math.log(p.nodes), math.log(p.rate) - math.log(table[p.nodes])
@@ -84,10 +84,10 @@ def _table(prior: Curve) -> tuple[float, ...]:
     return tuple(prior.at(n) for n in range(prior.nodes[-1] + 1))
 
 
-def _weighed(known: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float]:
+def _weighed(points: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float]:
     """Each point, weighted between its measurement and the fit."""
     values = []
-    for p in known:
+    for p in points:
         error2 = noise**2 / len(p.windows)
         if error2 == 0 or p.rate <= 0:
             values.append(p.rate)
@@ -110,19 +110,19 @@ def _rising(values: list[float]) -> list[float]:
 
 
 def _concave_where_soft(
-    values: list[float], known: Sequence[RatePoint], noise: float
+    values: list[float], points: Sequence[RatePoint], noise: float
 ) -> list[_Spot]:
     """The points, each lifted to the least concave majorant unless that is more than ``FIRM``
     standard errors away.
     """
-    spots = [(p.nodes, v) for p, v in zip(known, values, strict=True)]
+    spots = [(p.nodes, v) for p, v in zip(points, values, strict=True)]
     if noise == 0:
         return spots
     lifted = _majorant([(0, 0.0), *spots])[1:]
     out: list[_Spot] = []
     above = math.inf
     for (n, v), (_, high), p in zip(
-        reversed(spots), reversed(lifted), reversed(known), strict=True
+        reversed(spots), reversed(lifted), reversed(points), strict=True
     ):
         soft = high <= v * (1 + FIRM * noise / math.sqrt(len(p.windows)))
         above = min(high, above) if soft else v
@@ -192,10 +192,10 @@ def _between(
     left = (slopes[i - 1] + slopes[i]) / 2 if i else math.inf
     end = v1 / fit(n1) if fit(n1) > 0 else 0.0
     begin = v0 / fit(n0) if i and fit(n0) > 0 else end
-    found = []
+    filled = []
     for n in inside:
         part = (n - n0) / (n1 - n0)
         value = fit(n) * (begin + (end - begin) * part)
         top = min(v1 - right * (n1 - n), v0 + left * (n - n0))
-        found.append((n, max(min(value, top), v0 + (v1 - v0) * part)))
-    return _majorant([low, *found, high])[1:-1]
+        filled.append((n, max(min(value, top), v0 + (v1 - v0) * part)))
+    return _majorant([low, *filled, high])[1:-1]

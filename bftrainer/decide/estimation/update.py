@@ -136,16 +136,19 @@ def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
     }
     if not totals:
         return state
-    active = tuple(
-        _with_length(a, totals[a.trainer.id]) if a.trainer.id in totals else a for a in state.active
-    )
-    queue = tuple(
-        replace(t, samples_total=totals[t.id]) if t.id in totals else t for t in state.queue
-    )
-    return replace(state, active=active, queue=queue)
+    active = tuple(_with_length(a, totals.get(a.trainer.id)) for a in state.active)
+    queue = []
+    for trainer in state.queue:
+        if trainer.id in totals:
+            trainer = replace(trainer, samples_total=totals[trainer.id])
+        queue.append(trainer)
+    return replace(state, active=active, queue=tuple(queue))
 
 
-def _with_length(a: Active, samples_total: float) -> Active:
+def _with_length(a: Active, samples_total: float | None) -> Active:
+    """The trainer with this length; unchanged for None."""
+    if samples_total is None:
+        return a
     submitted = a.submitted and replace(a.submitted, samples_total=samples_total)
     return replace(a, trainer=replace(a.trainer, samples_total=samples_total), submitted=submitted)
 
@@ -300,9 +303,9 @@ def _with_estimate(
         curve = now.curve
     if curve is now.curve and costs is now and sizes == now.sizes:
         return a if a.submitted is not None else replace(a, submitted=submitted)
-    asked = submitted.requested_nodes
-    if asked is not None and sizes is not None and asked not in sizes:
-        asked = largest_of(sizes, asked) or min(n for n in sizes if n)
+    requested = submitted.requested_nodes
+    if requested is not None and sizes is not None and requested not in sizes:
+        requested = largest_of(sizes, requested) or min(n for n in sizes if n)
     estimated = replace(
         submitted,
         curve=curve,
@@ -311,17 +314,21 @@ def _with_estimate(
         start_s=costs.start_s,
         from_zero_s=costs.from_zero_s,
         sizes=sizes,
-        requested_nodes=asked,
+        requested_nodes=requested,
     )
     return replace(a, trainer=estimated, submitted=submitted)
 
 
 def _optimistic(curve: Curve, here: int, last: int) -> Curve:
-    """As estimated up to ``here`` nodes, linear beyond: to try whether more nodes are worth it."""
+    """Return a curve to try out more nodes: as estimated up to ``here`` nodes, linear beyond."""
     nodes = (*(n for n in curve.nodes if n < here), *sorted({here, last}))
-    return Curve(
-        nodes, tuple(curve.at(n) if n <= here else curve.at(here) * n / here for n in nodes)
-    )
+    per_s = []
+    for n in nodes:
+        if n <= here:
+            per_s.append(curve.at(n))
+        else:
+            per_s.append(curve.at(here) * n / here)
+    return Curve(nodes, tuple(per_s))
 
 
 def _guess(trainer: Trainer, per_node: float, cap: int) -> Curve:
@@ -345,8 +352,8 @@ def _is_exploring(a: Active) -> bool:
 
 
 def lessons(state: State) -> frozenset[str]:
-    """What has been learned so far, in a few words each: with more of them, trainers may use nodes
-    that they did not use.
+    """Return what was measured so far, as one text each. With a new one, trainers may use nodes
+    that they did not use before.
     """
     sizes = (
         f"{key}, {counted(len(measured.points), 'size')}" for key, measured in state.measurements

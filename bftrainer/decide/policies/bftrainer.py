@@ -16,12 +16,12 @@ from bftrainer.decide.domain.needs import Need
 from bftrainer.decide.domain.ports import Allocator, Policy
 from bftrainer.decide.domain.problem import Problem, TrainerDemand
 from bftrainer.decide.domain.state import Active, Decision, State
-from bftrainer.decide.policies.line import KnownPlaces, line_of, one_node_s
+from bftrainer.decide.policies.line import RankCache, one_node_s, priority_order
 from bftrainer.decide.policies.settings import PolicySettings
 
 PAYS_WITHIN = 0.25
-"""Of what is left of a trainer on one node: its rescale has to pay off within that time, if it is
-shorter than T_fwd.
+"""A rescale has to pay off within this fraction of the trainer's remaining time on one node, if
+that is shorter than T_fwd.
 """
 _MOST = 8192
 
@@ -36,12 +36,14 @@ class BFTrainer:
     objective: Objective
     forward_s: float
     name: str = "bftrainer"
-    _known: KnownDemands = field(default_factory=lambda: KnownDemands(), compare=False, repr=False)
-    _places: KnownPlaces = field(default_factory=KnownPlaces, compare=False, repr=False)
+    _demand_cache: DemandCache = field(
+        default_factory=lambda: DemandCache(), compare=False, repr=False
+    )
+    _rank_cache: RankCache = field(default_factory=RankCache, compare=False, repr=False)
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Those of the objective."""
+        """The facts that the objective needs."""
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
@@ -54,24 +56,23 @@ class BFTrainer:
         forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
         if self.objective.kappa is not None:
             return self._by_line(state, self.objective.kappa, forward_s)
-        demands = demands_of(state, self.objective, self.forward_s, self._known)
+        demands = demands_of(state, self.objective, self.forward_s, self._demand_cache)
         answer = self.allocator.solve(Problem(len(state.pool), forward_s, demands))
         return Decision(answer.counts, answer=answer), None
 
     def _by_line(self, state: State, kappa: float, forward_s: float) -> tuple[Decision, object]:
-        """The same, of the trainers that can be chosen, with their weights; the others get
-        nothing.
+        """Decide with weights by priority order: solve the problem of the trainers that can be
+        chosen, and give the others nothing.
         """
-        unfinished = len(state.active) + len(state.queue)
-        peak = (
-            max(unfinished, state.memory if isinstance(state.memory, int) else 0)
-            if unfinished
-            else 0
+        peak = len(state.active) + len(state.queue)
+        if peak and isinstance(state.memory, int):
+            peak = max(peak, state.memory)
+        line = priority_order(
+            state.active, len(state.queue), len(state.pool), kappa, peak, self._rank_cache
         )
-        line = line_of(state.active, len(state.queue), len(state.pool), kappa, peak, self._places)
         chosen = [state.active[j] for j in line.members]
         values = [self.objective.value(a.trainer, None) for a in chosen]
-        whole = _demands(chosen, values, state.at_s, self.forward_s, self._known)
+        whole = _demands(chosen, values, state.at_s, self.forward_s, self._demand_cache)
         demands = [
             _paying(active, demand, state.at_s, forward_s)
             for active, demand in zip(chosen, whole, strict=True)
@@ -102,7 +103,7 @@ def _paying(active: Active, demand: TrainerDemand, at_s: float, forward_s: float
 
 @lru_cache(maxsize=_MOST)
 def _without_zero(demand: TrainerDemand, pool_size: int) -> TrainerDemand:
-    """The same, and it has to get nodes; it could have up to ``pool_size``."""
+    """Return the demand without the size 0, and with sizes up to ``pool_size`` at most."""
     sizes = demand.sizes or range(demand.min_nodes, demand.max_nodes + 1)
     return replace(
         demand, sizes=tuple([n for n in sizes if 0 < n <= max(pool_size, demand.current)])
@@ -113,7 +114,7 @@ def demands_of(
     state: State,
     objective: Objective,
     forward_s: float = math.inf,
-    known: KnownDemands | None = None,
+    cache: DemandCache | None = None,
 ) -> tuple[TrainerDemand, ...]:
     """The trainers in the allocation problem: O_j under the objective, their bounds and costs, and
     C_j (Eqn 1).
@@ -122,7 +123,7 @@ def demands_of(
     start.
     """
     return tuple(
-        _demands(state.active, objective.of(state), state.at_s, forward_s, known or KnownDemands())
+        _demands(state.active, objective.of(state), state.at_s, forward_s, cache or DemandCache())
     )
 
 
@@ -131,14 +132,16 @@ def _demands(
     values: Sequence[Curve],
     at_s: float,
     forward_s: float,
-    known: KnownDemands,
+    cache: DemandCache,
 ) -> list[TrainerDemand]:
-    return [
-        known.demand(active.trainer, value, len(active.nodes))
-        if active.trainer.start_s is None
-        else _later_demand(active, value, at_s, forward_s)
-        for active, value in zip(actives, values, strict=True)
-    ]
+    demands = []
+    for active, value in zip(actives, values, strict=True):
+        if active.trainer.start_s is None:
+            demand = cache.demand(active.trainer, value, len(active.nodes))
+        else:
+            demand = _later_demand(active, value, at_s, forward_s)
+        demands.append(demand)
+    return demands
 
 
 def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:
@@ -172,18 +175,18 @@ def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
     )
 
 
-class KnownDemands:
-    """The last demand of every trainer: at most events, most have the same curve and nodes as
-    before. What it returns depends on its arguments only.
+class DemandCache:
+    """The last demand of every trainer. From one event to the next, few trainers have another curve
+    or other nodes. The results depend on the arguments only.
     """
 
     def __init__(self) -> None:
         self._demands: dict[str, tuple[Trainer, TrainerDemand]] = {}
 
     def demand(self, trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
-        known = self._demands.get(trainer.id)
-        if known is not None and known[0] is trainer:
-            demand = known[1]
+        cached = self._demands.get(trainer.id)
+        if cached is not None and cached[0] is trainer:
+            demand = cached[1]
             if demand.value is value and demand.current == current:
                 return demand
         demand = _demand(trainer, value, current)

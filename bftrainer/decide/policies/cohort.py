@@ -46,7 +46,7 @@ class Cohort:
 
     @property
     def needs(self) -> frozenset[Need]:
-        """Those of the objective."""
+        """The facts that the objective needs."""
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
@@ -56,7 +56,7 @@ class Cohort:
         before = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
         memory = Cohorts(self._cohorts(before.joined, state, event))
         nodes = self._divided(state, memory)
-        counts = tuple(len(each) for each in nodes)
+        counts = tuple(map(len, nodes))
         changed = tuple(
             (a.trainer.id, given)
             for a, given in zip(state.active, nodes, strict=True)
@@ -65,7 +65,7 @@ class Cohort:
         return Decision(counts, self._wake_s(state, memory, counts), nodes=changed), memory
 
     def _cohorts(
-        self, known: tuple[tuple[float, Nodes], ...], state: State, event: Event
+        self, before: tuple[tuple[float, Nodes], ...], state: State, event: Event
     ) -> tuple[tuple[float, Nodes], ...]:
         """The cohorts of the pool. What is in no known one joined now: earlier, only if another
         wrapper hid the event.
@@ -74,7 +74,7 @@ class Cohort:
         for change in event.changes:
             if isinstance(change, PoolChanged):
                 pool = pool - change.joined  # a name that was in the pool before joins again
-        cohorts = [(at_s, kept) for at_s, nodes in known if (kept := nodes & pool)]
+        cohorts = [(at_s, kept) for at_s, nodes in before if (kept := nodes & pool)]
         new = state.pool.difference(*(nodes for _, nodes in cohorts))
         if new and cohorts and state.at_s - cohorts[-1][0] <= self.model.together_s:
             at_s, nodes = cohorts.pop()

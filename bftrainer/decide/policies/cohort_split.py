@@ -15,7 +15,7 @@ import numpy.typing as npt
 from bftrainer.decide.allocation.placement import in_name_order
 from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.decide.domain.sizes import largest_legal
-from bftrainer.decide.domain.state import Nodes, State
+from bftrainer.decide.domain.state import Active, Nodes, State
 from bftrainer.decide.policies.cohort_worth import Array, CohortCosts, CohortModel
 
 _EPSILON = 1e-9
@@ -58,7 +58,7 @@ class Division:
         self._rates = np.array([_rates(t, width) for t in trainers])
         self._frozen = np.zeros(len(trainers), dtype=bool)
         within_s = model.horizon(max(t.growth_s for t in trainers))
-        left = [math.inf if (r := a.remaining_samples) is None else r for a in state.active]
+        left = [_samples_left(a) for a in state.active]
         self._costs = CohortCosts(
             _column([t.growth_s for t in trainers]),
             _column([t.scale_down_s for t in trainers]),
@@ -66,12 +66,7 @@ class Division:
             within_s,
             model,
         )
-        self._stall_s = _column(
-            [
-                0.0 if a.rescaling is None else max(a.rescaling.ready_s - state.at_s, 0.0)
-                for a in state.active
-            ]
-        )
+        self._stall_s = _column([_stall_left_s(a, state.at_s) for a in state.active])
         self._cohorts = self._columns(state, joined, within_s)
         self._useful = np.array([c.useful_s for c in self._cohorts])
         self._hit = np.array([c.hit for c in self._cohorts])
@@ -117,10 +112,10 @@ class Division:
 
     def nodes(self) -> list[Nodes]:
         """The nodes of every trainer; the same object as before if they are unchanged."""
-        return [
-            old if len(old) == len(new) else frozenset(new)
-            for old, new in zip(self._before, self._nodes, strict=True)
-        ]
+        nodes = []
+        for before, after in zip(self._before, self._nodes, strict=True):
+            nodes.append(before if len(before) == len(after) else frozenset(after))
+        return nodes
 
     def _columns(
         self, state: State, joined: Sequence[tuple[float, Nodes]], within_s: float
@@ -176,7 +171,7 @@ class Division:
         return worth
 
     def _gains(self, added: Array, useful_s: Array, hits: Array) -> Array:
-        """What the worths rise by with ``added`` more nodes; -inf where that is impossible."""
+        """Return the rise of each worth with ``added`` more nodes; -inf where impossible."""
         n = self._n[:, None] + added
         share_s = (self._useful_sum[:, None] + useful_s) / n
         stall_s = np.maximum(self._stall_s, self._costs.up_s)
@@ -188,8 +183,8 @@ class Division:
         """Give the nodes of a cohort to the trainers that gain most in sum. Whether any was
         given.
         """
-        most = min(len(cohort.nodes), self._values.shape[1] - 1)
-        k = np.arange(1.0, most + 1.0)[None, :]
+        largest = min(len(cohort.nodes), self._values.shape[1] - 1)
+        k = np.arange(1.0, largest + 1.0)[None, :]
         has = self._held[:, cohort.column][:, None] > 0
         lone = (self._spread[:, None] - has) == 0
         hits = self._hits[:, None] + np.where(has, 0.0, cohort.hit)
@@ -257,6 +252,16 @@ def best_split(gains: Array, nodes: int) -> list[tuple[int, int]]:
             chosen.append((int(j), count))
             left -= count
     return chosen[::-1]
+
+
+def _samples_left(active: Active) -> float:
+    remaining = active.remaining_samples
+    return math.inf if remaining is None else remaining
+
+
+def _stall_left_s(active: Active, now_s: float) -> float:
+    """The rest of the stall of a rescale that is under way."""
+    return 0.0 if active.rescaling is None else max(active.rescaling.ready_s - now_s, 0.0)
 
 
 def _column(values: Sequence[float]) -> Array:

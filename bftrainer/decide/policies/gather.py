@@ -53,13 +53,15 @@ class Gathered(Wrapped):
         ), GatheringArrivals(until_s, inner)
 
     def _until_s(self, state: State, event: Event) -> float | None:
-        """Until when running trainers keep their sizes; None: they may be moved now."""
+        """Return until when running trainers keep their sizes; None if they may be moved now."""
         pools = [change for change in event.changes if isinstance(change, PoolChanged)]
         if event.all_joined or any(change.left for change in pools):
             return None
         if isinstance(state.memory, GatheringArrivals):
             return state.memory.until_s if state.at_s < state.memory.until_s else None
-        return state.at_s + self.gather_s if any(change.joined for change in pools) else None
+        if any(change.joined for change in pools):
+            return state.at_s + self.gather_s
+        return None
 
 
 def _without_moves(state: State, counts: tuple[int, ...]) -> tuple[int, ...]:

@@ -14,6 +14,7 @@ admitted and not covered.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from bftrainer.decide.allocation.check_decision import still_named
@@ -47,44 +48,71 @@ class Guarded(Wrapped):
         """The decision of the policy, changed where a trainer has starved for ``patience_s``."""
         memory = state.memory if isinstance(state.memory, StarvationClock) else StarvationClock()
         decision, inner = self.policy.decide(replace(state, memory=memory.inner), event)
-        counts, now = list(decision.counts), state.at_s
+        counts = list(decision.counts)
         index = {a.trainer.id: j for j, a in enumerate(state.active)}
         smallest = [min(sizes_of(a.trainer), default=0) for a in state.active]
-        fits = [0 < size <= len(state.pool) for size in smallest]
-        before = dict(memory.since)
-        # A trainer that held nodes until now was running: it starves from now on at the earliest.
-        since = {
-            name: before.get(name, now) if not state.active[j].nodes else now
-            for name, j in index.items()
-            if fits[j]
-        }
-        turns = {
-            name: until
-            for name, until in memory.turns
-            if until > now and name in index and fits[index[name]]
-        }
-        waiting = [
-            n
-            for n, at_s in since.items()
-            if now - at_s >= self.patience_s and counts[index[n]] == 0
-        ]
-        for name in sorted(waiting, key=lambda n: (since[n], index[n])):
-            turns.setdefault(name, now + self.turn_s)
+        since = _waiting_since(state, memory, smallest)
+        turns = self._turns(state, memory, since, counts)
         served: set[int] = set()
-        for name in sorted(turns, key=lambda n: (turns[n], index[n])):
+        for name in sorted(turns, key=lambda name: (turns[name], index[name])):
             j = index[name]
             if _give(state, counts, j, smallest, served):
                 served.add(j)
             else:
                 del turns[name]  # its turn comes when there is room; ``since`` is kept
         since = {name: at_s for name, at_s in since.items() if counts[index[name]] == 0}
-        wakes = [at_s + self.patience_s for at_s in since.values() if at_s + self.patience_s > now]
-        wakes += [*turns.values()]
-        wakes += [] if decision.wake_at_s is None else [decision.wake_at_s]
-        changed = tuple(counts) != decision.counts
-        answer, named = None if changed else decision.answer, still_named(state, decision, counts)
-        guarded = Decision(tuple(counts), min(wakes, default=None), answer, nodes=named)
+        wakes = [at_s + self.patience_s for at_s in since.values()]
+        wakes = [at_s for at_s in wakes if at_s > state.at_s]
+        wakes += turns.values()
+        if decision.wake_at_s is not None:
+            wakes.append(decision.wake_at_s)
+        guarded = Decision(
+            tuple(counts),
+            min(wakes, default=None),
+            decision.answer if tuple(counts) == decision.counts else None,
+            nodes=still_named(state, decision, counts),
+        )
         return guarded, StarvationClock(inner, tuple(since.items()), tuple(turns.items()))
+
+    def _turns(
+        self,
+        state: State,
+        memory: StarvationClock,
+        since: dict[str, float],
+        counts: Sequence[int],
+    ) -> dict[str, float]:
+        """When the turn of each trainer ends: the turns that go on, and those of trainers that have
+        waited for ``patience_s``, the longest wait first.
+        """
+        now_s = state.at_s
+        index = {a.trainer.id: j for j, a in enumerate(state.active)}
+        turns = {
+            name: until_s for name, until_s in memory.turns if until_s > now_s and name in since
+        }
+        starved = [
+            name
+            for name, at_s in since.items()
+            if now_s - at_s >= self.patience_s and counts[index[name]] == 0
+        ]
+        for name in sorted(starved, key=lambda name: (since[name], index[name])):
+            turns.setdefault(name, now_s + self.turn_s)
+        return turns
+
+
+def _waiting_since(
+    state: State, memory: StarvationClock, smallest: Sequence[int]
+) -> dict[str, float]:
+    """Return when each trainer that fits the pool lost its nodes, or began to wait.
+
+    A trainer that held nodes until now was running: it starves from now on at the earliest.
+    """
+    before = dict(memory.since)
+    since: dict[str, float] = {}
+    for active, size in zip(state.active, smallest, strict=True):
+        if 0 < size <= len(state.pool):
+            name, now_s = active.trainer.id, state.at_s
+            since[name] = now_s if active.nodes else before.get(name, now_s)
+    return since
 
 
 def _give(state: State, counts: list[int], j: int, smallest: list[int], served: set[int]) -> bool:

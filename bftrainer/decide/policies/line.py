@@ -42,7 +42,7 @@ _MOST = 16_384
 
 
 @dataclass(frozen=True, slots=True)
-class WaitingLine:
+class PriorityOrder:
     """Indices of trainers, in line, and their weights; ``first`` is the one that must train (None:
     none fits the pool).
     """
@@ -52,19 +52,19 @@ class WaitingLine:
     first: int | None
 
 
-def line_of(
+def priority_order(
     active: Sequence[Active],
     queued: int,
     pool_size: int,
     kappa: float,
     peak: int,
-    known: KnownPlaces | None = None,
-) -> WaitingLine:
+    cache: RankCache | None = None,
+) -> PriorityOrder:
     """The trainers that can be chosen, in the order of ``active``; ``queued`` more are behind them
     all. ``peak`` is M.
     """
-    known = known or KnownPlaces()
-    places = known.in_line(active)
+    cache = cache or RankCache()
+    places = cache.ranked(active)
     whole = len(active) + queued + kappa * peak
     free, room = pool_size, dict[int, int]()
     first: int | None = None
@@ -74,7 +74,7 @@ def line_of(
             rest = enumerate(places[i:], i)
             chosen += [(j, (whole - i) / whole) for i, (_, j) in rest if active[j].nodes]
             break
-        kind, smallest, takes_one = known.kind(active[j].trainer)
+        kind, smallest, takes_one = cache.kind(active[j].trainer)
         if first is None and smallest <= pool_size:
             first = j
         left = room[kind] = room.get(kind, pool_size) - smallest
@@ -82,11 +82,11 @@ def line_of(
             chosen.append((j, (whole - i) / whole))
         free -= takes_one
     chosen.sort()
-    return WaitingLine(tuple([j for j, _ in chosen]), tuple([w for _, w in chosen]), first)
+    return PriorityOrder(tuple([j for j, _ in chosen]), tuple([w for _, w in chosen]), first)
 
 
 def key_s(active: Active) -> float:
-    """The trainer's key in the line, in seconds."""
+    """Return the trainer's key in the priority order, in seconds; the smallest key is first."""
     left_s = one_node_s(active)
     if left_s is None:
         return active.admitted_s + max(
@@ -96,15 +96,16 @@ def key_s(active: Active) -> float:
 
 
 def one_node_s(active: Active) -> float | None:
-    """What is left of the trainer, in seconds on one node; None for an unknown length."""
+    """Return the remaining work of a trainer in seconds on one node; None for an unknown length."""
     left = active.remaining_samples
     return None if left is None else left / rate_of_one(active.trainer)
 
 
-class KnownPlaces:
-    """Every trainer's last key, and its kind: those that wait do not change. A line depends on its
-    arguments only: a kind has the same number as long as nothing is forgotten, and all is forgotten
-    together, between two lines.
+class RankCache:
+    """The last key and kind of every trainer: those of a trainer that waits do not change.
+
+    The priority order depends on its arguments only: a kind keeps its number until the cache is
+    cleared, which happens between two orders.
     """
 
     def __init__(self) -> None:
@@ -112,26 +113,26 @@ class KnownPlaces:
         self._kinds: dict[str, tuple[Trainer, tuple[int, int, int]]] = {}
         self._numbers: dict[tuple[object, ...], int] = {}
 
-    def in_line(self, active: Sequence[Active]) -> list[tuple[float, int]]:
-        """(key, index) of every trainer, in line."""
+    def ranked(self, active: Sequence[Active]) -> list[tuple[float, int]]:
+        """Return the (key, index) of every trainer, in priority order."""
         if max(len(self._keys), len(self._kinds), len(self._numbers)) > _MOST:
             self._keys, self._kinds, self._numbers = {}, {}, {}
-        keys, found = self._keys, []
+        keys, ranks = self._keys, []
         for j, a in enumerate(active):
-            known = keys.get(a.trainer.id)
-            if known is None or known[0] is not a:
-                known = keys[a.trainer.id] = a, key_s(a)
-            found.append((known[1], j))
-        found.sort()
-        return found
+            entry = keys.get(a.trainer.id)
+            if entry is None or entry[0] is not a:
+                entry = keys[a.trainer.id] = a, key_s(a)
+            ranks.append((entry[1], j))
+        ranks.sort()
+        return ranks
 
     def kind(self, t: Trainer) -> tuple[int, int, int]:
         """A number, the same for trainers that differ only in name and length; the smallest size; 1
         if that is one node, and no other size is better per node, else 0.
         """
-        known = self._kinds.get(t.id)
-        if known is not None and known[0] is t:
-            return known[1]
+        cached = self._kinds.get(t.id)
+        if cached is not None and cached[0] is t:
+            return cached[1]
         alike = (
             t.curve,
             t.min_nodes,
@@ -144,6 +145,6 @@ class KnownPlaces:
         )
         smallest = sizes_of(t)[0]
         takes_one = smallest == 1 and t.curve.at(1) >= rate_of_one(t)
-        found = self._numbers.setdefault(alike, len(self._numbers)), smallest, int(takes_one)
-        self._kinds[t.id] = t, found
-        return found
+        facts = self._numbers.setdefault(alike, len(self._numbers)), smallest, int(takes_one)
+        self._kinds[t.id] = t, facts
+        return facts

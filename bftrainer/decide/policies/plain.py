@@ -35,9 +35,9 @@ class Plain:
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
         """``state.active`` is in order of submission: the oldest first. No memory."""
         sizes = [self._size(a) for a in state.active]
-        counts = [
-            size if len(a.nodes) == size else 0 for a, size in zip(state.active, sizes, strict=True)
-        ]
+        counts = []
+        for active, size in zip(state.active, sizes, strict=True):
+            counts.append(size if len(active.nodes) == size else 0)
         free = len(state.pool) - sum(counts)
         for j, size in enumerate(sizes):
             if free <= 0:

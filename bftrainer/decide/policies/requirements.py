@@ -73,7 +73,7 @@ def check_needs(policy: Policy, trainer: Trainer) -> None:
 
 
 def needs_of(policy: Policy) -> frozenset[Need]:
-    """What it needs to know of every trainer, also within other policies."""
+    """Return the facts that a policy needs of every trainer, also inside other policies."""
     return _of_inner(policy, "needs") or frozenset()
 
 
@@ -109,8 +109,8 @@ def _of_inner(policy: Policy, name: str) -> Any:
     has inside.
     """
     inner: object = policy
-    while (found := getattr(inner, name, None)) is None and (
+    while (value := getattr(inner, name, None)) is None and (
         inner := getattr(inner, "policy", None)
     ):
         pass
-    return found
+    return value

@@ -9,7 +9,7 @@ as ``4 a100`` or ``32 cpus``.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from bftrainer.cluster.classes import class_of
 from bftrainer.cluster.model import Observation
@@ -30,7 +30,7 @@ class PoolDemand:
 
     wants: tuple[tuple[int, str | None], ...] = ()
     rescale_s: float = 0.0
-    """What the quickest of them needs to grow onto a node."""
+    """The seconds in which the quickest of them grows onto a node."""
     least: int = 1
     """The smallest size of any."""
     moves: tuple[tuple[Nodes, float], ...] = ()
@@ -58,15 +58,15 @@ class NodeClassifier:
     whatever is configured later.
     """
 
-    def __init__(self, config: ConfigCell, told: State) -> None:
-        """``told`` is the state that a previous pilot left: its fragments have the classes that the
-        core knows.
+    def __init__(self, config: ConfigCell, last_state: State) -> None:
+        """Start with the fragments of ``last_state``, which a previous pilot left, and with the
+        classes that they have there.
         """
         self._config = config
         self._configured = config.now.classes
         self._nodes: dict[str, _ClassedNode] = {}
-        known = {name: node_class for node_class, nodes in told.classes for name in nodes}
-        self._fragments: dict[str, str] = {name: known.get(name, "") for name in told.pool}
+        class_of = {name: node_class for node_class, nodes in last_state.classes for name in nodes}
+        self._fragments: dict[str, str] = {name: class_of.get(name, "") for name in last_state.pool}
         self._has_observed = False
 
     def observe(self, seen: Observation) -> None:
@@ -76,16 +76,14 @@ class NodeClassifier:
         if self._config.now.classes != self._configured:
             self._configured = self._config.now.classes
             self._nodes = {
-                name: _ClassedNode((), it.node_class, it.gpus) for name, it in self._nodes.items()
+                name: replace(classed, traits=()) for name, classed in self._nodes.items()
             }
-        for n in seen.nodes:
-            traits = (n.partitions, n.devices, n.cpus)
-            known = self._nodes.get(n.name)
-            if known is None or known.traits != traits:
-                by_gpu = self._config.now.nodes.unit == "gpu"
-                self._nodes[n.name] = _ClassedNode(
-                    traits, class_of(n, self._configured, by_gpu), n.gpu_count
-                )
+        for node in seen.nodes:
+            traits = (node.partitions, node.devices, node.cpus)
+            classed = self._nodes.get(node.name)
+            if classed is None or classed.traits != traits:
+                node_class = class_of(node, self._configured, self._config.now.nodes.unit)
+                self._nodes[node.name] = _ClassedNode(traits, node_class, node.gpu_count)
         self._has_observed = True
 
     def configured(self, node_class: str | None) -> NodeClassConfig | None:
@@ -94,21 +92,23 @@ class NodeClassifier:
 
     def of_node(self, node: str) -> str | None:
         """The node's class; None before the first observation."""
-        known = self._nodes.get(node)
-        return known.node_class if known is not None else "" if self._has_observed else None
+        classed = self._nodes.get(node)
+        if classed is not None:
+            return classed.node_class
+        return "" if self._has_observed else None
 
     def gpus(self, node: str) -> int:
         """All GPUs of a node."""
-        known = self._nodes.get(node)
-        return 0 if known is None else known.gpus
+        classed = self._nodes.get(node)
+        return 0 if classed is None else classed.gpus
 
     def of(self, fragment: str) -> str | None:
         """The fragment's class; None before the first observation."""
         if fragment not in self._fragments:
-            found = self.of_node(node_of(fragment))
-            if found is None:
+            node_class = self.of_node(node_of(fragment))
+            if node_class is None:
                 return None
-            self._fragments[fragment] = found
+            self._fragments[fragment] = node_class
         return self._fragments[fragment]
 
     def forget(self, fragment: str) -> None:
@@ -116,7 +116,9 @@ class NodeClassifier:
 
     def by_class(self, fragments: Iterable[str]) -> Classes:
         """These fragments by class."""
-        found: dict[str, set[str]] = {}
+        names_by_class: dict[str, set[str]] = {}
         for name in fragments:
-            found.setdefault(self.of(name) or "", set()).add(name)
-        return tuple((node_class, Nodes(names)) for node_class, names in sorted(found.items()))
+            names_by_class.setdefault(self.of(name) or "", set()).add(name)
+        return tuple(
+            (node_class, Nodes(names)) for node_class, names in sorted(names_by_class.items())
+        )

@@ -5,7 +5,7 @@ Pure.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Protocol
@@ -14,6 +14,7 @@ from bftrainer.cluster.model import (
     UNKNOWN_PILOT,
     Availability,
     Hidden,
+    Idle,
     NodeRequest,
     NodeView,
     Observation,
@@ -38,8 +39,9 @@ from bftrainer.decide.domain.node_stages import NodeStage
 from bftrainer.errors import BFTrainerError, PostponedError
 from bftrainer.fragment_names import job_of, node_of
 from bftrainer.pilot.nodes.holding_order import OrderFacts
-from bftrainer.pilot.nodes.node_facts import Candidate, LimitWaits
+from bftrainer.pilot.nodes.node_facts import Candidate, Harvest, LimitWaits
 from bftrainer.pilot.nodes.poll_schedule import PollOutcome, PollSchedule, rules_of
+from bftrainer.pilot.nodes.yielding import WaitingQueue
 from bftrainer.sharing.fair_share import Sharer
 from bftrainer.sharing.peers import overlap, peer_holders, rivals
 from bftrainer.times import ElapsedS, PilotS
@@ -134,6 +136,8 @@ class ClusterView:
     clock_offset_s: float | None = None
     seen_s: PilotS = PilotS(-math.inf)
     order: OrderFacts = field(default_factory=OrderFacts)
+    queue: WaitingQueue | None = None
+    harvest: Harvest = field(default_factory=Harvest)
     part_gpus: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     first_seen: FirstSeen = field(default_factory=lambda: MappingProxyType({}))
 
@@ -215,7 +219,7 @@ def after_poll(
         end_s = next_end_s(after.window_ends, poll.answer.observation, poll.answer.at_s)
         next_s = poll.ended_s + end_s + _AFTER_END_S - poll.now_s
         is_published = (
-            poll.answer.observation.evidence_s is not None and config.nodes.unit == "node"
+            poll.answer.observation.evidence_s is not None and not config.nodes.unit.divides_nodes
         )
         cost = _PUBLISHED if is_published else 1.0  # of single GPUs, no broker tells
         after = replace(after, held=held)
@@ -243,51 +247,21 @@ def _observed(
     known.
     """
     seen, at_s = answer.observation, answer.at_s
-    ours = replace(ours, job_ids=ours.job_ids | {job_of(name) for name in view.held})
+    ours = _jobs_of_pilots(view, answer, ours)
     holders = peer_holders(config.nodes, seen, answer.peers)
     free = offered(seen, ours, config.nodes, lookup.of_node)
     usable = allowed(seen, ours, config.nodes, lookup.of_node)
-    offset_s = at_s - seen.at_s
-    if view.clock_offset_s is not None and abs(offset_s - view.clock_offset_s) <= _OFFSET_JITTER_S:
-        offset_s = view.clock_offset_s
-    by_gpu = config.nodes.unit == "gpu"
-    shared = (
-        n for n in seen.nodes if by_gpu and n.name in free and n.availability is Availability.SHARED
-    )
-    parts = {n.name: part_of(n, ours) for n in shared}
-    order = (
-        OrderFacts(
-            idle_with_gpus(seen, ours),
-            in_use(seen, ours),
-            {n.name: ours.main_partitions(n) for n in seen.nodes},
-            at_s,
-        )
-        if by_gpu
-        else OrderFacts()
-    )
-    confirm_s = config.nodes.confirm_s if may_be_taken_at_once(seen, ours) else 0.0
-    grown = {
-        node
-        for node, part in parts.items()
-        if confirm_s and part.gpus > view.part_gpus.get(node, 0)
-    }
-    known = DebounceState(
-        view.idle.offered - grown, {n: at for n, at in view.idle.fresh.items() if n not in grown}
-    )
+    offset_s = _clock_offset_s(view, at_s - seen.at_s)
+    parts = _free_parts(seen, ours, free) if config.nodes.unit.divides_nodes else {}
     evidence_s = poll.begun_s if seen.evidence_s is None else seen.evidence_s
-    idle, _ = debounce(known, frozenset(free), evidence_s, confirm_s)
-    came_at_once = not confirm_s and not idle.offered <= view.idle.offered
+    confirm_s = config.nodes.confirm_s if may_be_taken_at_once(seen, ours) else 0.0
+    before = _without_larger_parts(view, parts) if confirm_s else view.idle
+    idle, _ = debounce(before, frozenset(free), evidence_s, confirm_s)
     seen_first = first_seen(view.first_seen, free, seen.nodes, at_s, offset_s)
-    candidates = []
-    for node in sorted(idle.offered):
-        node_class = lookup.of_node(node) or ""
-        request = NodeRequest(node, free[node], lookup.gpus(node), node_class)
-        if part := parts.get(node):
-            request = replace(request, gpus=part.gpus, cpus=part.cpus, mib=part.mib)
-        size = request.gpus if by_gpu else 1
-        candidates.append(
-            Candidate(request, node_class, size=size, since_s=seen_first[node][NodeStage.SEEN])
-        )
+    more_until_s = view.more_until_s
+    if not confirm_s and not idle.offered <= view.idle.offered:
+        more_until_s = poll.begun_s + config.nodes.confirm_s
+    hides_jobs = Hidden.JOBS in seen.hidden
     return replace(
         view,
         were_idle=idle_nodes(seen),
@@ -295,32 +269,153 @@ def _observed(
         failures=0,
         error="",
         is_postponed=False,
-        complaint=overlap(
-            config.nodes.hosts, answer.peers or (), (node.name for node in seen.nodes)
-        )
-        or (_NONE_USABLE.format(len(seen.nodes)) if seen.nodes and not usable else ""),
+        complaint=_complaint(config, answer, usable),
         remark=seen.remark,
         silent_s=0.0,
         idle=idle,
-        more_until_s=poll.begun_s + config.nodes.confirm_s if came_at_once else view.more_until_s,
-        candidates=tuple(candidates),
+        more_until_s=more_until_s,
+        candidates=tuple(_candidates(idle.offered, free, parts, seen_first, config, lookup)),
         window_ends=tuple(window_ends_here(seen, ours, at_s).items()),
         asleep=asleep(seen, config.nodes),
-        without_a_job=frozenset(n.name for n in seen.nodes if n.availability not in _WITH_JOBS),
-        limit_waits=LimitWaits(PilotS(at_s - max(poll.begun_s - evidence_s, 0.0)), seen.limit_waits)
-        if seen.limit_waits
-        else LimitWaits(),
+        without_a_job=frozenset(
+            node.name for node in seen.nodes if node.availability not in _WITH_JOBS
+        ),
+        limit_waits=_limit_waits(seen, PilotS(at_s - max(poll.begun_s - evidence_s, 0.0))),
         peer_holders=holders,
-        rivals=() if Hidden.JOBS in seen.hidden else rivals(answer.peers or (), usable),
+        rivals=() if hides_jobs else rivals(answer.peers or (), usable),
         own=answer.own,
         usable=len(usable),
-        is_blind=Hidden.JOBS in seen.hidden and answer.peers is not None and config.nodes.share,
+        is_blind=hides_jobs and answer.peers is not None and config.nodes.share,
         clock_offset_s=offset_s,
         seen_s=at_s,
-        order=order,
+        order=_order_facts(seen, ours, config, at_s),
+        queue=_queue(view, seen, at_s, config),
+        harvest=_harvest(seen, usable, at_s, lookup),
         part_gpus=MappingProxyType({name: part.gpus for name, part in parts.items()}),
         first_seen=seen_first,
     )
+
+
+def _jobs_of_pilots(view: ClusterView, answer: PollAnswer, ours: PilotJobs) -> PilotJobs:
+    """The jobs that are no main jobs: this pilot's holders, and where pilots make way for main
+    jobs, those of the others. There, any other job is a main job, also in the holders' partition.
+    """
+    job_ids = ours.job_ids | {job_of(name) for name in view.held}
+    if answer.observation.node_waits is None:
+        return replace(ours, job_ids=job_ids)
+    job_ids |= {holder for peer in answer.peers or () for holder in peer.holders}
+    return replace(ours, job_ids=job_ids, shares_partitions=True)
+
+
+def _clock_offset_s(view: ClusterView, measured_s: float) -> float:
+    """The offset of the scheduler's clock; one that differs by less than a poll's jitter stays."""
+    offset_s = view.clock_offset_s
+    if offset_s is not None and abs(measured_s - offset_s) <= _OFFSET_JITTER_S:
+        return offset_s
+    return measured_s
+
+
+def _free_parts(seen: Observation, ours: PilotJobs, free: Mapping[str, float]) -> dict[str, Idle]:
+    """The free parts of nodes that main jobs share, by node."""
+    return {
+        node.name: part_of(node, ours)
+        for node in seen.nodes
+        if node.name in free and node.availability is Availability.SHARED
+    }
+
+
+def _without_larger_parts(view: ClusterView, parts: Mapping[str, Idle]) -> DebounceState:
+    """The idle nodes without those whose free part has grown since the last look: these have to be
+    confirmed again.
+    """
+    larger = {node for node, part in parts.items() if part.gpus > view.part_gpus.get(node, 0)}
+    fresh = {node: since_s for node, since_s in view.idle.fresh.items() if node not in larger}
+    return DebounceState(view.idle.offered - larger, fresh)
+
+
+def _candidates(
+    nodes: Iterable[str],
+    windows: Mapping[str, float],
+    parts: Mapping[str, Idle],
+    seen_first: FirstSeen,
+    config: PilotConfig,
+    lookup: NodeLookup,
+) -> Iterator[Candidate]:
+    """The requests that idle nodes allow, by name; of shared nodes, for their free parts."""
+    by_gpu = config.nodes.unit.divides_nodes
+    for node in sorted(nodes):
+        node_class = lookup.of_node(node) or ""
+        request = NodeRequest(node, windows[node], lookup.gpus(node), node_class)
+        if part := parts.get(node):
+            request = replace(request, gpus=part.gpus, cpus=part.cpus, mib=part.mib)
+        size = request.gpus if by_gpu else 1
+        yield Candidate(request, node_class, size=size, since_s=seen_first[node][NodeStage.SEEN])
+
+
+def _complaint(config: PilotConfig, answer: PollAnswer, usable: Collection[str]) -> str:
+    """What is wrong with the nodes of the configuration; empty if nothing is."""
+    nodes = answer.observation.nodes
+    shared = overlap(config.nodes.hosts, answer.peers or (), (node.name for node in nodes))
+    if shared or usable or not nodes:
+        return shared
+    return _NONE_USABLE.format(len(nodes))
+
+
+def _limit_waits(seen: Observation, at_s: PilotS) -> LimitWaits:
+    """The main jobs that wait for a limit that holders count towards."""
+    return LimitWaits(at_s, seen.limit_waits) if seen.limit_waits else LimitWaits()
+
+
+def _order_facts(
+    seen: Observation, ours: PilotJobs, config: PilotConfig, at_s: PilotS
+) -> OrderFacts:
+    """What decides the order of requests where trainers get single GPUs."""
+    if not config.nodes.unit.divides_nodes:
+        return OrderFacts()
+    partitions = {node.name: ours.main_partitions(node) for node in seen.nodes}
+    return OrderFacts(idle_with_gpus(seen, ours), in_use(seen, ours), partitions, at_s)
+
+
+_IDLE = (Availability.FREE, Availability.PLANNED)
+
+
+def _queue(
+    view: ClusterView, seen: Observation, at_s: PilotS, config: PilotConfig
+) -> WaitingQueue | None:
+    """The jobs that wait for nodes, where this pilot has to make way for them."""
+    waits = seen.node_waits
+    if waits is None:
+        return None
+    before_s = PilotS(at_s - config.times.poll_s) if view.queue is None else view.queue.at_s
+    held = {holder.node for holder in waits.holders}
+    return WaitingQueue(
+        at_s,
+        seen.at_s,
+        before_s,
+        waits.jobs,
+        waits.holders,
+        frozenset(node.name for node in seen.nodes if node.availability in _IDLE),
+        frozenset(
+            node.name
+            for node in seen.nodes
+            if node.availability in _WITH_JOBS and node.name not in held
+        ),
+        waits.starts,
+        seen.planned_s,
+    )
+
+
+def _harvest(seen: Observation, usable: Iterable[str], at_s: PilotS, lookup: NodeLookup) -> Harvest:
+    """The usable nodes that are idle, and those that holders of any pilot have."""
+    classes = {node: lookup.of_node(node) or "" for node in usable}
+    idle = [
+        (node.name, classes[node.name])
+        for node in seen.nodes
+        if node.availability in _IDLE and node.name in classes
+    ]
+    holders = () if seen.node_waits is None else seen.node_waits.holders
+    held = [(holder.node, classes[holder.node]) for holder in holders if holder.node in classes]
+    return Harvest(at_s, tuple(idle), tuple(held))
 
 
 def first_seen(

@@ -20,8 +20,20 @@ from bftrainer.decide.core.demand_cap import DemandCap
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.pilot.nodes.holding_order import looked, must_stay, parts_to_end, without_parts
-from bftrainer.pilot.nodes.node_facts import Candidate, LimitWaits, Moment, NodeFacts, NodeMemory
+from bftrainer.pilot.nodes.making_way import (
+    Hasten,
+    Shorten,
+    WayDecision,
+    above,
+    in_the_way,
+    limit_reason,
+    make_way,
+    settled_room,
+    window_cap_s,
+)
+from bftrainer.pilot.nodes.node_facts import Candidate, Moment, NodeFacts, NodeMemory
 from bftrainer.pilot.nodes.sharing import cheapest, own_split
+from bftrainer.pilot.nodes.yielding import JobServed
 from bftrainer.sharing.fair_share import Demand, Split
 from bftrainer.sharing.peers import room_beside, surplus
 
@@ -40,11 +52,17 @@ class Ask:
 
 @dataclass(frozen=True, slots=True)
 class GiveBack:
-    """Take these fragments out of the pool. ``back_off`` is (node, no request before)."""
+    """Take these fragments out of the pool. ``back_off`` is (node, no request before).
+
+    ``patience_s``: how long trainers may take to leave them; None: as long as for a move. Those of
+    one ``group`` are released together.
+    """
 
     names: tuple[str, ...]
     reason: str
     back_off: tuple[tuple[str, float], ...] = ()
+    group: str = ""
+    patience_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,21 +72,27 @@ class Release:
     names: frozenset[str]
 
 
+Step = Ask | GiveBack | Shorten | Hasten
+
+
 @dataclass(frozen=True, slots=True)
 class NodeDecision:
     """Steps in order. With the same facts there is nothing more to do for ``again_after_s``.
 
     ``wanted``: how many nodes would be requested if any number could be pending at once.
     ``demand``: what other pilots are shown.
-    ``tells``: messages for the log of events.
+    ``tells``: messages for the log of events, of which ``way_words`` are about main jobs.
+    ``served``: main jobs for which nodes were released and which have started since.
     """
 
-    steps: tuple[Ask | GiveBack, ...]
+    steps: tuple[Step, ...]
     memory: NodeMemory
     again_after_s: float = math.inf
     wanted: int = 0
     demand: Demand | None = None
     tells: tuple[str, ...] = ()
+    way_words: tuple[str, ...] = ()
+    served: tuple[JobServed, ...] = ()
 
 
 @dataclass(slots=True)
@@ -79,18 +103,29 @@ class _NodesDraft:
     """
 
     kept: list[HeldFragment]
-    steps: list[Ask | GiveBack] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     due_s: list[float] = field(default_factory=list)
 
     def give_back(
         self, names: Iterable[str], reason: str, back_off: tuple[tuple[str, float], ...] = ()
     ) -> None:
         """Add a step that takes these fragments out of the pool, as far as they are still kept."""
+        if kept_names := self._take(names):
+            self.steps.append(GiveBack(kept_names, reason, back_off))
+
+    def make_way(self, way: WayDecision, notice_s: float) -> None:
+        """Add the steps that make way for main jobs."""
+        self.steps += way.steps
+        for release in way.releases:
+            if names := self._take(release.names):
+                step = GiveBack(names, release.reason, (), release.job, notice_s)
+                self.steps.append(step)
+
+    def _take(self, names: Iterable[str]) -> tuple[str, ...]:
         leaving = frozenset(names)
-        kept_names = sorted(h.name for h in self.kept if h.name in leaving)
-        if kept_names:
-            self.kept = [h for h in self.kept if h.name not in leaving]
-            self.steps.append(GiveBack(tuple(kept_names), reason, back_off))
+        kept_names = tuple(sorted(h.name for h in self.kept if h.name in leaving))
+        self.kept = [h for h in self.kept if h.name not in leaving]
+        return kept_names
 
 
 class _IdleFragment(NamedTuple):
@@ -119,6 +154,15 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
     draft.give_back(limit_ended, "planned: the holder's time limit ends")
     ends = facts.window_ends + facts.limit_ends
     draft.due_s += [end_s for _, end_s in ends if end_s >= moment.now_s]
+    way = make_way(facts, moment, draft.kept)
+    draft.make_way(way, nodes.yield_notice_s)
+    decision = _steps(replace(facts, memory=way.memory), moment, draft, way.blocks)
+    return replace(decision, way_words=way.words, served=way.served)
+
+
+def _steps(facts: NodeFacts, moment: Moment, draft: _NodesDraft, blocks: bool) -> NodeDecision:
+    """Decide the rest, after what main jobs ask for. ``blocks``: nothing is requested for them."""
+    nodes = facts.config.nodes
     facts = _in_order(_with_caps(facts, draft), draft)
     above_own_cap = above(draft.kept, facts.used, nodes.max_nodes)
     draft.give_back([h.name for h in above_own_cap], "above nodes.max_nodes")
@@ -130,6 +174,9 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
     facts = replace(facts, memory=replace(facts.memory, share=share.memory))
     if facts.limit_waits.jobs:
         return replace(_make_room(facts, moment, draft), demand=demand, tells=share.messages)
+    if blocks:
+        again_s = max(min(draft.due_s) - moment.now_s, 0.0)
+        return NodeDecision(tuple(draft.steps), facts.memory, again_s, 0, demand, share.messages)
     memory, has_unused = _give_back_unused(facts, moment, draft, share)
     requests: tuple[NodeRequest, ...] = ()
     wanted = 0
@@ -146,14 +193,24 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
 def next_release(
     given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: float, now_s: float
 ) -> Release | None:
-    """Release what was given back, once it is no longer in use or after ``patience_s``."""
+    """Release what was given back, once it is no longer in use or after ``patience_s``, or that of
+    the fragment. Those of a group are released together: a main job gets its nodes at once.
+    """
+    given_back = tuple(given_back)
+    busy = {h.name for h in given_back if _is_awaited(h, in_use, patience_s, now_s)}
+    waiting_groups = {h.group for h in given_back if h.name in busy} - {""}
     free = frozenset(
-        h.name
-        for h in given_back
-        if h.name not in in_use
-        or (h.given_back_s is not None and now_s - h.given_back_s >= patience_s)
+        h.name for h in given_back if h.name not in busy and h.group not in waiting_groups
     )
     return Release(free) if free else None
+
+
+def _is_awaited(held: HeldFragment, in_use: Nodes, patience_s: float, now_s: float) -> bool:
+    """Whether a trainer may still take its time to leave a fragment."""
+    if held.name not in in_use or held.given_back_s is None:
+        return False
+    own_s = patience_s if held.patience_s is None else min(held.patience_s, patience_s)
+    return now_s - held.given_back_s < own_s
 
 
 def _in_order(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
@@ -437,13 +494,22 @@ def _in_demand(
     held = sizes_by_class(draft.kept)
     room = facts.demand.total - sum(held.values())
     classes = {candidate.node_class for candidate in candidates}
-    class_room = {name: facts.demand_of(name, moment.now_s) - held[name] for name in classes}
+    class_room = {
+        name: min(
+            facts.demand_of(name, moment.now_s) - held[name],
+            settled_room(facts, name, draft.kept),
+        )
+        for name in classes
+    }
+    cap_s = window_cap_s(facts)
     requests: list[NodeRequest] = []
     for candidate in candidates:
         if room > 0 and class_room[candidate.node_class] > 0:
             room -= candidate.size
             class_room[candidate.node_class] -= candidate.size
-            requests.append(replace(candidate.request, useful_s=facts.demand.rescale_s))
+            window_s = min(candidate.request.window_s, cap_s)
+            useful_s = facts.demand.rescale_s
+            requests.append(replace(candidate.request, window_s=window_s, useful_s=useful_s))
     return requests
 
 
@@ -453,37 +519,6 @@ def sizes_by_class(held: Iterable[HeldFragment]) -> Counter[str | None]:
     for h in held:
         sizes[h.node_class] += h.size
     return sizes
-
-
-# Room for main-queue jobs that wait for a limit that counts holders: no scheduler preempts for it.
-
-
-def above(kept: Sequence[HeldFragment], used: Nodes, max_kept: int) -> list[HeldFragment]:
-    """The fragments above a cap: parts first, of these unused ones, the latest first."""
-    if len(kept) <= max_kept:
-        return []
-    order = sorted(kept, key=lambda h: (not h.fragment.is_part, h.name in used, -h.asked_s, h.name))
-    return order[: len(kept) - max_kept]
-
-
-def in_the_way(
-    leaving: int, kept: Sequence[HeldFragment], used: Nodes, waits: LimitWaits
-) -> list[HeldFragment]:
-    """The fragments to give back for the waiting jobs: as many as they need, less those that leave.
-
-    All that have not started are among them: they would be next.
-    """
-    needed = max(sum(job.size for job in waits.jobs) - leaving, 0)
-    not_started = [h for h in kept if not h.is_ready]
-    ready = [h for h in kept if h.is_ready]
-    return not_started + above(ready, used, max(len(ready) - needed, 0))
-
-
-def limit_reason(waits: LimitWaits) -> str:
-    """Name the job and the limit for which fragments are given back."""
-    first, more = waits.jobs[0], len(waits.jobs) - 1
-    others = f" and {more} more" if more else ""
-    return f"job {first.job}{others} waits for a limit that holders use up ({first.reason})"
 
 
 def left_idle(

@@ -15,12 +15,12 @@ from dataclasses import dataclass, replace
 from bftrainer.cluster.model import Fragment, FragmentPhase
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.state import Nodes
-from bftrainer.fragment_names import slot_name
 from bftrainer.pilot.facts import FragmentEvent
 from bftrainer.pilot.memo import Memoized, Table
 from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.nodes.node_requests import NodeBackoff
 from bftrainer.pilot.recorder import Recorder
+from bftrainer.slots import Slot
 from bftrainer.times import HostS, PilotS
 
 
@@ -30,7 +30,8 @@ class HeldFragment:
     its trainer has left it.
 
     ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been
-    told to end. ``slots``: what trainers get of it, if that is not itself.
+    told to end. ``slots``: what trainers get of it, if that is not itself. ``group`` and
+    ``patience_s``: with which others it is released, and how long its trainer may take to leave.
     """
 
     fragment: Fragment
@@ -42,6 +43,8 @@ class HeldFragment:
     reason: str = ""
     is_released: bool = False
     slots: tuple[str, ...] = ()
+    group: str = ""
+    patience_s: float | None = None
 
     @property
     def size(self) -> int:
@@ -69,7 +72,7 @@ class FragmentBook:
         self._recorder = recorder
         self._classes = classes
         self._backoff = backoff
-        self._by_gpu = config.now.nodes.unit == "gpu"
+        self._grain = config.now.nodes.unit
         self._held: Table[HeldFragment] = Table()
         self._pool = Memoized(_pool)
         self._slots = Memoized(slots_of)
@@ -83,8 +86,10 @@ class FragmentBook:
         return self._pool(self._held.snapshot())
 
     def slots(self) -> Nodes:
-        """The same as trainers get them: under ``nodes.unit = "gpu"``, each GPU of a fragment."""
-        return self._slots(self.pool(), self._held.snapshot()) if self._by_gpu else self.pool()
+        """Return the slots that trainers may use: fragments, or each GPU of a fragment."""
+        if not self._grain.divides_nodes:
+            return self.pool()
+        return self._slots(self.pool(), self._held.snapshot())
 
     def given_back(self) -> tuple[HeldFragment, ...]:
         """Fragments that have left the pool and are not released yet."""
@@ -107,34 +112,32 @@ class FragmentBook:
     def classify(self) -> None:
         """Look up classes that could not be known before the first observation."""
         for held in self._held.snapshot():
-            if held.node_class is None and (found := self._classes.of(held.name)) is not None:
-                self._held[held.name] = replace(held, node_class=found)
+            if held.node_class is None and (node_class := self._classes.of(held.name)) is not None:
+                self._held[held.name] = replace(held, node_class=node_class)
 
     def update(self, reported: Iterable[Fragment], now_s: PilotS) -> None:
-        """Take note of what the holder reports."""
+        """Update the fragments by the report of their holder."""
         for fragment in reported:
             held = self._held.get(fragment.name)
             if held is None or (held.fragment is not fragment and held.fragment != fragment):
                 self._update(held, fragment, now_s)
 
     def _update(self, held: HeldFragment | None, fragment: Fragment, now_s: PilotS) -> None:
-        known = () if held is None else held.fragment.reached
+        reached = () if held is None else held.fragment.reached
         if held is None:
             if fragment.phase is FragmentPhase.GONE:
                 self._recorder.fragment(fragment.name, FragmentEvent.RELEASED, now_s, fragment.why)
                 return
             self._recorder.fragment(fragment.name, FragmentEvent.ASKED, now_s)
             held = HeldFragment(fragment, fragment.node, now_s, self._classes.of(fragment.name))
-        if fragment.reached != known:
+        if fragment.reached != reached:
             self._recorder.fragment_reached(
                 fragment.name, [(stage, HostS(at_s)) for stage, at_s in fragment.reached]
             )
         was, held = held.fragment.phase, replace(held, fragment=fragment)
-        if self._by_gpu:
-            held = replace(
-                held,
-                slots=tuple(slot_name(fragment.node, fragment.id, gpu) for gpu in fragment.gpus),
-            )
+        if self._grain.divides_nodes:
+            slots = (Slot(fragment.node, fragment.id, gpu) for gpu in fragment.gpus)
+            held = replace(held, slots=tuple(slot.name for slot in slots))
         match fragment.phase:
             case FragmentPhase.READY if held.ready_s is None:
                 held = replace(held, ready_s=now_s)
@@ -151,18 +154,36 @@ class FragmentBook:
         self._held[fragment.name] = held
 
     def without_gpus(self) -> list[str]:
-        """Those that are ready and of no use to trainers, who get single GPUs."""
-        return [
-            h.name for h in self._held.snapshot() if self._by_gpu and h.is_ready and not h.slots
-        ]
+        """Return fragments that are ready but have no GPU, although trainers get single GPUs."""
+        if not self._grain.divides_nodes:
+            return []
+        return [h.name for h in self._held.snapshot() if h.is_ready and not h.slots]
 
-    def give_back(self, names: Iterable[str], reason: str, now_s: PilotS) -> None:
-        """Take fragments out of the pool."""
+    def give_back(
+        self,
+        names: Iterable[str],
+        reason: str,
+        now_s: PilotS,
+        group: str = "",
+        patience_s: float | None = None,
+    ) -> None:
+        """Take fragments out of the pool. Those of a group are released together; trainers may take
+        ``patience_s`` to leave them (None: as long as for a move).
+        """
         for name in sorted(names):
             held = self._held.get(name)
             if held is not None and held.given_back_s is None:
-                self._held[name] = replace(held, given_back_s=now_s, reason=reason)
+                self._held[name] = replace(
+                    held, given_back_s=now_s, reason=reason, group=group, patience_s=patience_s
+                )
                 self._recorder.fragment(name, FragmentEvent.ASKED_BACK, now_s, reason)
+
+    def hasten(self, names: Iterable[str], patience_s: float) -> None:
+        """Let trainers take no longer than this to leave fragments that have been given back."""
+        for name in sorted(names):
+            held = self._held.get(name)
+            if held is not None and held.given_back_s is not None:
+                self._held[name] = replace(held, patience_s=patience_s)
 
     def released(self, names: Iterable[str]) -> None:
         """Remember that the holders of these have been told to end."""
@@ -229,22 +250,22 @@ def planned_ends(
     if not ends:
         return ()
     of_node = dict(ends)
-    found = (
+    ends_of = (
         (h.name, of_node.get(h.node), leave_before_s + h.fragment.release_s)
         for h in held
         if h.name in pool
     )
     return tuple(
-        sorted((name, end_s - before_s) for name, end_s, before_s in found if end_s is not None)
+        sorted((name, end_s - before_s) for name, end_s, before_s in ends_of if end_s is not None)
     )
 
 
 def limit_ends(pool: Nodes, held: tuple[HeldFragment, ...], before_s: float, now_s: float) -> Ends:
     """``before_s`` the time limits of holders, which are by the scheduler's clock."""
-    found = ((h.name, h.fragment.ends_s) for h in held if h.name in pool)
+    held_ends = ((h.name, h.fragment.ends_s) for h in held if h.name in pool)
     return tuple(
         (name, end_s - before_s)
-        for name, end_s in found
+        for name, end_s in held_ends
         if end_s is not None and end_s - before_s < now_s + _NEAR_S
     )
 
@@ -253,7 +274,7 @@ def earliest(planned: Ends, limits: Ends) -> Ends:
     """The earlier one of each fragment."""
     if not planned or not limits:
         return planned or limits
-    found = dict(planned)
+    ends = dict(planned)
     for name, end_s in limits:
-        found[name] = min(end_s, found.get(name, end_s))
-    return tuple(sorted(found.items()))
+        ends[name] = min(end_s, ends.get(name, end_s))
+    return tuple(sorted(ends.items()))

@@ -75,8 +75,8 @@ def without_parts(order: OrderFacts, kept: Iterable[HeldFragment]) -> Partitions
 def looked(before: UnheldNodes, order: OrderFacts, kept: Iterable[HeldFragment]) -> UnheldNodes:
     """After one more look; the same one counts once."""
     counts, adds = dict(before.looks), order.looked_s != before.looked_s
-    found = ((node, counts.get(node, 0) + adds) for node, _ in unheld(order, kept))
-    return UnheldNodes(tuple(found), order.looked_s)
+    looks = ((node, counts.get(node, 0) + adds) for node, _ in unheld(order, kept))
+    return UnheldNodes(tuple(looks), order.looked_s)
 
 
 def parts_to_end(
@@ -85,18 +85,30 @@ def parts_to_end(
     """Parts that end since a node of their partitions stays idle: unused ones first, then the
     others. Before these, the part that keeps its node from being idle.
     """
-    at, nowhere = dict(order.idle), frozenset[str]()
-    late, later = (
-        nowhere.union(*(at[node] for node, looks in seen.looks if looks >= least and node in at))
-        for least in (LOOKS, LOOKS + 1)
-    )
+    late = _idle_partitions(order, seen, LOOKS)
+    later = _idle_partitions(order, seen, LOOKS + 1)
     alone = {name for name, looks in seen.looks if looks >= LOOKS}
-    parts = ((h, order.partitions.get(h.node, nowhere)) for h in kept if h.fragment.is_part)
-    return [
-        h.name
-        for h, of in parts
-        if h.name in alone or not of.isdisjoint(later if h.name in used else late)
-    ]
+    ending = []
+    for held in kept:
+        if not held.fragment.is_part:
+            continue
+        partitions = order.partitions.get(held.node, frozenset())
+        overdue = later if held.name in used else late
+        if held.name in alone or not partitions.isdisjoint(overdue):
+            ending.append(held.name)
+    return ending
+
+
+def _idle_partitions(order: OrderFacts, seen: UnheldNodes, least_looks: int) -> frozenset[str]:
+    """The partitions of nodes that were idle and not held in so many looks."""
+    partitions = dict(order.idle)
+    return frozenset[str]().union(
+        *(
+            partitions[node]
+            for node, looks in seen.looks
+            if looks >= least_looks and node in partitions
+        )
+    )
 
 
 def must_stay(order: OrderFacts, kept: Iterable[HeldFragment]) -> frozenset[str]:

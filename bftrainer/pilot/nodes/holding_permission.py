@@ -6,12 +6,37 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from bftrainer.cluster.model import HoldingPermit
+from bftrainer.cluster.model import GiveWay, HoldingPermit
+from bftrainer.pilot.persistence.registry import Note
 from bftrainer.times import ElapsedS
 
 REFUSED, ALLOWED, ACCEPTED = "refused", "allowed", "accepted"
-"""Kinds of notes."""
+WAY, YIELD = "give way", "yield"
+"""Kinds of notes: who frees nodes for main jobs, and a main job for which nodes were released."""
+WAY_KINDS = (WAY, "pilot")
+"""A pilot that starts finds out again."""
 REPEAT_S = 86_400.0
+
+
+def way_words(permit: HoldingPermit) -> str:
+    """Who frees nodes for main jobs, and why."""
+    match permit.give_way:
+        case GiveWay.SITE:
+            return "site: the scheduler ends holders for main jobs"
+        case GiveWay.YIELD:
+            words = "yield: the pilot releases nodes when main jobs wait for them"
+        case GiveWay.BLIND:
+            words = "blind: the pilot releases nodes when the scheduler counts a waiting job"
+    return f"{words} ({permit.why})" if permit.why else words
+
+
+def way_of(note: Note | None) -> str:
+    """The text of the latest note of :data:`WAY_KINDS`, if a pilot frees nodes itself; empty where
+    the scheduler does, and where no pilot has found out since it started.
+    """
+    if note is None or note.kind != WAY or note.text.startswith(GiveWay.SITE.value):
+        return ""
+    return note.text
 
 
 @dataclass
@@ -35,6 +60,8 @@ class HoldingPermission:
             yield REFUSED, f"no node is held: {self.now.refusal}"
         if before.refusal and not self.now.refusal:
             yield ALLOWED, "nodes may be held again"
+        if self.now.give_way is not before.give_way:
+            yield WAY, way_words(self.now)
         if is_repeated or self.now.remarks != before.remarks:
             for remark in self.now.remarks:
                 yield ACCEPTED, remark

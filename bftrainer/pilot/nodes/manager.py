@@ -5,23 +5,24 @@ steps out.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from bftrainer.cluster.model import Fragment, HoldingPermit, NodeRequest
-from bftrainer.cluster.ports import NodeHolder, PeerPilots, Scheduler
+from bftrainer.cluster.model import Fragment, FragmentPhase, GiveWay, NodeRequest
 from bftrainer.cluster.selection import may_be_held
-from bftrainer.cluster.windows import PilotJobs
+from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import CommandError, SchedulerError
-from bftrainer.fragment_names import holder_of, job_of, node_of
+from bftrainer.fragment_names import job_of, node_of
 from bftrainer.pilot.facts import FragmentEvent
 from bftrainer.pilot.hints import Hints
 from bftrainer.pilot.memo import Memoized
+from bftrainer.pilot.nodes.blind_yielding import OwnJobs
 from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.pilot.nodes.decisions import Ask, GiveBack, next_release, next_steps
+from bftrainer.pilot.nodes.glances import Glances
 from bftrainer.pilot.nodes.held_fragments import (
     Ends,
     FragmentBook,
@@ -29,12 +30,14 @@ from bftrainer.pilot.nodes.held_fragments import (
     limit_ends,
     planned_ends,
 )
-from bftrainer.pilot.nodes.holding_permission import REFUSED, HoldingPermission
+from bftrainer.pilot.nodes.holding_permission import REFUSED, YIELD, HoldingPermission
+from bftrainer.pilot.nodes.making_way import Hasten, Shorten
 from bftrainer.pilot.nodes.node_facts import Moment, NodeFacts, NodeMemory, with_back_off
 from bftrainer.pilot.nodes.node_requests import MAX_BACK_OFF_S, NodeBackoff, RequestProgress
 from bftrainer.pilot.nodes.scheduler_polls import SchedulerPolls
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
+from bftrainer.slots import slot_of
 from bftrainer.system.background import AtOnce, Background
 from bftrainer.times import ElapsedS, PilotS
 
@@ -63,7 +66,7 @@ class Decided:
 
 
 def _holders_of(slots: Nodes) -> Nodes:
-    return Nodes(map(holder_of, slots))
+    return Nodes(slot_of(name).fragment for name in slots)
 
 
 class NodeManager:
@@ -75,32 +78,32 @@ class NodeManager:
         self,
         config: ConfigCell,
         recorder: Recorder,
-        scheduler: Scheduler,
-        holder: NodeHolder,
+        site: Site,
         clock: SteadyClock,
-        pilot_jobs: PilotJobs,
         classes: NodeClassifier,
-        peers: PeerPilots | None = None,
         background: Background | None = None,
         hints: Hints | None = None,
-        permit: Callable[[], HoldingPermit] = HoldingPermit,
     ) -> None:
+        background = background or AtOnce()
         self._config = config
         self._recorder = recorder
-        self._holder = holder
+        self._holder = site.holder
+        self._yielding = site.yielding
         self._clock = clock
         self._polls = SchedulerPolls(
             config,
             recorder,
-            scheduler,
+            site.scheduler,
             clock,
-            pilot_jobs,
-            peers,
+            site.ours,
+            site.peers,
             classes,
-            background or AtOnce(),
+            background,
+            Glances(config, site.yielding, clock, background),
             hints,
         )
-        self._permission = HoldingPermission(permit)
+        self._permission = HoldingPermission(site.permit)
+        self._own_jobs = OwnJobs()
         self._backoff = NodeBackoff()
         self._fragments = FragmentBook(config, recorder, classes, self._backoff)
         self._polled: tuple[Fragment, ...] = ()
@@ -129,7 +132,7 @@ class NodeManager:
         """The fragments of what trainers use: under ``nodes.unit = "gpu"``, all GPUs of a holder
         join and leave together.
         """
-        return self._holders_of(slots) if self._config.now.nodes.unit == "gpu" else slots
+        return self._holders_of(slots) if self._config.now.nodes.unit.divides_nodes else slots
 
     @property
     def all_joined(self) -> bool:
@@ -146,10 +149,15 @@ class NodeManager:
         by a holder's time limit.
         """
         ends = self._earliest(self._planned_ends(), self._near_limit_ends())
-        if not ends or self._config.now.nodes.unit == "node":
+        if not ends or not self._config.now.nodes.unit.divides_nodes:
             return ends
-        at = dict(ends)
-        return tuple(sorted((slot, at[of]) for slot in self.pool if (of := holder_of(slot)) in at))
+        end_s = dict(ends)
+        fragments = {name: slot_of(name).fragment for name in self.pool}
+        return tuple(
+            sorted(
+                (name, end_s[fragment]) for name, fragment in fragments.items() if fragment in end_s
+            )
+        )
 
     def _planned_ends(self) -> Ends:
         before_s = self._config.now.nodes.leave_before_s
@@ -178,7 +186,7 @@ class NodeManager:
 
     def name_of(self, fragment_id: str) -> str | None:
         """The name of a fragment, from its id, by which drivers know it."""
-        if self._config.now.nodes.unit == "gpu":
+        if self._config.now.nodes.unit.divides_nodes:
             fragment_id = job_of(fragment_id)
         return next((h.name for h in self._fragments.all() if h.fragment.id == fragment_id), None)
 
@@ -239,10 +247,18 @@ class NodeManager:
     def poll_if_due(self) -> None:
         """Poll the scheduler if it is time, and take its answer once it is there."""
         end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
+        memory = self._decided.memory
+        way = self._permission.now.give_way
+        is_offering = memory.yielding.blocks if way is GiveWay.YIELD else memory.blind.offers
+        self._polls.watch(way, self._own_jobs_now(), is_offering)
         if self._polls.attend(frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()
             self._holder.observed(self._polls.view.without_a_job)
             self._backoff.observed(self._polls.view.were_idle or ())
+
+    def _own_jobs_now(self) -> OwnJobs:
+        phases = [h.fragment.phase for h in self._fragments.all()]
+        return replace(self._own_jobs, pending=phases.count(FragmentPhase.PENDING))
 
     def take_and_give(self, trainers: frozenset[str], demand: PoolDemand, used: Nodes) -> None:
         """Request nodes that trainers can use; release nodes that they do not use or that the
@@ -269,6 +285,10 @@ class NodeManager:
             view.own,
             view.order,
             self._permission.now,
+            view.queue,
+            self._polls.glance,
+            view.harvest,
+            view.clock_offset_s,
         )
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
         self._polls.show_demand()
@@ -280,13 +300,23 @@ class NodeManager:
         self._polls.demand = decision.demand
         for words in decision.tells:
             self._recorder.note("share", "", words)
+        for words in decision.way_words:
+            self._recorder.note(YIELD, "", words)
+        for served in decision.served:
+            self._recorder.note(YIELD, f"job {served.job}", served.words)
+            if served.delay_s is not None:
+                self._recorder.main_job_delayed(served.job, served.delay_s)
         requested = 0
         for step in decision.steps:
             match step:
-                case GiveBack(names, reason, back_off):
+                case GiveBack(names, reason, back_off, group, notice_s):
                     for node, until_s in back_off:
                         self._backoff.until(node, PilotS(until_s))
-                    self.give_back(names, reason)
+                    self._fragments.give_back(names, reason, now_s, group, notice_s)
+                case Shorten(names, seconds) if self._yielding is not None:
+                    self._yielding.shorten(names, seconds)
+                case Hasten(names, notice_s):
+                    self._fragments.hasten(names, notice_s)
                 case Ask(requests):
                     requested += self._request(requests, now_s)
         self._burst, words = self._burst.after(decision.wanted, requested, len(self.ready), now_s)
@@ -297,9 +327,13 @@ class NodeManager:
         """How many were submitted."""
         view = self._polls.view
         age_s = max(now_s - view.seen_s, 0.0)  # a poll may be minutes old where calls are limited
+        before = self._own_jobs  # Slurm may have counted a holder before the call returns
+        self._own_jobs = replace(before, submitted=before.submitted + len(requests))
         acquired = self._holder.acquire(
             tuple(replace(r, window_s=r.window_s - age_s) for r in requests)
         )
+        jobs = {job_of(fragment.name) for fragment in acquired.fragments}
+        self._own_jobs = replace(before, submitted=before.submitted + len(jobs))
         self._polls.view = view.without_candidates(fragment.node for fragment in acquired.fragments)
         self._fragments.update(acquired.fragments, now_s)
         for fragment in acquired.fragments:
@@ -326,6 +360,8 @@ class NodeManager:
             patience_s = 0.0 if at_once else self._config.now.times.move_s
             step = next_release(given_back, in_use, patience_s, self._clock.now_s())
             if step is not None:
+                ended = self._own_jobs.ended + len({job_of(name) for name in step.names})
+                self._own_jobs = replace(self._own_jobs, ended=ended)
                 self._holder.release(step.names)
                 self._fragments.released(step.names)
 

@@ -10,10 +10,13 @@ from bftrainer.cluster.model import UNKNOWN_PILOT, HoldingPermit, LimitWait, Nod
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.decide.core.demand_cap import DemandCap
 from bftrainer.decide.domain.state import Nodes
+from bftrainer.pilot.nodes.blind_yielding import BlindMemory, Glance
 from bftrainer.pilot.nodes.classifier import PoolDemand
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.pilot.nodes.holding_order import OrderFacts, UnheldNodes
+from bftrainer.pilot.nodes.low_water import LowWater
 from bftrainer.pilot.nodes.node_requests import BackOff
+from bftrainer.pilot.nodes.yielding import WaitingQueue, YieldMemory
 from bftrainer.sharing.fair_share import ShareMemory, Sharer
 from bftrainer.times import PilotS
 
@@ -52,8 +55,9 @@ class NodeMemory:
     """What a decision remembers for the next: (fragment, since when it is unused) of the pool,
     demand caps by class, nodes that were left idle to save power, how many fragments were released
     for a limit and when one was leaving last, how the split among users went, idle nodes that are
-    not held (:mod:`.holding_order`), and since when as many GPUs are idle beside a part: ((part,
-    GPUs), time).
+    not held (:mod:`.holding_order`), since when as many GPUs are idle beside a part: ((part, GPUs),
+    time), what was offered to main jobs (:mod:`.yielding`, :mod:`.blind_yielding`), when holders
+    were shortened, and low-water marks by class, as of the look at ``low_water_s``.
     """
 
     unused_since: tuple[tuple[str, float], ...] = ()
@@ -64,6 +68,31 @@ class NodeMemory:
     share: ShareMemory = field(default_factory=ShareMemory)
     unheld: UnheldNodes = field(default_factory=UnheldNodes)
     beside: tuple[tuple[tuple[str, int], float], ...] = ()
+    yielding: YieldMemory = field(default_factory=YieldMemory)
+    blind: BlindMemory = field(default_factory=BlindMemory)
+    shortened: tuple[tuple[str, float], ...] = ()
+    low_water: tuple[tuple[str, LowWater], ...] = ()
+    low_water_s: float = -math.inf
+
+
+@dataclass(frozen=True, slots=True)
+class Harvest:
+    """The nodes that a pilot could hold if no other did, at a look at ``at_s``: (node, class) of
+    ``idle`` ones, and of those that holders of ``others`` have.
+    """
+
+    at_s: float = -math.inf
+    idle: tuple[tuple[str, str], ...] = ()
+    others: tuple[tuple[str, str], ...] = ()
+
+    def classes(self) -> set[str]:
+        return {node_class for _, node_class in (*self.idle, *self.others)}
+
+    def of_class(self, node_class: str) -> set[str]:
+        return {node for node, of in (*self.idle, *self.others) if of == node_class}
+
+    def held_by_others(self, node_class: str) -> set[str]:
+        return {node for node, of in self.others if of == node_class}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +105,9 @@ class NodeFacts:
     holder jobs of peer pilots, ``rivals`` the pilots that may use some of the ``usable`` nodes, all
     that the configuration allows; ``own`` is this one. ``order`` is empty by node. ``answers``: the
     last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or
-    not. ``permit``: whether the site allows nodes to be held.
+    not. ``permit``: whether the site allows nodes to be held, and who frees them for main jobs;
+    if this pilot does, ``queue`` or ``glance`` shows whether it has to, and ``harvest`` what could
+    be held. ``clock_offset_s``: what this host's clock is ahead of the scheduler's.
     """
 
     config: PilotConfig
@@ -98,6 +129,10 @@ class NodeFacts:
     own: PeerPilot = UNKNOWN_PILOT
     order: OrderFacts = field(default_factory=OrderFacts)
     permit: HoldingPermit = field(default_factory=HoldingPermit)
+    queue: WaitingQueue | None = None
+    glance: Glance | None = None
+    harvest: Harvest = field(default_factory=Harvest)
+    clock_offset_s: float | None = None
 
     def demand_of(self, node_class: str, now_s: float = math.inf) -> int:
         """Nodes of a class that trainers would use, as far as they have shown it with as many as
@@ -115,21 +150,22 @@ class NodeFacts:
         idle = [
             c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s
         ]
-        mine = [
+        held_sizes = [
             h.size
             for h in self.fragments
             if (h.node_class or "") == node_class and h.given_back_s is None
         ]
-        return sum(mine) + sum(c.size for c in idle if c.request.node not in held)
+        return sum(held_sizes) + sum(c.size for c in idle if c.request.node not in held)
 
     @property
     def most(self) -> float:
         """``nodes.max_nodes``, as a number of what trainers get."""
-        return self.config.nodes.max_nodes if self.config.nodes.unit == "node" else math.inf
+        nodes = self.config.nodes
+        return math.inf if nodes.unit.divides_nodes else nodes.max_nodes
 
     @property
     def total_demand(self) -> int:
-        """The same of all nodes."""
+        """The number of nodes of all classes that trainers would use."""
         classes = {c.node_class for c in self.candidates} | {
             h.node_class or "" for h in self.fragments
         }
@@ -152,9 +188,11 @@ class Moment:
 def with_back_off(
     candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]
 ) -> tuple[Candidate, ...]:
-    """The candidates with the ends of their back-offs."""
-    until = {it.node: it.until_s for it in back_offs}
-    return tuple(
-        replace(c, not_before_s=until[c.request.node]) if c.request.node in until else c
-        for c in candidates
-    )
+    """Return the candidates with the ends of their back-offs."""
+    until = {back_off.node: back_off.until_s for back_off in back_offs}
+    with_ends = []
+    for candidate in candidates:
+        if candidate.request.node in until:
+            candidate = replace(candidate, not_before_s=until[candidate.request.node])
+        with_ends.append(candidate)
+    return tuple(with_ends)

@@ -56,10 +56,10 @@ class NodeBackoff:
         """A node that was missed and is not idle went to a faster job: that is no reason to be late
         the next time.
         """
-        for it in self._nodes.snapshot():
-            if it.is_missed and it.node not in idle:
-                self._nodes[it.node] = replace(
-                    it, until_s=PilotS(-math.inf), times=it.times - 1, is_missed=False
+        for back_off in self._nodes.snapshot():
+            if back_off.is_missed and back_off.node not in idle:
+                self._nodes[back_off.node] = replace(
+                    back_off, until_s=PilotS(-math.inf), times=back_off.times - 1, is_missed=False
                 )
 
     def until(self, node: str, until_s: PilotS) -> None:
@@ -70,8 +70,8 @@ class NodeBackoff:
         return self._nodes.snapshot()
 
     def _times(self, node: str) -> int:
-        known = self._nodes.get(node)
-        return 0 if known is None else known.times
+        back_off = self._nodes.get(node)
+        return 0 if back_off is None else back_off.times
 
 
 MANY = 32

@@ -98,6 +98,10 @@ class PollSchedule:
         """
         return self if at_s >= self.hinted_s else replace(self, hinted_s=at_s)
 
+    def forced(self, at_s: float) -> PollSchedule:
+        """Main jobs may wait for this pilot: poll at this time, whatever the allowance."""
+        return replace(self, unhinted_s=min(self.unhinted_s, at_s))
+
     def postponed(self, until_s: float) -> PollSchedule:
         """The budget of calls allows no poll before this time."""
         return replace(self, not_before_s=until_s)

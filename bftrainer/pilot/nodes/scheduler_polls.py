@@ -11,13 +11,16 @@ from concurrent.futures import Future
 from contextlib import suppress
 from dataclasses import InitVar, dataclass, replace
 
+from bftrainer.cluster.model import GiveWay
 from bftrainer.cluster.ports import PeerPilots, Scheduler
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError
 from bftrainer.pilot.hints import Hints, NoHints
+from bftrainer.pilot.nodes.blind_yielding import Glance, OwnJobs
 from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.nodes.cluster_view import ClusterView, EndedPoll, PollAnswer, after_poll, notes
+from bftrainer.pilot.nodes.glances import Glances
 from bftrainer.pilot.nodes.poll_schedule import PollSchedule, rules_of
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
@@ -57,6 +60,7 @@ class SchedulerPolls:
     _peers: PeerPilots | None
     _classes: NodeClassifier
     _background: Background
+    _glances: Glances
     hints: InitVar[Hints | None] = None
 
     def __post_init__(self, hints: Hints | None) -> None:
@@ -70,6 +74,8 @@ class SchedulerPolls:
         self._random = random.Random(self._config.now.decisions.seed)
         self._poll: _Poll | None = None
         self._changed = frozenset[str]()
+        self._wants_look = False
+        self._way = GiveWay.SITE
         self._attended_s = self._clock.elapsed_s()
         self.view = ClusterView(PollSchedule(self._clock.elapsed_s()))
 
@@ -90,13 +96,31 @@ class SchedulerPolls:
 
     @property
     def next_s(self) -> float:
-        """Seconds until the next poll is due; infinite while one is on its way."""
+        """Seconds until the next poll or glance is due; infinite while one is on its way."""
+        glance_s = self._glances.next_s(self._way)
+        if self._poll is not None:
+            return glance_s
         rules = rules_of(self._config.now)
-        return (
-            math.inf
-            if self._poll is not None
-            else self.view.schedule.wait_s(rules, self._clock.elapsed_s())
-        )
+        return min(self.view.schedule.wait_s(rules, self._clock.elapsed_s()), glance_s)
+
+    @property
+    def glance(self) -> Glance | None:
+        """The latest glance at the scheduler's counters, where the pilot makes way by itself."""
+        return self._glances.latest
+
+    def watch(self, way: GiveWay, own: OwnJobs, is_offering: bool) -> None:
+        """Glance at the scheduler's counters if it is time; poll next where they have moved, or
+        while nodes are offered to main jobs.
+        """
+        has_changed, self._way = way is not self._way, way
+        is_wanted = self._glances.attend(way, own, watches=is_offering)
+        if way is not GiveWay.YIELD and self.view.queue is not None:
+            self.view = replace(self.view, queue=None)
+        self._wants_look = self._wants_look or is_wanted or has_changed
+        if self._wants_look and self._poll is None:
+            self._wants_look = False
+            schedule = self.view.schedule.forced(self._clock.elapsed_s())
+            self.view = replace(self.view, schedule=schedule)
 
     def attend(self, fragments: frozenset[str], end_s: float = math.inf) -> bool:
         """Begin a poll if one is due, and take its answer once it is there. Returns whether one has
@@ -142,13 +166,25 @@ class SchedulerPolls:
         ended = EndedPoll(
             poll.begun_s, elapsed, now_s, poll.took_s, answer, self._random.uniform(0.9, 1.1)
         )
-        self.view = after_poll(view, ended, config, self._pilot_jobs, self._classes, fragments)
+        self.view = after_poll(
+            view, ended, config, self._pilot_jobs_now(), self._classes, fragments
+        )
+        if self.view.queue is not None:
+            queue = replace(self.view.queue, planned_s=self._glances.planned_s)
+            self.view = replace(self.view, queue=queue)
         if changed := self._changed:
             self._changed = frozenset()
             self.look_soon(changed)
         for kind, text in notes(view, self.view):
             self._recorder.note(kind, "", text)
         return self.view.answers and not self.view.is_postponed
+
+    def _pilot_jobs_now(self) -> PilotJobs:
+        """Where the queue is hidden, a window is as long as a main job may have to wait."""
+        jobs = self._pilot_jobs
+        if self._way is not GiveWay.BLIND or jobs.assume_window_s is not None:
+            return jobs
+        return replace(jobs, assume_window_s=self._config.now.nodes.worst_wait_s)
 
     def look_soon(self, nodes: Iterable[str] = ()) -> None:
         """Something has changed, as a holder's end shows: how many GPUs of these nodes are idle."""

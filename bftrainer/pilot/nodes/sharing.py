@@ -14,51 +14,53 @@ from bftrainer.sharing.fair_share import Demand, Sharer, Split, split
 
 
 def own_split(
-    known: NodeFacts, at: Moment, kept: Collection[HeldFragment], left: Collection[str]
+    facts: NodeFacts, at: Moment, kept: Collection[HeldFragment], left: Collection[str]
 ) -> tuple[Demand, Split]:
-    """What this pilot shows the others, and its part; it has ``kept`` fragments, and leaves these
-    nodes idle on purpose.
+    """Return the demand that this pilot shows the others, and the division of nodes. It has
+    ``kept`` fragments, and leaves the nodes ``left`` idle on purpose.
 
     A fragment that was preempted or released is no longer held, although its holder's end may not
     be known yet. A holder that is pending on a node that is not idle adds none: another job has the
     node.
     """
-    nodes = known.config.nodes
+    nodes = facts.config.nodes
     holds = sum(h.fragment.phase is not FragmentPhase.LEAVING for h in kept)
-    held, free = {h.node for h in known.fragments}, {c.request.node for c in known.candidates}
+    held, free = {h.node for h in facts.fragments}, {c.request.node for c in facts.candidates}
     idle = sorted(free.difference(held, left))
-    most = math.inf
+    site_limit = math.inf
     if nodes.site_max_nodes is not None:
-        most = nodes.site_max_nodes
-        idle = idle[: max(nodes.site_max_nodes - len(known.peer_holders) - holds, 0)]
+        site_limit = nodes.site_max_nodes
+        idle = idle[: max(nodes.site_max_nodes - len(facts.peer_holders) - holds, 0)]
     wants = min(
-        known.total_demand, nodes.max_nodes, known.usable or nodes.max_nodes
+        facts.total_demand, nodes.max_nodes, facts.usable or nodes.max_nodes
     )  # before the first poll
     if is_quiet(nodes.quiet_hours, at.local_time):
         wants = min(wants, holds)
     own = Sharer(
-        known.own.user,
-        known.own.pilot,
+        facts.own.user,
+        facts.own.pilot,
         wants,
         holds,
-        least=known.demand.least,
-        weight=known.own.weight,
+        least=facts.demand.least,
+        weight=facts.own.weight,
     )
-    leaves = sum(h.given_back_s is not None and not h.is_released for h in known.fragments)
+    leaves = sum(h.given_back_s is not None and not h.is_released for h in facts.fragments)
     waits = (
         h for h in kept if h.fragment.phase is FragmentPhase.PENDING and h.fragment.ends_s is None
     )
     leaves -= sum(h.node not in free for h in waits)
-    poll_s = known.config.times.poll_s
-    found = split(own, leaves, known.rivals, idle, most, known.memory.share, at.now_s, poll_s)
-    return Demand(wants, found.is_short, known.demand.least), found
+    poll_s = facts.config.times.poll_s
+    division = split(
+        own, leaves, facts.rivals, idle, site_limit, facts.memory.share, at.now_s, poll_s
+    )
+    return Demand(wants, division.is_short, facts.demand.least), division
 
 
-def cheapest(kept: Iterable[HeldFragment], used: Nodes, found: Split) -> list[HeldFragment]:
-    """Which fragments to give up: those that the others can use, of these parts first, unused ones,
-    then the latest.
+def cheapest(kept: Iterable[HeldFragment], used: Nodes, division: Split) -> list[HeldFragment]:
+    """Return the fragments to give up: those that the others can use first, of these the parts,
+    then unused fragments, then the latest.
     """
-    fits = found.preferred_nodes
+    fits = division.preferred_nodes
 
     def cost(h: HeldFragment) -> tuple[bool, bool, bool, float, str]:
         return (
@@ -70,4 +72,4 @@ def cheapest(kept: Iterable[HeldFragment], used: Nodes, found: Split) -> list[He
         )
 
     order = sorted(kept, key=cost)
-    return order[: found.release_count]
+    return order[: division.release_count]

@@ -17,7 +17,7 @@ import dataclasses
 import json
 import secrets
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache, reduce
@@ -31,6 +31,7 @@ from pydantic import ConfigDict, InstanceOf, TypeAdapter
 from bftrainer.decide.domain import events, measurements, model, problem, rescaling, state
 from bftrainer.decide.policies import cohort, gather, guard
 from bftrainer.errors import InvalidValueError, Reason
+from bftrainer.slots import Grain
 from bftrainer.system.printable import printable
 
 CLASSES: tuple[type, ...] = (
@@ -50,6 +51,7 @@ CLASSES: tuple[type, ...] = (
     state.Active,
     state.Losses,
     state.ClassMemories,
+    Grain,
     model.Trainer,
     model.Curve,
     rescaling.Rescaling,
@@ -72,7 +74,8 @@ CLASSES: tuple[type, ...] = (
 
 _PLAIN = frozenset({str, float, int, bool, type(None)})  # themselves
 _CORE = "bftrainer"
-_OWN_PACKAGES = ("bftrainer_clusters", "bftrainer_papers", "bftrainer_replay")
+_OWN_PREFIX = "bftrainer_"
+"""Of the other packages of a release."""
 _allowed: set[str] = set()
 """Packages, and modules of our own packages, whose classes a memory may contain."""
 
@@ -104,7 +107,7 @@ def allow(module: str) -> None:
     memories of our own policies are on the list.
     """
     package = module.partition(".")[0]
-    if package in _OWN_PACKAGES:
+    if package.startswith(_OWN_PREFIX):
         _allowed.add(module)
     elif package != _CORE:
         _allowed.add(package)
@@ -171,7 +174,9 @@ def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
 
 
 def _encode(value: object, trainers: list[str]) -> object:
-    """As JSON's values; each trainer is a mark, and its text the next of ``trainers``."""
+    """Return a value as JSON's values. A trainer becomes a mark, and its text is appended to
+    ``trainers``.
+    """
     if type(value) is model.Trainer:
         trainers.append(_text_of(value))
         return _MARK
@@ -186,12 +191,10 @@ def _encode(value: object, trainers: list[str]) -> object:
             # numpy's scalars are floats and ints by inheritance at most; json wants the plain ones.
             return value if type(value) in (int, float) else type(value).__mro__[-2](value)
         case tuple():
-            return [item if type(item) in _PLAIN else _encode(item, trainers) for item in value]
+            return _encode_items(value, trainers)
         case frozenset():
             items = sorted(value)
-            return {
-                "$set": items if _is_of_text(items) else [_encode(item, trainers) for item in items]
-            }
+            return {"$set": items if _is_of_text(items) else _encode_items(items, trainers)}
         case Mapping():
             return {
                 "$map": [[_encode(k, trainers), _encode(v, trainers)] for k, v in value.items()]
@@ -204,6 +207,10 @@ def _encode(value: object, trainers: list[str]) -> object:
     raise InvalidValueError(
         f"a {type(value).__name__} cannot be journaled, expected a frozen value"
     )
+
+
+def _encode_items(items: Iterable[object], trainers: list[str]) -> list[object]:
+    return [item if type(item) in _PLAIN else _encode(item, trainers) for item in items]
 
 
 def _fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, object]:
@@ -274,9 +281,9 @@ def _checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
 
 @lru_cache(maxsize=256)
 def _check(hint: Any) -> Callable[[tuple[Any]], bool]:
-    one: Any = tuple[_of_instances(hint)]  # type: ignore[misc]  # made at run time; pydantic takes no bare dataclass
+    wrapped: Any = tuple[_of_instances(hint)]  # type: ignore[misc]  # made at run time; pydantic takes no bare dataclass
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
-    return TypeAdapter(one, config=config).validator.isinstance_python
+    return TypeAdapter(wrapped, config=config).validator.isinstance_python
 
 
 def _of_instances(hint: Any) -> Any:
@@ -302,7 +309,7 @@ def _shape(name: str, kind: type) -> _Shape:
     fields: tuple[str, ...] = ()
     if dataclasses.is_dataclass(kind):
         fields = tuple(field.name for field in dataclasses.fields(kind) if field.init)
-    return _Shape(name, kind, fields, package == _CORE or package in _OWN_PACKAGES)
+    return _Shape(name, kind, fields, package == _CORE or package.startswith(_OWN_PREFIX))
 
 
 _BY_NAME = {kind.__name__: _shape(kind.__name__, kind) for kind in CLASSES}

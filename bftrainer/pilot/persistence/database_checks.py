@@ -70,10 +70,10 @@ def check_file(path: Path) -> None:
     names another file.
     """
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
         return  # a file system without links: SQLite creates it in place
-    if not stat.S_ISREG(found.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         raise StateDirError(f"{path}: is not a regular file, expected a pilot's database")
     journal = path.with_name(f"{path.name}-journal")
     try:
@@ -81,10 +81,10 @@ def check_file(path: Path) -> None:
     except FileNotFoundError:
         return
     try:
-        found = os.fstat(handle)
-        is_file = stat.S_ISREG(found.st_mode)
+        status = os.fstat(handle)
+        is_file = stat.S_ISREG(status.st_mode)
         ending = (
-            os.pread(handle, len(_SUPER_JOURNAL), max(found.st_size - len(_SUPER_JOURNAL), 0))
+            os.pread(handle, len(_SUPER_JOURNAL), max(status.st_size - len(_SUPER_JOURNAL), 0))
             if is_file
             else b""
         )
@@ -147,14 +147,12 @@ def columns() -> Mapping[str, Mapping[str, str]]:
     """The declared type of each column of each table."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(schema_sql())
-        tables = [
-            row[0]
-            for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
-        ]
-        return {
-            table: {row[1]: row[2] for row in connection.execute(f"PRAGMA table_info({table})")}
-            for table in tables
-        }
+        names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+        types: dict[str, dict[str, str]] = {}
+        for (table,) in names.fetchall():
+            rows = connection.execute(f"PRAGMA table_info({table})")
+            types[table] = {row[1]: row[2] for row in rows}
+        return types
 
 
 class BoundedReader:
@@ -178,7 +176,7 @@ class BoundedReader:
 
     def _rows(self, query: str, values: tuple[object, ...], size: int) -> list[sqlite3.Row]:
         room = 2 * size + (1 << 20)
-        found, cursor = [], self._connection.execute(query, values)
+        rows, cursor = [], self._connection.execute(query, values)
         checks = [
             (place, check)
             for place, column in enumerate(cursor.description)
@@ -190,14 +188,19 @@ class BoundedReader:
                     raise self._damaged(
                         f"{cursor.description[place][0]} is {str(row[place])[:40]!r}"
                     )
-            room -= sum(len(value) if isinstance(value, (str, bytes)) else 8 for value in row)
+            room -= sum(map(_size, row))
             if room < 0:
                 raise self._damaged("a query yields more than the file has")
-            found.append(row)
-        return found
+            rows.append(row)
+        return rows
 
     def _damaged(self, how: str) -> StoreError:
         return StoreError(f"{self._path}: is damaged, or was not written by a pilot: {how}")
+
+
+def _size(value: object) -> int:
+    """About how many bytes a value needs in the file."""
+    return len(value) if isinstance(value, (str, bytes)) else 8
 
 
 @functools.cache

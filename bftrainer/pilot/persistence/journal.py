@@ -78,9 +78,9 @@ class JournalWriter:
 
     def record(
         self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
-    ) -> None:
-        """Write event, plan and the state after it in one commit. Raises
-        :class:`~bftrainer.errors.StoreError`.
+    ) -> int:
+        """Write event, plan and the state after it in one commit; return the number of the row.
+        Raises :class:`~bftrainer.errors.StoreError`.
         """
         if plan.decision.kept:
             answers = ()  # those of trials, which nothing was decided on
@@ -96,6 +96,7 @@ class JournalWriter:
             db.execute("INSERT OR REPLACE INTO last_state VALUES (1, ?, ?)", after)
             if cursor.lastrowid % STATE_EVERY == 0:
                 db.execute("INSERT INTO states VALUES (?, ?)", after)
+        return after[0]
 
 
 Admit = Callable[[Settings], object]

@@ -5,11 +5,13 @@ host's clock.
 from __future__ import annotations
 
 import json
+import math
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+from operator import itemgetter
 from typing import Any
 
 from pydantic import ValidationError
@@ -130,7 +132,7 @@ class StageReached:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """What a trainer had reported when it came to a number of samples of a rule."""
+    """The value that a trainer had reported when it came to a number of samples of a rule."""
 
     group: str
     rule: str
@@ -191,15 +193,15 @@ class Registry:
         return self._trainers("WHERE number >= ?", number)
 
     def named(self, names: Sequence[str]) -> tuple[TrainerRecord, ...]:
-        """Those of these trainers that are there, in the order of submission."""
+        """Return the trainers with these names that exist, in the order of submission."""
         return self._trainers(
             "WHERE name IN (SELECT value FROM json_each(?))", json.dumps(list(names))
         )
 
     def trainer(self, name: str) -> TrainerRecord:
         """A trainer by name. Raises :class:`UserError` for an unknown one."""
-        for found in self._trainers("WHERE name = ?", name):
-            return found
+        for record in self._trainers("WHERE name = ?", name):
+            return record
         raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
 
     def _trainers(self, where: str, *values: object) -> tuple[TrainerRecord, ...]:
@@ -216,13 +218,13 @@ class Registry:
     def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
         """The metrics of each trainer that has any, or of one trainer."""
         where, values = ("WHERE trainer = ?", (trainer,)) if trainer is not None else ("", ())
-        found: dict[str, tuple[Metric, ...]] = {}
+        metrics: dict[str, tuple[Metric, ...]] = {}
         for r in self.store.read(f"SELECT * FROM metrics {where} ORDER BY trainer, name", *values):  # noqa: S608  # ours
-            one = Metric(
+            metric = Metric(
                 r["name"], r["last"], r["least"], r["least_samples"], r["most"], r["most_samples"]
             )
-            found[r["trainer"]] = (*found.get(r["trainer"], ()), one)
-        return found
+            metrics[r["trainer"]] = (*metrics.get(r["trainer"], ()), metric)
+        return metrics
 
     def rungs(self) -> tuple[Rung, ...]:
         """The rungs of all rules."""
@@ -238,10 +240,8 @@ class Registry:
         rows = self._latest(
             "fragments WHERE released_s IS NULL" if open_only else "fragments", last
         )
-        return tuple(
-            FragmentRecord(**{name: r[name] for name in FragmentRecord.__dataclass_fields__})
-            for r in rows
-        )
+        columns = itemgetter(*FragmentRecord.__dataclass_fields__)
+        return tuple(FragmentRecord(*columns(row)) for row in rows)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
         """The latest notes, oldest first."""
@@ -251,10 +251,21 @@ class Registry:
         rows = self._latest(of, *values, last)
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
+    def last_note(self, kinds: tuple[str, ...], at_s: float = math.inf) -> Note | None:
+        """The latest note of some kinds at or before a time; None if there is none."""
+        marks = ", ".join("?" * len(kinds))
+        where = f"notes WHERE kind IN ({marks}) AND at_s <= ?"
+        rows = self._latest(where, *kinds, min(at_s, _END_S), 1)
+        notes = [Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows]
+        return notes[0] if notes else None
+
     def _latest(self, of: str, *values: object) -> list[sqlite3.Row]:
         """The last rows of a table, oldest first."""
         query = f"SELECT * FROM (SELECT * FROM {of} ORDER BY number DESC LIMIT ?) ORDER BY number"  # noqa: S608  # ours
         return self.store.read(query, *values)
+
+
+_END_S = 1e18
 
 
 @lru_cache(maxsize=1024)  # frozen, and read again at every submission
@@ -264,7 +275,7 @@ def _spec(text: str) -> TrainerSpec:
 
 def _trainer(row: object) -> TrainerRecord:
     r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
-    r["unfit"] = tuple((least, most) for least, most in json.loads(r["unfit"]))
+    r["unfit"] = tuple((smallest, largest) for smallest, largest in json.loads(r["unfit"]))
     # A database that comes from elsewhere may contain any number.
     r["samples_done"] = _samples(r["samples_done"]) or 0.0
     r["samples_at_failure"] = _samples(r["samples_at_failure"])

@@ -66,7 +66,9 @@ class TrainerChange:
     def columns(self, record: TrainerRecord, at_s: HostS) -> dict[str, Any]:
         """The columns that change. The first admission and the first start stay."""
         plain = {
-            it.name: getattr(self, it.name) for it in fields(self) if it.name not in _NO_COLUMN
+            column.name: getattr(self, column.name)
+            for column in fields(self)
+            if column.name not in _NO_COLUMN
         }
         times = {
             "admitted_s": at_s
@@ -93,31 +95,31 @@ class RegistryWriter:
         """
         added = []
         with self.store.writing("submission") as db:
-            for one in submissions:
+            for submission in submissions:
                 db.execute(
                     "INSERT INTO trainers (name, spec, owner, spool_name, submitted_s, status) "
                     "VALUES (?, ?, ?, ?, ?, ?) "
                     "ON CONFLICT DO NOTHING",
                     (
-                        one.spec.name,
-                        one.spec.model_dump_json(),
-                        one.owner,
-                        one.spool_name,
+                        submission.spec.name,
+                        submission.spec.model_dump_json(),
+                        submission.owner,
+                        submission.spool_name,
                         at_s,
                         TrainerStatus.QUEUED.value,
                     ),
                 )
                 row = db.execute(
-                    "SELECT spool_name FROM trainers WHERE name = ?", (one.spec.name,)
+                    "SELECT spool_name FROM trainers WHERE name = ?", (submission.spec.name,)
                 ).fetchone()
-                added.append(row is not None and bool(row[0] == one.spool_name))
+                added.append(row is not None and bool(row[0] == submission.spool_name))
         return tuple(added)
 
     def change(self, record: TrainerRecord, change: TrainerChange, at_s: HostS) -> TrainerRecord:
         """Change one trainer. Returns its record after that."""
         columns = change.columns(record, at_s)
         sets = ", ".join(f"{column} = ?" for column in columns)
-        values = [v.value if isinstance(v, Enum) else _text(v) for v in columns.values()]
+        values = [_column_value(value) for value in columns.values()]
         with self.store.writing("trainer") as db:
             if columns:
                 db.execute(f"UPDATE trainers SET {sets} WHERE name = ?", (*values, record.name))  # noqa: S608  # field names
@@ -178,13 +180,20 @@ class RegistryWriter:
 
     def fragments_reached(self, reached: Iterable[StageReached]) -> None:
         """Instants of fragments that the audit has no column for."""
-        if rows := [(it.fragment, it.stage.value, it.at_s, it.trainer) for it in reached]:
+        if rows := [
+            (instant.fragment, instant.stage.value, instant.at_s, instant.trainer)
+            for instant in reached
+        ]:
             with self.store.writing("stages") as db:
                 db.executemany("INSERT OR REPLACE INTO stages VALUES (?, ?, ?, ?)", rows)
 
     def note(self, at_s: HostS, kind: str, subject: str, text: str) -> None:
         statement = "INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)"
         self.store.write("note", statement, at_s, kind, _text(subject), _text(text))
+
+
+def _column_value(value: object) -> object:
+    return value.value if isinstance(value, Enum) else _text(value)
 
 
 def _text(value: object) -> object:

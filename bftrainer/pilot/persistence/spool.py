@@ -141,8 +141,8 @@ class Spool:
                 raise
             os.fsync(folder)
 
-    def pending(self, most: int = MAX_FILES_AT_ONCE) -> tuple[Received, ...]:
-        """The first ``most`` pending requests, oldest first. Files stay."""
+    def pending(self, count: int = MAX_FILES_AT_ONCE) -> tuple[Received, ...]:
+        """The first ``count`` pending requests, oldest first. Files stay."""
         with suppress(
             OSError
             # made by its reader: a host that once found none would not look again for a minute
@@ -152,11 +152,11 @@ class Spool:
         if not self.path.is_dir():
             return ()
         with _opened(self.path) as folder:
-            found = []
-            for name in self._names(folder)[:most]:
+            received = []
+            for name in self._names(folder)[:count]:
                 with suppress(FileNotFoundError):  # the pilot has just taken it
-                    found.append(self._receive(folder, name))
-            return tuple(found)
+                    received.append(self._receive(folder, name))
+            return tuple(received)
 
     def names(self) -> frozenset[str]:
         """The names of all pending requests."""
@@ -165,9 +165,9 @@ class Spool:
         with _opened(self.path) as folder:
             return frozenset(_names(folder))
 
-    def take(self, most: int) -> Iterator[Received]:
-        """Up to ``most`` pending requests, oldest first, each read when it is asked for. Files
-        stay.
+    def take(self, count: int) -> Iterator[Received]:
+        """Yield up to ``count`` pending requests, oldest first, each read when it is asked for.
+        Files stay.
 
         The folder is listed again only when everything of the last listing has been taken: the work
         of a call does not depend on how much there is.
@@ -177,7 +177,7 @@ class Spool:
                 return
             with _opened(self.path) as folder:
                 self._listed = deque(self._names(folder))
-        for _ in range(min(most, len(self._listed))):
+        for _ in range(min(count, len(self._listed))):
             with _opened(self.path) as folder:
                 name = self._listed.popleft()
                 with suppress(FileNotFoundError):
@@ -255,21 +255,21 @@ def open_state_dir(path: Path, *, create: bool = False) -> Path:
     return real
 
 
-def _check_folder(folder: Path, found: os.stat_result, *, is_state_dir: bool) -> None:
-    mode = stat.S_IMODE(found.st_mode)
-    if not stat.S_ISDIR(found.st_mode):
+def _check_folder(folder: Path, status: os.stat_result, *, is_state_dir: bool) -> None:
+    mode = stat.S_IMODE(status.st_mode)
+    if not stat.S_ISDIR(status.st_mode):
         raise StateDirError(f"{folder}: is not a directory")
     if is_state_dir:
-        if found.st_uid != os.getuid():
+        if status.st_uid != os.getuid():
             raise StateDirError(
-                f"{folder}: belongs to uid {found.st_uid}, expected {os.getuid()}: a pilot "
+                f"{folder}: belongs to uid {status.st_uid}, expected {os.getuid()}: a pilot "
                 "serves only its own user"
             )
         if mode & 0o077:
             raise StateDirError(f"{folder}: has mode {mode:o}, expected 700 (chmod 700 {folder})")
-    elif found.st_uid not in (0, os.getuid()):
+    elif status.st_uid not in (0, os.getuid()):
         raise StateDirError(
-            f"{folder}: belongs to uid {found.st_uid}, who could replace the state directory "
+            f"{folder}: belongs to uid {status.st_uid}, who could replace the state directory "
             "below it"
         )
     elif mode & 0o022 and not mode & stat.S_ISVTX:
@@ -280,9 +280,9 @@ def _check_folder(folder: Path, found: os.stat_result, *, is_state_dir: bool) ->
 
 def _names(folder: int) -> list[str]:
     """The names of requests, oldest first; of very many files, a limited number."""
-    with os.scandir(folder) as found:
-        seen = [entry.name for entry in islice(found, MAX_FILES_LISTED)]
-    return sorted(name for name in seen if name.endswith(_SUFFIX) and not name.startswith("."))
+    with os.scandir(folder) as entries:
+        names = [entry.name for entry in islice(entries, MAX_FILES_LISTED)]
+    return sorted(name for name in names if name.endswith(_SUFFIX) and not name.startswith("."))
 
 
 def _sync(name: str, folder: int) -> None:
@@ -322,15 +322,15 @@ def _read_checked(folder: int, name: str, uid: int) -> bytes:
     # O_NONBLOCK: opening a pipe would wait for its writer.
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
     try:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
+        status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
             raise InvalidValueError("is not a regular file")
-        if found.st_uid != uid:
-            raise InvalidValueError(f"belongs to uid {found.st_uid}, expected {uid}")
-        if found.st_nlink != 1:
-            raise InvalidValueError(f"has {found.st_nlink} hard links, expected one")
-        if found.st_size > MAX_BYTES:
-            raise InvalidValueError(f"has {found.st_size:,} bytes, expected at most {MAX_BYTES:,}")
+        if status.st_uid != uid:
+            raise InvalidValueError(f"belongs to uid {status.st_uid}, expected {uid}")
+        if status.st_nlink != 1:
+            raise InvalidValueError(f"has {status.st_nlink} hard links, expected one")
+        if status.st_size > MAX_BYTES:
+            raise InvalidValueError(f"has {status.st_size:,} bytes, expected at most {MAX_BYTES:,}")
         with os.fdopen(handle, "rb", closefd=False) as file:
             data = file.read(MAX_BYTES + 1)
     finally:

@@ -93,7 +93,7 @@ class DriverProcess:
         return self._own_log()
 
     def last_exception(self) -> str:
-        """What it died of, if its log says so; empty otherwise."""
+        """Return the exception that ended the driver, by its log; empty if there is none."""
         with suppress(OSError, UserError):
             return last_exception(self._directory.driver_log, self._log_from)
         return ""

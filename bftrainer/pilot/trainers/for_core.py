@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import MappingProxyType
 
 from bftrainer.config.pilot import LearningConfig
+from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.decide.domain.model import Learning, Trainer
 from bftrainer.decide.domain.sizes import largest_of, sizes_of
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
@@ -23,7 +24,7 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
     if trainer.fill or not (config.measure or spec.is_blank):
         return trainer
     of_class = f" on {spec.node_class}" if spec.node_class else ""
-    by_gpu = " by GPU" if spec.max_gpus is not None else ""
+    by_gpu = " by GPU" if spec.grain.divides_nodes else ""
     key = f"model {spec.model} of {record.owner}{of_class}{by_gpu}" if spec.model else ""
     settings = Learning(key, spec.is_blank, config.share, config.window_s, config.explore_after_s)
     return replace(trainer, learning=settings)
@@ -31,9 +32,11 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
 
 def fits(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """The sizes of a trainer that are in none of the ranges."""
-    return tuple(
-        n for n in sizes_of(trainer) if not any(least <= n <= most for least, most in unfit)
-    )
+
+    def is_unfit(n: int) -> bool:
+        return any(smallest <= n <= largest for smallest, largest in unfit)
+
+    return tuple(n for n in sizes_of(trainer) if not is_unfit(n))
 
 
 def fitting(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
@@ -53,6 +56,15 @@ def fitting(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
     )
 
 
+def spec_to_start(spec: TrainerSpec, unfit: Sequence[tuple[int, int]]) -> TrainerSpec:
+    """The trainer file for a driver: without the sizes at which memory did not suffice, so that the
+    driver does not choose one of them after a loss.
+    """
+    if not unfit:
+        return spec
+    return spec.model_copy(update={"sizes": sizes_of(fitting(spec.trainer(), unfit))})
+
+
 def due(
     records: tuple[TrainerRecord, ...], retry_later: frozenset[str]
 ) -> Mapping[str, TrainerRecord]:
@@ -68,22 +80,21 @@ def due(
 
 def wanted_nodes(
     core: Mapping[str, TrainerRecord],
-    most: int | None,
+    count: int | None,
     names: tuple[str, ...],
     classes: tuple[str | None, ...],
 ) -> tuple[tuple[int, str | None], ...]:
-    """(``max_nodes``, class; None: any) of the first ``most`` trainers; ``classes`` are those of
+    """(``max_nodes``, class; None: any) of the first ``count`` trainers; ``classes`` are those of
     the nodes of ``names``.
     """
     class_of = dict(zip(names, classes, strict=True))
     fill = [r for r in core.values() if r.spec.is_pool and r.spec.fill]
-    first = [*[r for r in core.values() if r not in fill][:most], *fill]
+    first = [*[r for r in core.values() if r not in fill][:count], *fill]
     return tuple((r.spec.max_nodes, r.spec.node_class or class_of[r.name]) for r in first)
 
 
 def least_of(records: Mapping[str, TrainerRecord]) -> tuple[float, int]:
     """The shortest time in which one of them grows (0 for none), and the smallest size."""
     specs = [record.spec for record in records.values()]
-    return min((it.scale_up_s for it in specs), default=0.0), min(
-        (it.min_nodes for it in specs), default=1
-    )
+    shortest_s = min((spec.scale_up_s for spec in specs), default=0.0)
+    return shortest_s, min((spec.min_nodes for spec in specs), default=1)

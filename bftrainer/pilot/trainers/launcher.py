@@ -216,7 +216,7 @@ class DirectoryLauncher:
         return view
 
     def _read(self, driver: _Driver, is_alive: bool) -> DriverView:
-        view, said = driver.view, False
+        view, has_news = driver.view, False
         driver.looks += 1
         # Lines of progress carry their own times: while all goes well they can wait for a second,
         # and among many for some.
@@ -226,9 +226,9 @@ class DirectoryLauncher:
             return view
         now_s = self._now_s()
         for lines in _pieces(driver.events, _EVENTS_BYTES):
-            said = True
+            has_news = True
             view = after_events(view, lines, now_s)
-        if said or is_due or not view.trains:
+        if has_news or is_due or not view.trains:
             if (skipped := driver.progress.backlog_bytes()) > _BACKLOG_BYTES:
                 driver.progress.skip(_PROGRESS_TAIL_BYTES)
                 view = after_refused(

@@ -34,13 +34,20 @@ class ManagedTrainer:
     """Sizes at which it has trained under this pilot."""
     held_node_s: float = 0.0
     trained_node_s: float = 0.0
+    stalled_node_s: float = 0.0
+    unreported_node_s: float = 0.0
+    """Of a driver that says that it trains, while its program has reported nothing."""
     repeated_samples: float = 0.0
     metrics: tuple[Metric, ...] = ()
-    """As they were written last."""
-    told_total: float | None = None
-    """The length of the training that this pilot has told the core."""
+    """The metrics that were written last."""
+    sent_total: float | None = None
+    """The length of the training that this pilot has sent to the core."""
+    killed_nodes: tuple[str, ...] = ()
+    """Nodes that were not lost when a worker was killed there, since the last progress."""
+    killed_incarnation: int = 0
+    """Of the kill that was counted last."""
     judged: TrainerRecord | None = None
-    """As it was when its report was last compared with it."""
+    """The record with which the last report was compared."""
 
     @property
     def name(self) -> str:
@@ -51,35 +58,57 @@ class ManagedTrainer:
         return samples_of(self.record, self.state.view)
 
     def new_length(self) -> float | None:
-        """The length of the training that the core has not been told; None if there is none. The
+        """The length of the training that was not sent to the core yet; None if there is none. The
         user's has priority.
         """
-        total, told = self.state.view.samples_total, self.told_total
+        total = self.state.view.samples_total
         if total is None or self.record.spec.samples_total is not None:
             return None
-        return total if told is None or abs(total - told) > LENGTH_TOLERANCE * told else None
+        sent = self.sent_total
+        if sent is None or abs(total - sent) > LENGTH_TOLERANCE * sent:
+            return total
+        return None
 
     def account(self, passed_s: float) -> None:
         """Count the node-seconds of the last ``passed_s``; trained: rank 0 has reported since the
         last change of size.
         """
         view, node_s = self.state.view, len(self.state.ordered) * passed_s
-        if view.alive:
-            self.held_node_s += node_s
-            # For a program that reports nothing, what its driver says counts.
-            if view.trains or (view.on and view.heard_s == 0):
-                self.trained_node_s += node_s
+        if not view.alive:
+            return
+        self.held_node_s += node_s
+        if view.heard_s:
+            self.classify_unreported(has_trained=False)
+        if view.trains:
+            self.trained_node_s += node_s
+        elif view.on and not view.heard_s:
+            self.unreported_node_s += node_s
+        else:
+            self.stalled_node_s += node_s
+
+    def classify_unreported(self, *, has_trained: bool) -> None:
+        """Count the time before the first report: the start of a program that reports later, or a
+        program that never reports, which has trained unless it failed.
+        """
+        if has_trained:
+            self.trained_node_s += self.unreported_node_s
+        else:
+            self.stalled_node_s += self.unreported_node_s
+        self.unreported_node_s = 0.0
 
     def take_usage(self) -> Usage | None:
-        """What is not in the registry yet; the caller writes it. None if there is nothing."""
+        """Return the usage that is not in the registry yet, for the caller to write; None if there
+        is none.
+        """
         metrics = self.state.view.metrics
         changed = metrics if metrics and metrics is not self.metrics else ()
-        held, trained, repeated = self.held_node_s, self.trained_node_s, self.repeated_samples
-        if not (self.state.view.alive or held or repeated or changed):
+        held, trained, stalled = self.held_node_s, self.trained_node_s, self.stalled_node_s
+        repeated = self.repeated_samples
+        if not (self.state.view.alive or held or trained or stalled or repeated or changed):
             return None
-        self.held_node_s = self.trained_node_s = self.repeated_samples = 0.0
+        self.held_node_s = self.trained_node_s = self.stalled_node_s = self.repeated_samples = 0.0
         self.metrics = metrics
-        return Usage(self.name, self.samples, held, trained, held - trained, changed, repeated)
+        return Usage(self.name, self.samples, held, trained, stalled, changed, repeated)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +138,7 @@ class Occupancy:
 
     def holdings(self, now_s: PilotS) -> tuple[Nodes, ...]:
         """The fragments on which each trainer has processes."""
-        every = (it.state for it in self._trainers.values())
-        return tuple(
-            [it.ordered if it.view.alive and not it.leaving else holds(it, now_s) for it in every]
-        )
+        return tuple([_holding(trainer.state, now_s) for trainer in self._trainers.values()])
 
     def held(self, now_s: PilotS) -> Union:
         """Fragments on which trainers have processes."""
@@ -120,21 +146,30 @@ class Occupancy:
 
     def desired(self) -> Nodes:
         """Fragments that the core gave to trainers."""
-        return self._desired(tuple([it.state.desired for it in self._trainers.values()])).nodes
+        return self._desired(
+            tuple([trainer.state.desired for trainer in self._trainers.values()])
+        ).nodes
 
     def classes(self) -> tuple[str | None, ...]:
         """The class of each trainer's nodes; None while it has none."""
-        every = (it.state for it in self._trainers.values())
-        return tuple([it.desired_class if it.desired else None for it in every])
+        return tuple([trainer.state.class_in_use for trainer in self._trainers.values()])
 
     def used(self, now_s: PilotS) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""
         return self._used((self.desired(), self.held(now_s).nodes)).nodes
 
     def keep_within(self, pool: Nodes) -> None:
-        """Take from all trainers what is no longer in the pool."""
-        if gone := self._outside(self.desired(), pool):
-            for state in (it.state for it in self._trainers.values()):
-                if not state.desired.isdisjoint(gone):
-                    state.lost |= state.desired & gone
-                    state.desired -= gone
+        """Take from all trainers the nodes that are no longer in the pool."""
+        lost = self._outside(self.desired(), pool)
+        if not lost:
+            return
+        for trainer in self._trainers.values():
+            state = trainer.state
+            if not state.desired.isdisjoint(lost):
+                state.lost |= state.desired & lost
+                state.desired -= lost
+
+
+def _holding(state: TrainerState, now_s: PilotS) -> Nodes:
+    """The fragments on which one trainer has processes."""
+    return state.ordered if state.view.alive and not state.leaving else holds(state, now_s)

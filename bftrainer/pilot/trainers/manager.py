@@ -13,19 +13,27 @@ from dataclasses import dataclass, replace
 
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.events import LengthSeen, Measured
+from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import UserError
-from bftrainer.fragment_names import gpu_of, holder_of, id_of, node_of
+from bftrainer.fragment_names import id_of, node_of
 from bftrainer.pilot.memo import Memoized
 from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
-from bftrainer.pilot.trainers.for_core import due, least_of, wanted_nodes
+from bftrainer.pilot.trainers.for_core import due, least_of, spec_to_start, wanted_nodes
 from bftrainer.pilot.trainers.launcher import Launcher
 from bftrainer.pilot.trainers.managed import ManagedTrainer, Occupancy
-from bftrainer.pilot.trainers.outcomes import LONGEST_RETRY_S, Outcome, after_failure, after_view
+from bftrainer.pilot.trainers.outcomes import (
+    LONGEST_RETRY_S,
+    Outcome,
+    after_failure,
+    after_kill,
+    after_view,
+    counted_only,
+)
 from bftrainer.pilot.trainers.remarks import disagreement_text, refused_text, repeat_text
 from bftrainer.pilot.trainers.steps import (
     AskToStop,
@@ -41,12 +49,28 @@ from bftrainer.pilot.trainers.steps import (
     runs_as_desired,
 )
 from bftrainer.pilot.trainers.stopping import EarlyStops
+from bftrainer.slots import Slot, slot_of
 from bftrainer.times import PilotS
 from bftrainer.wires.hosts_file import HostSlots
-from bftrainer.wires.reports import DriverView
+from bftrainer.wires.reports import DriverView, Ending
 from bftrainer.wires.worker_times import TrainingTimes
 
 NO_DISK = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG})
+
+
+UNREPORTED_PROGRESS_S = 3600.0
+"""Workers that ran for so long on their nodes have made progress, even if their script reports
+none.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class KilledWorker:
+    """A worker that was ended by SIGKILL, not by its driver. ``ran_s``: since its group began."""
+
+    trainer: str
+    incarnation: int
+    ran_s: float
 
 
 @dataclass(eq=False)
@@ -69,6 +93,7 @@ class TrainerManager:
         self._early_stops = EarlyStops(self._recorder)
         self._accounted_s = self._clock.now_s()
         self._draining = False
+        self._killed: dict[str, KilledWorker] = {}
         self._next_number = 0
         self.reload_registry(self._clock.now_s())
 
@@ -83,45 +108,53 @@ class TrainerManager:
             # Another pilot wrote it, and the clock may have been set back since.
             retry_s = min(record.not_before_s - self._to_host(now_s), LONGEST_RETRY_S)
             state = TrainerState(
-                record.spec.min_nodes, record.spec.stop_s, not_before_s=PilotS(now_s + retry_s)
+                sizes_of(record.spec.trainer())[0],
+                record.spec.stop_s,
+                not_before_s=PilotS(now_s + retry_s),
             )
             state.view = self._launcher.look(record.name)
             self._recorder.driver_reported(record.name, TrainingTimes(), state.view.times)
             state.desired_s = state.ordered_s = now_s
             state.told_s = self._to_host(now_s)
-            self._trainers[record.name] = it = ManagedTrainer(record, state)
-            self._set_target(it)
-            self._note_refused(it, 0)
+            self._trainers[record.name] = trainer = ManagedTrainer(record, state)
+            self._set_target(trainer)
+            self._note_refused(trainer, 0)
 
     def record(self, name: str) -> TrainerRecord | None:
         """One trainer, if it is here."""
-        it = self._trainers.get(name)
-        return None if it is None else it.record
+        trainer = self._trainers.get(name)
+        return None if trainer is None else trainer.record
 
     def for_core(self, now_s: PilotS) -> Mapping[str, TrainerRecord]:
         """Trainers for the core, in order of submission: neither final nor paused nor waiting for a
         retry.
         """
         every = self._trainers.values()
-        retry_later = frozenset([it.name for it in every if it.state.not_before_s > now_s])
-        return self._for_core(tuple([it.record for it in every]), retry_later)
+        retry_later = frozenset(
+            [trainer.name for trainer in every if trainer.state.not_before_s > now_s]
+        )
+        return self._for_core(tuple([trainer.record for trainer in every]), retry_later)
 
-    def wants(self, now_s: PilotS, most: int | None) -> tuple[tuple[int, str | None], ...]:
-        """(``max_nodes``, its class; None: any) of the first ``most`` trainers for the core."""
+    def wants(self, now_s: PilotS, count: int | None) -> tuple[tuple[int, str | None], ...]:
+        """(``max_nodes``, its class; None: any) of the first ``count`` trainers for the core."""
         return self._wants(
-            self.for_core(now_s), most, tuple(self._trainers), self._occupancy.classes()
+            self.for_core(now_s), count, tuple(self._trainers), self._occupancy.classes()
         )
 
     def least(self, now_s: PilotS) -> tuple[float, int]:
-        """What the quickest trainer for the core needs to grow, as submitted."""
+        """Return the seconds in which the quickest trainer for the core grows, as submitted, and
+        the smallest size.
+        """
         return self._least(self.for_core(now_s))
 
     def moves(self) -> tuple[tuple[Nodes, float], ...]:
-        """What the core gave to each trainer, and the node-seconds of a rescale down and up, as
-        submitted.
+        """Return the nodes that the core gave to each trainer, and the node-seconds of a rescale
+        down and up, as submitted.
         """
         given = (
-            (it.state.desired, it.record.spec) for it in self._trainers.values() if it.state.desired
+            (trainer.state.desired, trainer.record.spec)
+            for trainer in self._trainers.values()
+            if trainer.state.desired
         )
         return tuple(
             (nodes, len(nodes) * (spec.scale_down_s + spec.scale_up_s)) for nodes, spec in given
@@ -130,16 +163,18 @@ class TrainerManager:
     def samples_done(self) -> tuple[tuple[str, float], ...]:
         """(name, samples) of trainers that have made progress."""
         return tuple(
-            (name, done) for name, it in self._trainers.items() if (done := it.samples) > 0
+            (name, done)
+            for name, trainer in self._trainers.items()
+            if (done := trainer.samples) > 0
         )
 
     def losses(self) -> tuple[tuple[str, float], ...]:
         """(name, loss) of trainers that report it."""
-        views = ((name, it.state.view.loss) for name, it in self._trainers.items())
+        views = ((name, trainer.state.view.loss) for name, trainer in self._trainers.items())
         return tuple((name, loss) for name, loss in views if loss is not None)
 
     def measured(self, takes: Callable[[Measured], bool]) -> tuple[Measured, ...]:
-        """What was measured since the last call and what ``takes`` selects; other measurements are
+        """Return the measurements since the last call that ``takes`` selects; the others are
         dropped.
         """
         measured, self._measured = self._measured, []
@@ -147,30 +182,33 @@ class TrainerManager:
 
     def desire(self, name: str, nodes: Nodes, now_s: PilotS) -> None:
         """Take over the core's allocation for one trainer."""
-        if (it := self._trainers.get(name)) is not None:
-            it.state.assign(nodes, self._class_of(nodes), now_s)
+        if (trainer := self._trainers.get(name)) is not None:
+            trainer.state.assign(nodes, self._class_of(nodes), now_s)
 
     def adopt_orders(self, name: str, nodes: Nodes, pool: Nodes, now_s: PilotS) -> None:
         """Take over what the previous pilot told, or should have told, a driver that runs."""
-        if (managed := self._trainers.get(name)) is not None:
-            it = managed.state
-            it.desired, it.desired_class, it.desired_s = nodes, self._class_of(nodes), now_s
-            if it.view.alive:
+        if (trainer := self._trainers.get(name)) is not None:
+            state = trainer.state
+            state.desired, state.desired_s = nodes, now_s
+            state.desired_class = self._class_of(nodes)
+            if state.view.alive:
                 # Its hosts file may be older than the plan: with no order remembered the next step
                 # writes the file again, and nodes that the driver still uses are not free before it
                 # says so.
-                it.ordered, it.started_class = frozenset(), it.desired_class
-                it.ordered_s, it.told_s = now_s, self._to_host(now_s)
-                it.leaving = nodes | {name for name in pool if id_of(name) in it.view.occupied}
+                state.ordered, state.started_class = frozenset(), state.desired_class
+                state.ordered_s, state.told_s = now_s, self._to_host(now_s)
+                state.leaving = nodes | {
+                    name for name in pool if id_of(name) in state.view.occupied
+                }
 
     def admitted(self, names: Iterable[str], now_s: PilotS) -> None:
         """The core has admitted these trainers. One that waits for a retry is queued until then."""
         for name in names:
-            it = self._trainers.get(name)
+            trainer = self._trainers.get(name)
             if (
-                it is not None
-                and it.record.status is TrainerStatus.QUEUED
-                and it.state.not_before_s <= now_s
+                trainer is not None
+                and trainer.record.status is TrainerStatus.QUEUED
+                and trainer.state.not_before_s <= now_s
             ):
                 self.change(name, TrainerChange(status=TrainerStatus.WAITING))
 
@@ -189,119 +227,166 @@ class TrainerManager:
             self.change(name, TrainerChange(status=TrainerStatus.PAUSED, reason=reason))
 
     def change(self, name: str, change: TrainerChange) -> None:
-        """Change the registry, and what is known of it here."""
-        it = self._trainers[name]
-        it.record = self._recorder.trainer(it.record, change)
+        """Change one trainer in the registry and here."""
+        trainer = self._trainers[name]
+        trainer.record = self._recorder.trainer(trainer.record, change)
         if change.retry_s is not None:
-            it.state.not_before_s = PilotS(self._clock.now_s() + change.retry_s)
-        self._set_target(it)
+            trainer.state.not_before_s = PilotS(self._clock.now_s() + change.retry_s)
+        self._set_target(trainer)
 
     def look(self, now_s: PilotS) -> frozenset[str]:
         """Read what all drivers say. Returns the ids of fragments that drivers withhold, since
         workers there were killed.
         """
         lost: set[str] = set()
+        self._killed = {}
         host_s = self._to_host(now_s)
-        for name, it in list(self._trainers.items()):
-            state, was = it.state, it.state.view
+        for name, trainer in list(self._trainers.items()):
+            state, was = trainer.state, trainer.state.view
             if not was.alive and (
-                it.record.status is TrainerStatus.QUEUED
+                trainer.record.status is TrainerStatus.QUEUED
                 or (
-                    it.record.status is TrainerStatus.WAITING
-                    and was.incarnation <= it.record.ended_incarnation
+                    trainer.record.status is TrainerStatus.WAITING
+                    and was.incarnation <= trainer.record.ended_incarnation
                 )
             ):
                 continue  # no driver before this pilot starts one, and thousands may wait
             state.view = view = self._launcher.look(name)
-            if view is was and it.judged is it.record and view.alive and view.heard_s:
+            if view is was and trainer.judged is trainer.record and view.alive and view.heard_s:
                 continue
-            it.judged = it.record
+            trainer.judged = trainer.record
             if view is not was and view != was:
-                self._hear(it, was, now_s)
+                self._hear(trainer, was, now_s)
                 self._recorder.driver_reported(name, was.times, view.times)
                 if fresh := view.withheld - was.withheld:
-                    lost |= fresh & {
+                    fresh &= {
                         id_of(fragment)
                         for fragment in state.ordered | state.leaving | state.desired
                     }
+                    lost |= fresh
+                    if not trainer.record.spec.is_pool:
+                        kill = KilledWorker(name, view.incarnation, host_s - was.said_s)
+                        self._killed |= dict.fromkeys(fresh & view.killed, kill)
             self._write(
-                it,
+                trainer,
                 after_view(
-                    it.record, was, view, state.target, it.fault, state.ordered, host_s, it.ran
+                    trainer.record,
+                    was,
+                    view,
+                    state.target,
+                    trainer.fault,
+                    state.ordered,
+                    host_s,
+                    trainer.ran,
                 ),
             )
         return frozenset(lost)
 
-    def _write(self, it: ManagedTrainer, outcome: Outcome) -> None:
-        if outcome.driver_ended:
-            it.fault, it.state.ordered, it.state.leaving = "", frozenset(), frozenset()
-            self._write_usage_of(
-                it
-            )  # first: subscribers that hear of the end have heard of all its usage
-        for kind, text in outcome.notes:
-            self._recorder.note(kind, it.name, text)
-        if outcome.change is not None:
-            self.change(it.name, outcome.change)
-        if outcome.is_over:
-            self._write_usage_of(it)
-            del self._trainers[it.name]
+    @property
+    def killed(self) -> Mapping[str, KilledWorker]:
+        """By the id of the fragment, workers whose ends the last look has found to be kills."""
+        return self._killed
 
-    def _hear(self, it: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
+    def count_kill(self, kill: KilledWorker, node: str) -> None:
+        """A worker was killed on a node that was not lost: a failure of its trainer, once for all
+        workers of an incarnation.
+        """
+        trainer = self._trainers.get(kill.trainer)
+        if trainer is None or trainer.record.status.is_final or kill.ran_s > UNREPORTED_PROGRESS_S:
+            return
+        furthest = trainer.record.samples_at_failure
+        if furthest is None or trainer.samples > furthest:
+            trainer.killed_nodes = ()
+        elif kill.incarnation == trainer.killed_incarnation:
+            return
+        trainer.killed_incarnation = kill.incarnation
+        trainer.killed_nodes = (*trainer.killed_nodes, node)
+        outcome = after_kill(trainer.record, trainer.samples, trainer.killed_nodes)
+        if not trainer.state.view.alive:
+            self._write(trainer, outcome)
+        elif outcome.is_over and outcome.change is not None:
+            self._give_up(trainer, outcome.change.reason or "")
+        else:
+            self._write(trainer, counted_only(outcome))
+
+    def _write(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
+        if outcome.driver_ended:
+            ended_well = trainer.state.view.ending in (Ending.DONE, Ending.STOPPED)
+            trainer.classify_unreported(has_trained=ended_well and not trainer.fault)
+            trainer.fault = ""
+            trainer.state.ordered = trainer.state.leaving = frozenset()
+            # First, so that subscribers that hear of the end have heard of all its usage.
+            self._write_usage_of(trainer)
+        for kind, text in outcome.notes:
+            self._recorder.note(kind, trainer.name, text)
+        if outcome.change is not None:
+            self.change(trainer.name, outcome.change)
+        if outcome.is_over:
+            self._write_usage_of(trainer)
+            del self._trainers[trainer.name]
+
+    def _hear(self, trainer: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
         """Measure what a trainer has reported, and note what of it cannot be used, or was done
         before.
         """
-        state, view = it.state, it.state.view
+        state, view = trainer.state, trainer.state.view
         if view.ranks_disagree and not was.ranks_disagree:
-            self._recorder.note("report", it.name, disagreement_text(view.ranks_disagree))
+            self._recorder.note("report", trainer.name, disagreement_text(view.ranks_disagree))
         try:
             is_there = view.on == {id_of(fragment) for fragment in state.desired}
             decided_s = self._to_host(state.desired_s) if is_there else None
             window_s = self._config.now.learning.window_s
-            seen, text = it.meter.hear(it.name, view, window_s, self._to_host(now_s), decided_s)
+            seen, text = trainer.meter.hear(
+                trainer.name, view, window_s, self._to_host(now_s), decided_s
+            )
             self._measured += seen
             if text:
-                self._recorder.note("clock", it.name, text)
+                self._recorder.note("clock", trainer.name, text)
         except Exception as error:  # whatever one trainer reports, it concerns this trainer only
-            self._give_up(it, f"its reports cannot be measured: {type(error).__name__}: {error}")
-        self._note_refused(it, len(was.refused))
-        self._note_length(it)
+            self._give_up(
+                trainer, f"its reports cannot be measured: {type(error).__name__}: {error}"
+            )
+        self._note_refused(trainer, len(was.refused))
+        self._note_length(trainer)
         if (samples := view.repeated - was.repeated) > 0:
-            it.repeated_samples += samples
+            trainer.repeated_samples += samples
             self._recorder.note(
                 "repeat",
-                it.name,
+                trainer.name,
                 repeat_text(samples, len(state.lost), loaded=not view.unloaded[0]),
             )
-        if not it.record.status.is_final and (why := self._early_stops.hear(it.record, view)):
-            self._recorder.note("stop", it.name, why)
-            self.change(it.name, TrainerChange(status=TrainerStatus.CANCELED, reason=why))
+        if not trainer.record.status.is_final and (
+            why := self._early_stops.hear(trainer.record, view)
+        ):
+            self._recorder.note("stop", trainer.name, why)
+            self.change(trainer.name, TrainerChange(status=TrainerStatus.CANCELED, reason=why))
         if view.trains and view.on:
-            it.ran |= {len(view.on)}
+            trainer.ran |= {len(view.on)}
         if view.trains and not was.trains:
             state.lost = frozenset()
 
-    def _note_refused(self, it: ManagedTrainer, before: int) -> None:
-        for key, problem in it.state.view.refused[before:]:
-            self._recorder.note("report", it.name, refused_text(key, problem))
+    def _note_refused(self, trainer: ManagedTrainer, before: int) -> None:
+        for key, problem in trainer.state.view.refused[before:]:
+            self._recorder.note("report", trainer.name, refused_text(key, problem))
 
-    def _note_length(self, it: ManagedTrainer) -> None:
+    def _note_length(self, trainer: ManagedTrainer) -> None:
         """Pass on how long the training is, if its script reports that and its submission does not
         say so.
         """
-        total = it.new_length()
+        total = trainer.new_length()
         if total is None:
             return
-        it.told_total = total
-        self._measured.append(LengthSeen(it.name, total))
-        if total != it.record.reported_total:
-            self.change(it.name, TrainerChange(reported_total=total))
+        trainer.sent_total = total
+        self._measured.append(LengthSeen(trainer.name, total))
+        if total != trainer.record.reported_total:
+            self.change(trainer.name, TrainerChange(reported_total=total))
 
-    def _give_up(self, it: ManagedTrainer, reason: str) -> None:
+    def _give_up(self, trainer: ManagedTrainer, reason: str) -> None:
         """End the driver of a trainer that cannot go on; once it has ended, this counts as a
         failure of the trainer.
         """
-        it.fault = reason
-        self._launcher.kill(it.name)
+        trainer.fault = reason
+        self._launcher.kill(trainer.name)
 
     def step(self, now_s: PilotS, pool: Nodes | None = None) -> None:
         """Take the next step of every trainer, those that shrink first, on nodes of the pool
@@ -312,9 +397,9 @@ class TrainerManager:
         disjoint = self._occupancy.held(now_s).disjoint
         todo = [
             name
-            for name, it in self._trainers.items()
-            if (it.state.view.alive or it.state.desired)
-            and not (disjoint and runs_as_desired(it.state))
+            for name, trainer in self._trainers.items()
+            if (trainer.state.view.alive or trainer.state.desired)
+            and not (disjoint and runs_as_desired(trainer.state))
         ]
         if not todo:
             return
@@ -332,21 +417,23 @@ class TrainerManager:
                 carried_out(state, step, now_s, self._to_host(now_s))
                 holding[name] = holds(state, now_s)
 
-    def _carry_out(self, it: ManagedTrainer, step: Step) -> bool:
-        """Whether it could be done."""
-        name, state = it.name, it.state
+    def _carry_out(self, trainer: ManagedTrainer, step: Step) -> bool:
+        """Carry out a step. Returns whether that was possible."""
+        name, state = trainer.name, trainer.state
         match step:
             case StartDriver(nodes):
                 state.started_class = state.desired_class
                 try:
-                    self._launcher.start(
-                        it.record.spec, self._hosts(it, nodes), self._interface(nodes)
-                    )
+                    spec = spec_to_start(trainer.record.spec, trainer.record.unfit)
+                    self._launcher.start(spec, self._hosts(trainer, nodes), self._interface(nodes))
                 except (OSError, UserError) as error:
                     if isinstance(error, OSError) and error.errno in NO_DISK:
                         raise  # not a failure of the trainer
                     text = f"the driver cannot be started: {error}"
-                    self._write(it, after_failure(it.record, it.samples, text, (), TrainerChange()))
+                    self._write(
+                        trainer,
+                        after_failure(trainer.record, trainer.samples, text, (), TrainerChange()),
+                    )
                     return False
                 state.view = replace(
                     state.view, alive=True, ending=None, on=frozenset(), with_workers=frozenset()
@@ -356,13 +443,13 @@ class TrainerManager:
             case ChangeHosts() | AskToStop():
                 try:
                     if isinstance(step, ChangeHosts):
-                        self._launcher.order(name, self._hosts(it, step.nodes))
+                        self._launcher.order(name, self._hosts(trainer, step.nodes))
                     else:
                         self._launcher.ask_to_stop(name)
                 except OSError as error:
                     if error.errno in NO_DISK:
                         raise
-                    self._give_up(it, f"its driver cannot be told its nodes: {error}")
+                    self._give_up(trainer, f"its driver cannot be told its nodes: {error}")
                     return False
         return True
 
@@ -375,44 +462,48 @@ class TrainerManager:
         return self._occupancy.used(now_s)
 
     def anybody_alive(self) -> bool:
-        return any(it.state.view.alive for it in self._trainers.values())
+        return any(trainer.state.view.alive for trainer in self._trainers.values())
 
     def drain(self) -> None:
         """Let all trainers checkpoint and stop; the registry stays as it is."""
         self._draining = True
-        for it in self._trainers.values():
-            self._set_target(it)
+        for trainer in self._trainers.values():
+            self._set_target(trainer)
 
     def kill_all(self) -> None:
         """Kill every driver that still runs."""
-        for name, it in self._trainers.items():
-            if it.state.view.alive:
+        for name, trainer in self._trainers.items():
+            if trainer.state.view.alive:
                 self._launcher.kill(name)
 
     def account(self, now_s: PilotS) -> None:
         """Count the node-seconds since the last call."""
         passed_s, self._accounted_s = max(now_s - self._accounted_s, 0.0), now_s
-        for it in self._trainers.values():
-            it.account(passed_s)
+        for trainer in self._trainers.values():
+            trainer.account(passed_s)
 
     def write_usage(self) -> None:
         """Write the counted node-seconds to the registry, with the heartbeat."""
         self._recorder.usage(
-            tuple(used for it in self._trainers.values() if (used := it.take_usage()) is not None)
+            tuple(
+                used
+                for trainer in self._trainers.values()
+                if (used := trainer.take_usage()) is not None
+            )
         )
 
-    def _write_usage_of(self, it: ManagedTrainer) -> None:
+    def _write_usage_of(self, trainer: ManagedTrainer) -> None:
         """Write what one trainer has used since the last heartbeat to the registry."""
-        if (used := it.take_usage()) is not None:
+        if (used := trainer.take_usage()) is not None:
             self._recorder.usage((used,))
 
-    def _hosts(self, it: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
-        if self._config.now.nodes.unit == "gpu":
-            gpus = sorted(nodes, key=lambda slot: (holder_of(slot), gpu_of(slot)))
-            return [HostSlots(node_of(slot), 1, id_of(slot), True) for slot in gpus]
+    def _hosts(self, trainer: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
+        if self._config.now.nodes.unit.divides_nodes:
+            gpus = sorted(map(slot_of, nodes), key=_by_fragment)
+            return [HostSlots(gpu.node, 1, gpu.id, True) for gpu in gpus]
         configured = self._classes.configured(self._class_of(nodes))
         slots = (
-            it.record.spec.slots
+            trainer.record.spec.slots
             or (configured and configured.slots)
             or self._config.now.nodes.slots
         )
@@ -426,7 +517,12 @@ class TrainerManager:
         """The class of nodes that are all of one class."""
         return self._classes.of(min(nodes)) if nodes else None
 
-    def _set_target(self, it: ManagedTrainer) -> None:
-        status = it.record.status
+    def _set_target(self, trainer: ManagedTrainer) -> None:
+        status = trainer.record.status
         runs = not status.is_final and status is not TrainerStatus.PAUSED and not self._draining
-        it.state.target = TargetState.RUN if runs else TargetState.STOP
+        trainer.state.target = TargetState.RUN if runs else TargetState.STOP
+
+
+def _by_fragment(slot: Slot) -> tuple[str, int]:
+    """The order of the hosts in a hosts file."""
+    return slot.fragment, -1 if slot.gpu is None else slot.gpu

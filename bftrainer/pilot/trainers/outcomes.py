@@ -15,7 +15,13 @@ from bftrainer.fragment_names import node_of
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.trainers.for_core import fits
-from bftrainer.pilot.trainers.remarks import cause, closing_remark, last_words, remark
+from bftrainer.pilot.trainers.remarks import (
+    cause,
+    closing_remark,
+    is_certain_error,
+    last_words,
+    remark,
+)
 from bftrainer.pilot.trainers.steps import TargetState
 from bftrainer.times import HostS
 from bftrainer.wires.log_tail import out_of_memory
@@ -23,6 +29,10 @@ from bftrainer.wires.reports import LATE, DriverView, Ending
 from bftrainer.wires.task_board import PUT_ASIDE
 
 MAX_FAILURES = 4
+MAX_CERTAIN_FAILURES = 2
+"""Of a trainer without progress that fails as it will on every node; the first failure may come
+from a node without the file system.
+"""
 RETRY_S = 5.0
 KILLED_RETRY_S = 1.0
 """Where something has killed a driver that had made progress: its reaper ends the workers
@@ -68,9 +78,8 @@ def after_view(
         if view.on and status is TrainerStatus.WAITING:
             return Outcome(TrainerChange(status=TrainerStatus.RUNNING, reason=""))
         text = remark(view, now_s)
-        is_news = text != record.reason and (
-            text or status is TrainerStatus.RUNNING
-        )  # else why it waits stays
+        # A trainer that waits and has no remark keeps the reason why it waits.
+        is_news = text != record.reason and (text or status is TrainerStatus.RUNNING)
         return Outcome(TrainerChange(reason=text)) if status in _STARTED and is_news else NOTHING
     if view.ending is not None and (was.alive or view.incarnation > record.ended_incarnation):
         return replace(
@@ -80,18 +89,14 @@ def after_view(
     if status.is_final:
         if record.finished_s is not None:
             return Outcome(is_over=True)
-        is_unread = (
-            status is TrainerStatus.FAILED
-        )  # its row cannot be read any more, and does not say so itself
-        change = (
-            TrainerChange(status=status, reason=record.reason) if is_unread else TrainerChange()
-        )
-        return Outcome(replace(change, finished=True), is_over=True)
-    return (
-        Outcome(TrainerChange(status=TrainerStatus.WAITING, reason=""))
-        if status is TrainerStatus.RUNNING
-        else NOTHING
-    )
+        change = TrainerChange(finished=True)
+        if status is TrainerStatus.FAILED:
+            # Its row cannot be read any more, and does not say so itself.
+            change = replace(change, status=status, reason=record.reason)
+        return Outcome(change, is_over=True)
+    if status is TrainerStatus.RUNNING:
+        return Outcome(TrainerChange(status=TrainerStatus.WAITING, reason=""))
+    return NOTHING
 
 
 def _after_end(
@@ -113,19 +118,15 @@ def _after_end(
     change = TrainerChange(ended_incarnation=view.incarnation, samples_done=samples)
     match view.ending:
         case Ending.DONE:
-            total = view.samples_total if record.samples_total is None else record.samples_total
-            reason = closing_remark(view, total, is_pool=record.spec.is_pool)
-            aside = next((it.last for it in view.metrics if it.name == PUT_ASIDE), 0)
-            if record.spec.launcher == "pool" and aside:
-                reason = f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"
+            reason = _reason_when_done(record, view)
             return Outcome(
                 replace(change, status=TrainerStatus.DONE, reason=reason, finished=True),
                 is_over=True,
             )
         case _ if record.status.is_final:
             _, late, how = view.reason.partition(LATE)
-            told = f"{record.reason}; {late}{how}" if late else None
-            return Outcome(replace(change, finished=True, reason=told), is_over=True)
+            final_reason = f"{record.reason}; {late}{how}" if late else None
+            return Outcome(replace(change, finished=True, reason=final_reason), is_over=True)
         case _ if fault:
             return after_failure(record, samples, fault, (), change)
         case Ending.FAILED | Ending.KILLED as how if target is TargetState.RUN and (
@@ -156,6 +157,39 @@ def _after_end(
     return Outcome(change, notes)
 
 
+def _reason_when_done(record: TrainerRecord, view: DriverView) -> str:
+    """The remark on a trainer that is done; empty if there is none."""
+    if record.spec.is_pool:
+        aside = next((metric.last for metric in view.metrics if metric.name == PUT_ASIDE), 0)
+        if aside:
+            return f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"
+    total = view.samples_total if record.samples_total is None else record.samples_total
+    return closing_remark(view, total, is_pool=record.spec.is_pool)
+
+
+def after_kill(record: TrainerRecord, samples: float, nodes: Sequence[str]) -> Outcome:
+    """After a worker was killed on a node that was not lost, ``nodes`` in all since the last
+    progress: a failure of the trainer.
+
+    The kernel kills a worker for its memory in this way, and its script would be killed on every
+    node.
+    """
+    times, places = counted(len(nodes), "time"), counted(len({*nodes}), "node")
+    reason = f"killed by SIGKILL {times} on {places}; out of memory?"
+    outcome = after_failure(record, samples, reason, (), TrainerChange())
+    if outcome.change is not None and outcome.change.failures == 1:
+        return replace(outcome, change=replace(outcome.change, retry_s=KILLED_RETRY_S))
+    return outcome
+
+
+def counted_only(outcome: Outcome) -> Outcome:
+    """A failure that is counted while its driver continues with other workers."""
+    change = outcome.change
+    assert change is not None
+    counts = TrainerChange(failures=change.failures, samples_at_failure=change.samples_at_failure)
+    return Outcome(counts, outcome.notes)
+
+
 def samples_of(record: TrainerRecord, view: DriverView) -> float:
     """The samples that a trainer has done: as its driver says, else as the registry does."""
     return record.samples_done if view.samples is None else view.samples
@@ -166,8 +200,11 @@ def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
     which = out_of_memory((reason, *tail))
     if not which or not nodes:
         return ""
-    named = _NODE.search(reason)
-    node = named[1] if named else node_of(min(nodes)) if len(nodes) == 1 else "a node"
+    node = "a node"
+    if named := _NODE.search(reason):
+        node = named[1]
+    elif len(nodes) == 1:
+        node = node_of(min(nodes))
     return f"{which} out of memory on {node} at {counted(len(nodes), 'node')}"
 
 
@@ -221,7 +258,8 @@ def after_failure(
             ),
         )
     text = cause(": ".join(filter(None, [memory, reason, last_words(tail)])), record.spec.cwd)
-    if none_fits or failures >= MAX_FAILURES:
+    is_certain = not samples and is_certain_error(" ".join([reason, last_words(tail)]))
+    if none_fits or failures >= (MAX_CERTAIN_FAILURES if is_certain else MAX_FAILURES):
         return Outcome(
             replace(change, status=TrainerStatus.FAILED, reason=text, finished=True),
             notes,

@@ -21,7 +21,7 @@ NEVER_REPORTED = (
     "report (docs/recipes.md)"
 )
 _NOTICE = "srun: cluster configuration lacks support for cpu binding"
-"""Of every step, where slurmd binds no tasks."""
+"""A line of every step where slurmd binds no tasks."""
 _TRAILER = re.compile(r"(srun|slurmstepd): .*")
 """Follows the script's own last line."""
 _ERROR = re.compile(
@@ -36,7 +36,7 @@ _CAUSES = {
     ),  # torch.save, 2.13
     "workers have no standard input": re.compile(r"EOFError: EOF when reading a line"),
 }
-"""What the line of an error does not say."""
+"""Likely causes that the line of an error does not name."""
 
 
 def remark(view: DriverView, now_s: HostS) -> str:
@@ -47,8 +47,13 @@ def remark(view: DriverView, now_s: HostS) -> str:
         return view.reason
     if view.ranks_disagree:
         return disagreement_text(view.ranks_disagree)
-    again = repeat_text(view.unloaded[0], 0, loaded=False) if view.unloaded[0] else ""
-    return "; ".join(filter(None, [again, *(refused_text(*each) for each in view.refused[:1])]))
+    remarks = []
+    if view.unloaded[0]:
+        remarks.append(repeat_text(view.unloaded[0], 0, loaded=False))
+    if view.refused:
+        key, problem = view.refused[0]
+        remarks.append(refused_text(key, problem))
+    return "; ".join(remarks)
 
 
 def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bool = False) -> str:
@@ -94,19 +99,36 @@ def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
     )
 
 
+_CERTAIN = re.compile(
+    r"the command cannot be started: |the driver cannot be started: "
+    r"|can't open file '.*': \[Errno 2\]|\b(SyntaxError|IndentationError|TabError): "
+    r"|ModuleNotFoundError: No module named "
+)
+"""Errors that come again on every node that has the same files."""
+
+
+def is_certain_error(text: str) -> bool:
+    """Whether a failure will come again at every start, because a program or file is missing or is
+    no program.
+    """
+    return _CERTAIN.search(text) is not None
+
+
 def last_words(tail: Sequence[str]) -> str:
     """The line of a log's end that says most: the last one that names an error, else the last one;
     empty without any.
     """
     lines = [line.strip() for line in tail if re.search(r"\w", line) and line.strip() != _NOTICE]
     lines = [line for line in lines if not _TRAILER.fullmatch(line)] or lines
-    return next(
-        (line for line in reversed(lines) if _ERROR.fullmatch(line)), lines[-1] if lines else ""
-    )
+    for line in reversed(lines):
+        if _ERROR.fullmatch(line):
+            return line
+    return lines[-1] if lines else ""
 
 
 def cause(text: str, cwd: object) -> str:
     """The text of an error, with its likely cause where the error does not name it."""
-    return next(
-        (f"{text}; {what.format(cwd=cwd)}" for what, it in _CAUSES.items() if it.search(text)), text
-    )
+    for likely_cause, pattern in _CAUSES.items():
+        if pattern.search(text):
+            return f"{text}; {likely_cause.format(cwd=cwd)}"
+    return text

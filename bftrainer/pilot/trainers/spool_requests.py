@@ -27,19 +27,23 @@ def submit(
     rejected).
     """
     rejected: list[tuple[str, str]] = []
-    good: list[Submission] = []
+    accepted: list[Submission] = []
     for spool_name, request in received:
         assert request.spec is not None
         if (reason := refusal(request.spec.trainer())) is None:
-            good.append(Submission(request.spec, request.owner, spool_name))
+            accepted.append(Submission(request.spec, request.owner, spool_name))
         else:
             rejected.append(
                 (request.trainer, f"submission of {request.trainer!r} rejected: {reason}")
             )
-    if good:
-        added = recorder.submissions(good)
+    if accepted:
+        added = recorder.submissions(accepted)
         trainers.reload_registry(now_s)
-        taken = [one.spec.name for one, is_added in zip(good, added, strict=True) if not is_added]
+        taken = [
+            submission.spec.name
+            for submission, is_added in zip(accepted, added, strict=True)
+            if not is_added
+        ]
         rejected += [
             (name, f"submission of {name!r} rejected: the name is taken") for name in taken
         ]

@@ -28,7 +28,7 @@ KILL_AFTER_S = 10.0
 
 
 class TargetState(Enum):
-    """What is wanted of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to
+    """The target of a trainer: to run on its nodes, or (paused, canceled, the pilot ends) to
     checkpoint and exit.
     """
 
@@ -70,6 +70,11 @@ class TrainerState:
     _still_occupied: Memoized[[Nodes, Nodes, frozenset[tuple[str, int]]], Nodes] = field(
         default_factory=lambda: Memoized(_still_occupied)
     )
+
+    @property
+    def class_in_use(self) -> str | None:
+        """The class of the nodes that the core gave it; None while it has none."""
+        return self.desired_class if self.desired else None
 
     @property
     def changes_class(self) -> bool:
@@ -119,65 +124,67 @@ class Kill:
 Step = StartDriver | ChangeHosts | AskToStop | Kill
 
 
-def next_step(it: TrainerState, taken: Nodes, now_s: PilotS) -> Step | None:
+def next_step(state: TrainerState, taken: Nodes, now_s: PilotS) -> Step | None:
     """The next step for one trainer. ``taken`` are fragments on which other trainers still have
     processes.
     """
-    desired = _NOTHING if it.view.alive and it.changes_class else it.desired
+    desired = _NOTHING if state.view.alive and state.changes_class else state.desired
     free = desired - taken
-    complete = free == desired or now_s - it.desired_s >= GATHER_S
-    if not it.view.alive:
+    complete = free == desired or now_s - state.desired_s >= GATHER_S
+    if not state.view.alive:
         wanted = (
-            it.target is TargetState.RUN and len(free) >= it.min_nodes and now_s >= it.not_before_s
+            state.target is TargetState.RUN
+            and len(free) >= state.min_nodes
+            and now_s >= state.not_before_s
         )
         return StartDriver(free) if wanted and complete else None
-    patience_s = it.stop_s + KILL_AFTER_S
-    if it.stop_asked_s is not None:
-        return Kill() if now_s - it.stop_asked_s > patience_s else None
-    if it.target is TargetState.STOP:
+    patience_s = state.stop_s + KILL_AFTER_S
+    if state.stop_asked_s is not None:
+        return Kill() if now_s - state.stop_asked_s > patience_s else None
+    if state.target is TargetState.STOP:
         return AskToStop()
-    if not it.ordered and not desired and now_s - it.ordered_s > patience_s:
+    if not state.ordered and not desired and now_s - state.ordered_s > patience_s:
         return Kill()
-    target = free if complete else it.ordered & desired
-    if len(target) < it.min_nodes <= len(desired):
-        target = it.ordered & desired
-    return ChangeHosts(target) if target != it.ordered else None
+    target = free if complete else state.ordered & desired
+    if len(target) < state.min_nodes <= len(desired):
+        target = state.ordered & desired
+    return ChangeHosts(target) if target != state.ordered else None
 
 
-def runs_as_desired(it: TrainerState) -> bool:
+def runs_as_desired(state: TrainerState) -> bool:
     """Whether there is no step to take as long as no other trainer occupies its nodes."""
     return (
-        it.view.alive
-        and it.target is TargetState.RUN
-        and it.stop_asked_s is None
-        and bool(it.ordered)
-        and (it.ordered is it.desired or it.ordered == it.desired)
-        and not it.changes_class
+        state.view.alive
+        and state.target is TargetState.RUN
+        and state.stop_asked_s is None
+        and bool(state.ordered)
+        and (state.ordered is state.desired or state.ordered == state.desired)
+        and not state.changes_class
     )
 
 
-def holds(it: TrainerState, now_s: PilotS) -> Nodes:
+def holds(state: TrainerState, now_s: PilotS) -> Nodes:
     """Fragments on which this trainer has, or may yet have, processes. The rest of the pool is
     free.
     """
-    if not it.view.alive:
+    if not state.view.alive:
         return _NOTHING
-    if not it.leaving:
-        return it.ordered
-    has_heard = it.view.said_s > it.told_s or now_s - it.ordered_s > SETTLE_S
-    there = it.still_occupied if has_heard else it.leaving
-    return it.ordered | there if there else it.ordered
+    if not state.leaving:
+        return state.ordered
+    has_heard = state.view.said_s > state.told_s or now_s - state.ordered_s > SETTLE_S
+    occupied = state.still_occupied if has_heard else state.leaving
+    return state.ordered | occupied if occupied else state.ordered
 
 
-def carried_out(it: TrainerState, step: Step, now_s: PilotS, told_s: HostS) -> None:
-    """Note that a step was taken, at ``told_s`` by the host's clock."""
+def carried_out(state: TrainerState, step: Step, now_s: PilotS, told_s: HostS) -> None:
+    """Update the state after a step, at ``told_s`` by the host's clock."""
     match step:
         case StartDriver(nodes):
-            it.ordered, it.leaving, it.stop_asked_s = nodes, _NOTHING, None
-            it.ordered_s, it.told_s = now_s, told_s
+            state.ordered, state.leaving, state.stop_asked_s = nodes, _NOTHING, None
+            state.ordered_s, state.told_s = now_s, told_s
         case ChangeHosts(nodes):
-            it.leaving = (holds(it, now_s) | it.ordered) - nodes
-            it.ordered = it.desired if nodes == it.desired else nodes
-            it.ordered_s, it.told_s = now_s, told_s
+            state.leaving = (holds(state, now_s) | state.ordered) - nodes
+            state.ordered = state.desired if nodes == state.desired else nodes
+            state.ordered_s, state.told_s = now_s, told_s
         case AskToStop() | Kill():
-            it.stop_asked_s = now_s
+            state.stop_asked_s = now_s

@@ -17,23 +17,25 @@ class EarlyStops:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._rungs: dict[tuple[str, str, float], dict[str, float]] = {}
-        for one in recorder.registry.rungs():
-            self._rungs.setdefault((one.group, one.rule, one.samples), {})[one.trainer] = one.value
+        for rung in recorder.registry.rungs():
+            self._rungs.setdefault((rung.group, rung.rule, rung.samples), {})[rung.trainer] = (
+                rung.value
+            )
 
     def hear(self, record: TrainerRecord, view: DriverView) -> str:
         """Record the rungs that a trainer has come to. Why it ends; empty if it goes on."""
-        samples, last = view.samples or 0.0, {one.name: one.last for one in view.metrics}
+        samples, last = view.samples or 0.0, {metric.name: metric.last for metric in view.metrics}
         for text in record.spec.stop_when if samples else ():
             rule = parse_rule(text)
             if (value := last.get(rule.metric)) is None:
                 continue
             group = record.spec.group or record.name if isinstance(rule, ASHA) else record.name
             for rung in rule.rungs:
-                there = self._rungs.setdefault((group, text, rung), {})
-                if samples < rung or record.name in there:
+                values = self._rungs.setdefault((group, text, rung), {})
+                if samples < rung or record.name in values:
                     continue
-                ends = rule.ends(value, there.values())
-                there[record.name] = value
+                ends = rule.ends(value, values.values())
+                values[record.name] = value
                 self._recorder.rung(Rung(group, text, rung, record.name, value))
                 if ends:
                     return (

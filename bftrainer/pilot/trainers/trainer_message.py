@@ -11,6 +11,7 @@ _OF_DRIVERS = {
     "interface",
     "allow_from",
     "hang_s",
+    "first_step_s",
     "notice_s",
     "warm",
     "log_bytes",
@@ -20,8 +21,8 @@ _OF_DRIVERS = {
 
 
 def trainer_message(spec: TrainerSpec) -> TrainerMessage:
-    """What the driver and the training script are told of a trainer: keys of one name in both have
-    one value.
+    """Return the message about a trainer for its driver and its script: keys of one name in both
+    have one value.
     """
     same = {
         key: getattr(spec, key)

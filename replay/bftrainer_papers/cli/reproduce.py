@@ -20,6 +20,7 @@ from bftrainer.console.cli.tables import (
     text_column,
 )
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.workers import opened_workers, where_option
 
 if TYPE_CHECKING:
     from bftrainer_papers.reproduction import PaperResult, Reproduction
@@ -51,19 +52,16 @@ NAMES = ("bftrainer", "modelarts", "afs", "loss-phase", "flowcon", "specon")
     "--theta", type=FILE, metavar="LOG", help="bftrainer: a job log of Theta, for Table 1."
 )
 @click.option("--mira", type=FILE, metavar="LOG", help="bftrainer: a job log of Mira, for Table 1.")
-@click.option(
-    "--jobs",
-    type=int,
-    metavar="N",
-    help="bftrainer: number of processes, one core each.  [default: all cores]",
-)
+@where_option
 @click.option(
     "--out",
     type=DIR,
     help="bftrainer: output directory for figures, tables and results.  [default: reproduction]",
 )
 @ended_by_signals()
-def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: Any) -> None:
+def reproduce(
+    name: str, seeds: int, full: bool, as_json: bool, where: str | None, **of_bftrainer: Any
+) -> None:
     """Run a paper's experiment and print the published values next to bftrainer's.
 
     The log of BFTrainer's own paper is public: every table and figure is reproduced from it and
@@ -87,12 +85,14 @@ def reproduce(name: str, seeds: int, full: bool, as_json: bool, **of_bftrainer: 
     if seeds < 1:
         raise UserError(f"--seeds {seeds}: expected 1 or more")
     options = BFTrainerOptions(**of_bftrainer)
-    if name != "bftrainer" and options.given():
-        raise UserError(
-            f"{options.given()[0]} is an option of: bftrainer replay reproduce bftrainer"
-        )
+    given = (*options.given(), *([] if where is None else ["--workers"]))
+    if name != "bftrainer" and given:
+        raise UserError(f"{given[0]} is an option of: bftrainer replay reproduce bftrainer")
     if name == "bftrainer":
-        report, results = reproduce_bftrainer(options, full, note)
+        with opened_workers(where) as workers:
+            if workers is None:
+                return
+            report, results = reproduce_bftrainer(options, full, note, workers)
         show(report, as_json=as_json)
         if not as_json:
             print_runtimes(results)

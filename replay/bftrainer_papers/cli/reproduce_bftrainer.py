@@ -14,7 +14,8 @@ from bftrainer.console.cli.output import say
 from bftrainer.console.cli.tables import name_column, number_column, show_table
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import written
-from bftrainer_replay.cli.sweeping import complain_of, cores, progress_of_tasks, span
+from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks, span
+from bftrainer_replay.cli.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,6 @@ class BFTrainerOptions:
     curves: Path | None = None
     theta: Path | None = None
     mira: Path | None = None
-    jobs: int | None = None
     out: Path | None = None
 
     def given(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class BFTrainerOptions:
 
 
 def reproduce(
-    options: BFTrainerOptions, full: bool, on_step: OnStep
+    options: BFTrainerOptions, full: bool, on_step: OnStep, workers: Workers
 ) -> tuple[Reproduction, ExperimentResults]:
     """Run the missing replays, then evaluate, draw and write."""
     from bftrainer_papers.bftrainer.collect import collect
@@ -61,8 +61,6 @@ def reproduce(
     if options.log is None:
         raise UserError("reproduce bftrainer requires --log LOG (the authors' log of Summit)")
     out = options.out or Path("reproduction")
-    if options.jobs is not None and options.jobs < 1:
-        raise UserError(f"--jobs {options.jobs}: expected 1 or more")
     grid = FULL if full else QUICK
     on_step("reading the log")
     sources = _sources(options, options.log)
@@ -71,7 +69,7 @@ def reproduce(
     plan = plan_of(grid, sorted(sources.curves))
     folder = out / "cells"
     on_step("replaying")
-    _replay(plan, inputs, ResultStore(folder), options.jobs or cores())
+    _replay(plan, inputs, ResultStore(folder), workers)
     from_table = sources.trainers is not None
     results = collect(inputs, grid, plan, folder, others, on_step, trainers_from_table=from_table)
     report = reproduction_of(results)
@@ -126,7 +124,7 @@ def _others(options: BFTrainerOptions) -> dict[str, LogWindow]:
     }
 
 
-def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int) -> None:
+def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, workers: Workers) -> None:
     """Run the missing computations; first prints their number and the expected duration."""
     from bftrainer_papers.bftrainer.cells import REPLAY, compute, paper_task
     from bftrainer_replay.sweep.run_tasks import do_all
@@ -139,18 +137,24 @@ def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, jobs: int)
         result = store.get(first)
         assert result is not None
         took_s = float(result["wall_s"])
+        about_s = took_s * len(left) / workers.processes
         click.echo(
-            f"{len(tasks)} computations, {len(left)} to do: about "
-            f"{span(took_s * len(left) / jobs)} on {jobs} "
-            f"core{'s' * (jobs > 1)}, estimated from the first replay ({span(took_s)}). To "
-            "resume after an "
-            "interruption, run the same command",
+            f"{len(tasks)} computations, {len(left)} to do: about {span(about_s)} on "
+            f"{workers.text(workers.processes)}, estimated from the first replay "
+            f"({span(took_s)}). To resume after an interruption, run the same command",
             err=True,
         )
     with progress_of_tasks("replays") as show:
-        complain_of(
-            do_all(tasks, inputs, store, compute=compute, jobs=jobs, on_done=show), len(tasks)
+        failures = do_all(
+            tasks,
+            inputs,
+            store,
+            compute=compute,
+            jobs=workers.processes,
+            executor=workers.executor,
+            on_done=show,
         )
+        complain_of(failures, len(tasks))
 
 
 def _left(tasks: Sequence[Task], store: ResultStore) -> list[Task]:

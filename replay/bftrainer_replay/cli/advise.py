@@ -15,8 +15,8 @@ from bftrainer.console.cli.output import note
 from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
+from bftrainer_replay.cli.workers import Workers, workers_option
 from bftrainer_replay.cli.workload_options import (
-    jobs_option,
     node_type_option,
     origin_of_curves,
     workload_options,
@@ -32,16 +32,16 @@ if TYPE_CHECKING:
 @node_type_option
 @cost_model_option
 @full_option
-@jobs_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 @folder_option("advice")
+@workers_option
 def advise(
     choice: LogChoice,
     table: WorkloadTable,
     node_type: str | None,
     cost_model: str,
     full: bool,
-    jobs: int,
+    workers: Workers,
     as_json: bool,
     out: Path | None,
 ) -> None:
@@ -82,7 +82,7 @@ def advise(
     cells_of_pieces = [piece_cell for cell in cells for piece_cell in sample.cells(cell)]
     inputs = inputs_of(sample.windows, [source], cells_of_pieces)
     tasks = each_once(task(piece_cell, inputs) for piece_cell in cells_of_pieces)
-    rows = replayed(tasks, cells, sample, inputs, source, out / "cells", jobs)
+    rows = replayed(tasks, cells, sample, inputs, source, out / "cells", workers)
     arrivals = inputs.arrivals_of(dataclasses.replace(base, log=sample.shown))
     advice = recommend(base, rows, arrivals, window)
     hits = cohort_hits(window)

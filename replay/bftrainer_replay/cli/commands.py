@@ -29,6 +29,11 @@ TABLE = (
     Command("replay run", f"{_HERE}.run:run", "Replay a log and a workload under one policy."),
     Command("replay compare", f"{_HERE}.compare:compare", "Rank policies on one log and workload."),
     Command(
+        "replay sweep",
+        f"{_HERE}.sweep:sweep",
+        "Replay a grid of settings on many cores, ranks, workers or jobs.",
+    ),
+    Command(
         "replay report",
         f"{_HERE}.report:report",
         "Write an HTML report on a log and the effect of each setting.",

@@ -19,10 +19,12 @@ from bftrainer.console.cli.tables import (
     show_table,
     wide_option,
 )
+from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
 from bftrainer_replay.cli.sweeping import progress_over_time
+from bftrainer_replay.cli.workers import Workers, in_order, workers_option_with
 from bftrainer_replay.cli.workload_options import (
     admission_option,
     checkpoint_option,
@@ -32,11 +34,12 @@ from bftrainer_replay.cli.workload_options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from bftrainer.decide.domain.ports import Policy
     from bftrainer.decide.policies.settings import PolicySettings
     from bftrainer_replay.comparison.compare import RankedPolicy
+    from bftrainer_replay.comparison.rank_tasks import RankTask
     from bftrainer_replay.logs.model import LogWindow
     from bftrainer_replay.simulation.replay_world import Arrival
 
@@ -50,6 +53,7 @@ def _policies_or_all() -> tuple[str, ...]:
 
 POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters=True, several=True)
 
+_SOLVE_S = 10.0
 _NEVER_LEFT_OUT = 3
 """The first figures of the ranking, which a narrow terminal shows as well, less one."""
 
@@ -101,6 +105,7 @@ _NEVER_LEFT_OUT = 3
 @wide_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option("--out", type=DIR, help="Output directory for the report page.")
+@workers_option_with("1, so that the times of decisions are comparable", "1")
 def compare(
     choice: LogChoice,
     trainers: Path | None,
@@ -120,6 +125,7 @@ def compare(
     wide: bool,
     as_json: bool,
     out: Path | None,
+    workers: Workers,
 ) -> None:
     """Rank policies on LOG by the amount of training done, with the times until trainers are done.
 
@@ -153,6 +159,7 @@ def compare(
     from bftrainer.decide.allocation.objectives import usual_objective
     from bftrainer.decide.policies.settings import PolicySettings
     from bftrainer_replay.comparison.compare import enriched, rank_policy, ranked
+    from bftrainer_replay.comparison.rank_tasks import rank
     from bftrainer_replay.report.compare_page import compare_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.simulation.bounds import references
@@ -163,7 +170,7 @@ def compare(
         raise UserError("expected one of --trainers and --state")
     if requested < 1:
         raise UserError(f"--requested {requested}: expected 1 or more")
-    allocator = build_allocator(solver, 10.0)
+    allocator = build_allocator(solver, _SOLVE_S)
     frontier = "fair,soon,most" if max_parallel is None else usual_objective(max_parallel)
     settings = {}
     for name in (objective or frontier).split(","):
@@ -186,9 +193,14 @@ def compare(
     ranking = []
     with progress_over_time(window.start_s, window.end_s) as begin:
         bounds = references(scenario, begin)
-        for name, policy in usable.items():
-            on_time = begin(f"replay under {name}")
-            ranking.append(rank_policy(name, scenario, policy, bounds, on_time))
+        if workers.is_this_process:
+            for name, policy in usable.items():
+                on_time = begin(f"replay under {name}")
+                ranking.append(rank_policy(name, scenario, policy, bounds, on_time))
+    if not workers.is_this_process:  # there, the progress of each is shown
+        tasks = _tasks(usable, settings, solver)
+        note(f"{counted(len(tasks), 'replay')} on {workers.text(len(tasks))}")
+        ranking += in_order(workers, rank, (scenario, bounds), tasks)
     order = ranked(ranking)
     if out is not None:
         left_out = tuple(name for name in built if name not in usable)
@@ -252,6 +264,22 @@ def _policies(policies: str, settings: Mapping[str, PolicySettings]) -> dict[str
             policy = _policy("bftrainer", settings[objective], must=True)
             built[f"bftrainer, {objective}"] = policy
     return built
+
+
+def _tasks(
+    usable: Iterable[str], settings: Mapping[str, PolicySettings], solver: str
+) -> list[RankTask]:
+    """The replays of the policies by the names that :func:`_policies` gave them."""
+    from bftrainer_replay.comparison.rank_tasks import RankTask
+
+    first = next(iter(settings))
+    tasks = []
+    for name in usable:
+        policy, _, objective = name.partition(", ")
+        chosen = settings[objective or first]
+        names = name, policy, objective or first
+        tasks.append(RankTask(*names, chosen.forward_s, chosen.seed, solver, _SOLVE_S))
+    return tasks
 
 
 def _of_table(

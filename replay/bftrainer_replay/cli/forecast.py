@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import time
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ from bftrainer.console.cli.state import state_option
 from bftrainer.console.cli.tables import name_column, remark_column, show_table
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
+from bftrainer_replay.cli.workers import Workers, in_order, workers_option_with
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -66,6 +68,7 @@ _TOO_SHORT = "from too few past moments it was done within the log"
 @state_option
 @json_option
 @ended_by_signals()
+@workers_option_with("1", "1")
 def forecast(
     name: str | None,
     group: str | None,
@@ -74,6 +77,7 @@ def forecast(
     seconds: float,
     state: Path,
     as_json: bool,
+    workers: Workers,
 ) -> None:
     """Forecast when trainers are done, with an interval that holds four times in five.
 
@@ -100,7 +104,7 @@ def forecast(
             f"no unfinished trainer{_selection(name, group)} in {state}; see `bftrainer list --all`"
         )
     past, present = _past(state, log, now_s)
-    starts_s, took_s = _replayed(past, queue, state, seconds)
+    starts_s, took_s = _replayed(past, queue, state, seconds, workers)
     rows = []
     for names in _rows_of(trainers):
         columns = [k for k, queued in enumerate(queue) if queued.trainer.id in names]
@@ -165,34 +169,36 @@ def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float
 
 
 def _replayed(
-    past: LogWindow, queue: tuple[Queued, ...], state: Path, seconds: float
+    past: LogWindow, queue: tuple[Queued, ...], state: Path, seconds: float, workers: Workers
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Replay the queue from past moments: these in order of time, and the seconds of each trainer
     from there.
     """
     from bftrainer.console.client.state_dir import read
-    from bftrainer.decide.allocation.exact import Exact
-    from bftrainer.decide.policies.settings import PolicySettings
     from bftrainer.pilot.decision_maker import settings_of
-    from bftrainer.plugins import build_policy, find_objective
     from bftrainer_replay.cli.sweeping import progress_of_tasks
-    from bftrainer_replay.simulation.past_runs import even_starts, took_s
+    from bftrainer_replay.comparison.past_tasks import PastQueue, replay_past
+    from bftrainer_replay.simulation.past_runs import even_starts
 
     settings = settings_of(read(state))
-    policy_settings = PolicySettings(
-        Exact(),
-        find_objective(settings.objective),
+    trainers = tuple([queued.trainer for queued in queue])
+    common = PastQueue(
+        past,
+        trainers,
+        settings.policy,
+        settings.objective,
         settings.forward_s,
         settings.seed,
-        gather_s=settings.gather_s,
+        settings.gather_s,
+        settings.max_parallel,
     )
-    policy = build_policy(settings.policy, policy_settings)
-    trainers = [queued.trainer for queued in queue]
+    moments_s = list(islice(even_starts(past), _MAX_RUNS))
     took_from = {}
     began_s = time.monotonic()
-    with progress_of_tasks("replays of the past") as show:
-        for start_s in islice(even_starts(past), _MAX_RUNS):
-            took_from[start_s] = took_s(past, trainers, policy, settings.max_parallel, start_s)
+    replays = in_order(workers, replay_past, common, moments_s)
+    with progress_of_tasks("replays of the past") as show, closing(replays):
+        for start_s, took_s in zip(moments_s, replays, strict=True):
+            took_from[start_s] = took_s
             spent_s = time.monotonic() - began_s
             show(max(len(took_from) / _MAX_RUNS, min(spent_s / seconds, 1.0)), 1.0)
             if spent_s >= seconds and len(took_from) >= _FEWEST_RUNS:

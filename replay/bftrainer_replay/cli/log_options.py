@@ -33,6 +33,7 @@ from bftrainer.console.cli.output import note
 from bftrainer.counted import counted
 from bftrainer.errors import InputFileError, UserError
 from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
+from bftrainer_replay.cli.sweeping import progress_of_reading
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import zone_of
 from bftrainer_replay.logs.event_log import format_time, parse_time
@@ -217,7 +218,8 @@ def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLo
     from bftrainer_replay.logs.open import open_log
 
     try:
-        opened = open_log(choice.log, choice.importing)
+        with progress_of_reading((choice.log, *choice.importing.more_files)) as on_bytes:
+            opened = open_log(choice.log, choice.importing, on_bytes)
     except UserError as error:
         if _STDIN.search(str(error)) is None:
             raise

@@ -20,6 +20,7 @@ from bftrainer.console.cli.choices import DIR, FILE, SCHEDULER
 from bftrainer.console.cli.output import note
 from bftrainer.counted import counted
 from bftrainer.errors import BFTrainerError, CommandError, SchedulerError, UserError
+from bftrainer.slots import Grain
 from bftrainer.system.printable import printable
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
@@ -130,7 +131,9 @@ def record(
     pilot, by_gpu = None if config is None else read_config(config), unit == "gpu"
     if by_gpu:
         pilot = pilot or PilotConfig()
-        pilot = pilot.model_copy(update={"nodes": pilot.nodes.model_copy(update={"unit": "gpu"})})
+        pilot = pilot.model_copy(
+            update={"nodes": pilot.nodes.model_copy(update={"unit": Grain.GPU})}
+        )
     clock = SystemClock()
     kept = UnparsedOutput(keep or out.with_name(f"{out.name}.answers"), scheduler)
     try:

@@ -9,7 +9,7 @@ import json
 import shlex
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,15 +18,15 @@ import click
 
 from bftrainer import __version__
 from bftrainer.console.cli.choices import FILE
-from bftrainer.console.cli.output import say_paragraphs
+from bftrainer.console.cli.tables import say_paragraphs
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
 from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
+from bftrainer_replay.cli.workers import Workers, workers_option
 from bftrainer_replay.cli.workload_options import (
-    jobs_option,
     max_parallel_option,
     node_type_option,
     origin_of_curves,
@@ -65,11 +65,29 @@ _DEBOUNCE_S = 60.0
     help="List the changes since an earlier report (its DIR/report.json).",
 )
 @click.option(
+    "--node-hour-price",
+    type=float,
+    metavar="PRICE",
+    help="Price of a node-hour: the page then says what idle nodes cost a month.",
+)
+@click.option("--currency", default="EUR", metavar="TEXT", help="Currency of the price.")
+@click.option(
+    "--extra-kw",
+    type=float,
+    metavar="KW",
+    help="Power that a node draws in training beyond an idle one: the page then has the energy.",
+)
+@click.option(
+    "--co2-g-per-kwh",
+    type=float,
+    metavar="G",
+    help="CO2 of a kWh of the site's electricity: the page then has the CO2 of that energy.",
+)
+@click.option(
     "--title",
     metavar="TEXT",
     help="Title of the page.  [default: the size of the cluster and the dates of LOG]",
 )
-@jobs_option
 @click.option(
     "--json",
     "to_json",
@@ -77,6 +95,7 @@ _DEBOUNCE_S = 60.0
     help="Print one JSON object with the results of every replay.",
 )
 @folder_option("report")
+@workers_option
 def report(
     choice: LogChoice,
     table: WorkloadTable,
@@ -86,8 +105,12 @@ def report(
     full: bool,
     node_type: str | None,
     compare: Path | None,
+    node_hour_price: float | None,
+    currency: str,
+    extra_kw: float | None,
+    co2_g_per_kwh: float | None,
     title: str | None,
-    jobs: int,
+    workers: Workers,
     to_json: bool,
     out: Path | None,
 ) -> None:
@@ -108,9 +131,10 @@ def report(
     from bftrainer.system.files import write_atomically
     from bftrainer_replay.analysis.characterize import characterize
     from bftrainer_replay.logs.gpus import held_parts
+    from bftrainer_replay.report.costs import CostRates, monthly_costs
     from bftrainer_replay.report.figures import Origin, as_json, read_figures
     from bftrainer_replay.report.gpu_chapter import gpu_chapter, source_by_node, usual_gpus
-    from bftrainer_replay.report.log_page import log_page
+    from bftrainer_replay.report.log_page import Replays, log_page
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import plan_of, worst_and_best
     from bftrainer_replay.report.top import Trainings
@@ -124,6 +148,7 @@ def report(
     if not 0 <= forward_s < float("inf"):
         raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
     last = None if compare is None else read_figures(compare)
+    rates = CostRates(node_hour_price, currency[:12], extra_kw, co2_g_per_kwh)
     source = workload_of(table)
     window, held, in_gpus = window_of(choice, of_idle_gpus=True), None, source
     if window.gpus is not None:  # the page is of a pilot by node, its first chapter of GPUs
@@ -143,9 +168,9 @@ def report(
     cells_of_pieces = [piece_cell for cell in plan.cells for piece_cell in sample.cells(cell)]
     inputs = inputs_of(sample.windows, [source, *others], cells_of_pieces)
     tasks = plan.tasks(sample, inputs)
-    rows = replayed(tasks, plan.cells, sample, inputs, source, out / "cells", jobs)
+    rows = replayed(tasks, plan.cells, sample, inputs, source, out / "cells", workers)
     trainers = [arrival.trainer for arrival in inputs.arrivals_of(replace(base, log=sample.shown))]
-    rates, doubt = origin_of_curves(table, node_type)
+    curves, doubt = origin_of_curves(table, node_type)
     command = shlex.join(["bftrainer", *sys.argv[1:]])
     origin = Origin(
         choice.log.name,
@@ -157,14 +182,13 @@ def report(
     page, figures = log_page(
         window,
         characteristics,
-        plan,
-        sample,
-        rows,
-        Trainings(trainers, rates, doubt, "" if table.trainers is None else table.trainers.name),
+        Replays(plan, sample, rows),
+        Trainings(trainers, curves, doubt, "" if table.trainers is None else table.trainers.name),
         origin,
         title,
         other_guesses(choice, window),
         last,
+        rates=rates,
         gpus=None
         if held is None
         else gpu_chapter(held, sample.windows[sample.shown], in_gpus, base),
@@ -178,7 +202,9 @@ def report(
         from bftrainer_replay.sweep.results import as_dict
 
         replays = [as_dict(row) for row in rows.values()]
-        click.echo(json.dumps({**as_json(figures), "lead": page.lead, "replays": replays}))
+        amounts = asdict(monthly_costs(figures, rates))
+        texts = {"lead": page.lead, "costs_a_month": amounts}
+        click.echo(json.dumps({**as_json(figures), **texts, "replays": replays}))
         return
     say_paragraphs(page.lead)
     took = span(time.perf_counter() - began)

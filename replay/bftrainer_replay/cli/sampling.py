@@ -11,6 +11,7 @@ import click
 from bftrainer.console.cli.output import note
 from bftrainer.counted import counted
 from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
+from bftrainer_replay.cli.workers import Workers
 from bftrainer_replay.cli.workload_options import tell_remarks
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def replayed(
     inputs: Inputs,
     source: SweepWorkload,
     folder: Path,
-    jobs: int,
+    workers: Workers,
 ) -> dict[Cell, SweepRow]:
     """Say what is replayed, and do it; the rows of the cells. The same command resumes after an
     interruption.
@@ -82,13 +83,14 @@ def replayed(
 
     tell_remarks(inputs)
     store = ResultStore(folder)
+    store.check_folder()
     left = [task for task in tasks if store.get(task) is None]
     if not sample.is_whole:
         note(f"replaying {sample.text}; --full replays all of it")
     if left:
         done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
         click.echo(
-            f"{counted(len(tasks), 'replay')}{done}, on {counted(min(jobs, len(left)), 'core')}",
+            f"{counted(len(tasks), 'replay')}{done}, on {workers.text(len(left))}",
             err=True,
         )
 
@@ -106,7 +108,16 @@ def replayed(
         return costs[key] * (1.0 if cell.policy == "bftrainer" else _OTHERS)
 
     with progress_of_tasks("replays") as show:
-        complain_of(do_all(tasks, inputs, store, jobs=jobs, on_done=show, cost=cost), len(tasks))
+        failures = do_all(
+            tasks,
+            inputs,
+            store,
+            jobs=workers.processes,
+            executor=workers.executor,
+            on_done=show,
+            cost=cost,
+        )
+        complain_of(failures, len(tasks))
     rows = sample.rows(cells, inputs, store)
     _check_work(rows, source)
     return rows

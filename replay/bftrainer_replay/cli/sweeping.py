@@ -6,7 +6,8 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -14,6 +15,7 @@ import click
 from bftrainer.console.cli.output import note
 from bftrainer.counted import counted
 from bftrainer.errors import BFTrainerError
+from bftrainer_replay.limited_file import OnBytes
 
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
@@ -51,6 +53,8 @@ def _bars(*last: ProgressColumn) -> Iterator[Progress]:
 
 _LEAST_S = 5.0
 """Between two lines of progress: a command that takes a few seconds prints none."""
+_LARGE_BYTES = 8 * 1024**2
+"""Compressed to this size, a job log has about 400,000 jobs and takes ten seconds."""
 
 
 class TenthLines:
@@ -75,9 +79,30 @@ class TenthLines:
         self._printed_s, self._next = now_s, (tenths + 1) / 10
 
 
+class MinuteLines:
+    """Prints a line on stderr per minute, for work of hours in a batch job."""
+
+    def __init__(self, what: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._what = what
+        self._clock = clock
+        self._began_s = self._printed_s = clock()
+
+    def show(self, part: float) -> None:
+        """Tell that ``part`` of the work is done, from 0 to 1."""
+        now_s = self._clock()
+        if now_s - self._printed_s < _MINUTE_S or part >= 1:
+            return
+        self._printed_s = now_s
+        left = f", about {span((now_s - self._began_s) * (1 - part) / part)} left" if part else ""
+        click.echo(f"{self._what}: {100 * part:.0f} %{left}", err=True)
+
+
+_MINUTE_S = 60.0
+
+
 @contextmanager
 def progress_over_time(
-    start_s: float, end_s: float
+    start_s: float, end_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str], Callable[[float], None]]]:
     """Yields ``begin(what)``, which starts a bar and returns a function to call with the time
     reached.
@@ -91,7 +116,7 @@ def progress_over_time(
         def begin(what: str) -> Callable[[float], None]:
             length_s = max(end_s - start_s, 1e-9)
             if bars.disable:
-                lines = TenthLines(what)
+                lines = TenthLines(what, clock)
                 return lambda at_s: lines.show((at_s - start_s) / length_s)
             task = bars.add_task(what, total=length_s)
             return lambda at_s: bars.update(task, completed=at_s - start_s)
@@ -99,8 +124,46 @@ def progress_over_time(
         yield begin
 
 
+def progress_each_minute(what: str) -> AbstractContextManager[Callable[[float, float], None]]:
+    """The same as :func:`progress_of_tasks`, with a line per minute where there is no terminal."""
+    return progress_of_tasks(what, MinuteLines)
+
+
 @contextmanager
-def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
+def progress_of_reading(
+    files: Sequence[Path], clock: Callable[[], float] = time.monotonic
+) -> Iterator[OnBytes | None]:
+    """Yields a function to call with the number of bytes read from the files: a progress bar on a
+    terminal, elsewhere a line per tenth. None for files that are read within seconds.
+    """
+    total = sum(map(_size, files))
+    if total < _LARGE_BYTES:
+        yield None
+        return
+    position = 0
+    with progress_over_time(0.0, float(total), clock) as begin:
+        show = begin(f"reading {files[0].name}")
+
+        def count(size: int) -> None:
+            nonlocal position
+            position += size
+            show(float(position))
+
+        yield count
+
+
+def _size(path: Path) -> int:
+    """Bytes of a file; 0 for one whose reader has to say what is wrong with it."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+@contextmanager
+def progress_of_tasks(
+    what: str, lines_of: Callable[[str], TenthLines | MinuteLines] = TenthLines
+) -> Iterator[Callable[[float, float], None]]:
     """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere a line
     per tenth.
     """
@@ -119,7 +182,7 @@ def progress_of_tasks(what: str) -> Iterator[Callable[[float, float], None]]:
     began = time.monotonic()
     with _bars(TimeElapsedColumn(), Left()) as bars:
         if bars.disable:
-            lines = TenthLines(what)
+            lines = lines_of(what)
             yield lambda done, whole: lines.show(done / whole if whole else 1.0)
             return
         bar = bars.add_task(what, total=None, ends=None)

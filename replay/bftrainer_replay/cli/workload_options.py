@@ -1,11 +1,9 @@
-"""The options for a command's trainers and processes: --trainers, --curves, --model, --workload,
---jobs.
+"""The options for a command's trainers: --trainers, --curves, --model, --workload.
 
 Use::
 
     @workload_options
-    @jobs_option
-    def command(table: WorkloadTable, jobs: int) -> None:
+    def command(table: WorkloadTable) -> None:
 """
 
 from __future__ import annotations
@@ -22,7 +20,6 @@ from bftrainer.console.cli.choices import FILE, OBJECTIVE, with_options
 from bftrainer.console.cli.output import note
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import WORKLOAD
-from bftrainer_replay.cli.sweeping import cores
 
 if TYPE_CHECKING:
     from bftrainer.decide.allocation.objectives import Objective
@@ -65,23 +62,6 @@ def workload_options(function: Callable[..., Any]) -> Callable[..., Any]:
         return function(table=table, **others)
 
     return with_options(*_OPTIONS)(with_table)
-
-
-def _jobs(context: click.Context, parameter: click.Parameter, value: int | None) -> int:
-    """Read ``--jobs``."""
-    if value is not None and value < 1:
-        raise UserError(f"--jobs {value}: expected 1 or more")
-    return value or cores()
-
-
-jobs_option = click.option(
-    "--jobs",
-    type=int,
-    metavar="N",
-    callback=_jobs,
-    help="Number of processes, one core each.  [default: all cores]",
-)
-"""``--jobs``."""
 
 
 def _max_parallel(

@@ -4,8 +4,8 @@ remarks.
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import replace
+from collections.abc import Iterator, Set
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,89 +55,60 @@ one.
 """
 
 
+@dataclass(frozen=True, slots=True)
+class _PlacedJobs:
+    """The jobs of a log on nodes, as many as the cluster has.
+
+    ``is_simulated``: the log names no nodes, and jobs were placed by first-fit. ``used_part`` is
+    then the part of a busy node that jobs use (None: not recorded), and ``busy_h`` are the
+    node-hours of all jobs before they were placed.
+    """
+
+    table: JobTable
+    size: int
+    is_simulated: bool
+    used_part: float | None = None
+    busy_h: float = 0.0
+
+
 def event_log_of(source: Source, format_name: str) -> EventLog:
     """Guess what the log does not tell, place jobs without node names, and derive the idle nodes;
     completes the remarks.
     """
-    rows, tally = source.rows, source.tally
-    if source.lines.cut:
-        source.remarks.append(
-            "the last line does not end with a newline; the file may be truncated"
-        )
-    if not len(rows) and not (source.options.cluster and not source.clusters):
-        raise InputFileError(
-            source.name,
-            f"looks like {format_name}, but none of its {tally.read:,} records is a job",
-        )
-    source.check_whose()
-    table = rows.table()
-    _remark_on_times(source, table)
-    table = with_ends(source, without_outliers(source, table))
+    table = _checked_table(source, format_name)
     span = span_of(source, table)
-    used, busy_h = None, 0.0
-    note, size = "", source.options.machine_nodes or source.machine_nodes
-    if size is not None and not 1 <= size <= MOST_NODES:
-        raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
-    if rows.without_ids:
-        if len(table.members):
-            raise InputFileError(
-                source.name, f"names the nodes of some jobs, but not of {rows.without_ids:,} others"
-            )
-        check_unit(source)
-        used = used_part(source, table, span)
-        if size is None:
-            check_size(source, used)
-        busy_h = node_hours(table, span)
-        table, size = _simulate(source, table, size)
-        note = NOTE
-    else:
-        size = _size_of_named(source, table, size)
-    down = _unavailable(source, table, span, is_simulated=bool(note))
+    placed = _placed(source, table, span)
+    table, size = placed.table, placed.size
+    down = _unavailable(source, table, span, is_simulated=placed.is_simulated)
     idle = idle_periods(table, span, down)
-    lost = NO_PERIODS
-    if len(down.nodes):
-        lost = without(idle_periods(table, span), idle, len(table.names), span)
-        share = lost.length_h.sum() / (size * sum_h(span))
-        source.remarks.append(
-            f"{lost.length_h.sum():,.0f} node-hours ({share:.1%} of all) were out of service "
-            "or reserved while no job ran: "
-            "they do not count as idle (--node-events, --reservations)"
-        )
+    lost = _lost_periods(source, placed, span, down, idle)
     service_h = max(size * sum_h(span) - lost.length_h.sum(), 1.0)
     if source.tally.skipped:
         source.remarks.append(
             _on_skipped(source, table, span, idle.length_h.sum() / service_h, service_h)
         )
     bounds: tuple[IdleBound, ...] = ()
-    if note:
+    silent = None
+    if placed.is_simulated:
         idle_share = idle.length_h.sum() / service_h
-        shared = bound_if_shared(used, busy_h, service_h, idle_share)
-        bounds = () if shared is None else (shared,)
-        warn_of_unplaced(source, 1.0 - node_hours_placed(table, span) / max(busy_h, 1.0))
-    silent = None if note else remark_on_silence(source, idle, table.names, service_h, span)
+        bounds = _bounds_of_simulated(source, placed, span, idle_share, service_h)
+    else:
+        silent = remark_on_silence(source, idle, table.names, service_h, span)
     events = idle_events(idle, table.names, span, source.options.debounce_s)
-    missing_jobs = tuple(
-        signs_of_a_part(
-            len(table.asked),
-            _accounts_of(source, table),
-            source.dialect.account,
-            source.states,
-            source.missing_ids,
-        )
-    )
+    missing_jobs = tuple(_signs_of_a_part(source, table))
     source.remarks += source.warnings
     if source.options.debounce_s:
         source.remarks.append(
             f"idle periods and waits shorter than {source.options.debounce_s:g} s are ignored "
             "(--debounce-s)"
         )
-    name = f"{source.name} ({NOTE.partition(':')[0]})" if note else source.name
-    site = (
-        replace(NO_FACTS, bounds=bounds)
-        if note
-        else replace(_site(source, table, span, lost), silent=silent)
-    )
+    if placed.is_simulated:
+        site = replace(NO_FACTS, bounds=bounds)
+    else:
+        site = replace(_site(source, table, span, lost), silent=silent)
     site = replace(site, only_user=source.only_user, missing_jobs=missing_jobs)
+    note = NOTE if placed.is_simulated else ""
+    name = f"{source.name} ({NOTE.partition(':')[0]})" if placed.is_simulated else source.name
     log = EventLog(
         events,
         name,
@@ -150,11 +121,93 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
         site=site,
     )
     in_gpus = log_in_gpus(source, table, span, down, log) if source.options.unit == "gpu" else None
-    table = table.without_nodes()  # which the queue, in another order, does not need
+    # The queue, in another order, does not need the nodes of jobs, which take most of the memory.
+    del placed
+    table = table.without_nodes()
     log = replace(log, queue=queue_of(table, source.facts, source.dialect))
     if in_gpus is None or in_gpus.gpus is None:
         return log
     return replace(in_gpus, gpus=replace(in_gpus.gpus, by_node=log))
+
+
+def _checked_table(source: Source, format_name: str) -> JobTable:
+    """The jobs with times that can be. Raises :class:`InputFileError` for a log without jobs."""
+    rows = source.rows
+    if source.lines.cut:
+        source.remarks.append(
+            "the last line does not end with a newline; the file may be truncated"
+        )
+    if not len(rows) and not (source.options.cluster and not source.clusters):
+        raise InputFileError(
+            source.name,
+            f"looks like {format_name}, but none of its {source.tally.read:,} records is a job",
+        )
+    source.check_whose()
+    table = rows.table()
+    _remark_on_times(source, table)
+    return with_ends(source, without_outliers(source, table))
+
+
+def _placed(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
+    """The jobs on the nodes that the log names or, if it names none, placed by first-fit."""
+    size = source.options.machine_nodes or source.machine_nodes
+    if size is not None and not 1 <= size <= MOST_NODES:
+        raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
+    unnamed = source.rows.without_ids
+    if not unnamed:
+        return _PlacedJobs(table, _size_of_named(source, table, size), is_simulated=False)
+    if len(table.members):
+        raise InputFileError(
+            source.name, f"names the nodes of some jobs, but not of {unnamed:,} others"
+        )
+    check_unit(source)
+    used = used_part(source, table, span)
+    if size is None:
+        check_size(source, used)
+    busy_h = node_hours(table, span)
+    table, size = _simulate(source, table, size)
+    return _PlacedJobs(table, size, is_simulated=True, used_part=used, busy_h=busy_h)
+
+
+def _lost_periods(
+    source: Source, placed: _PlacedJobs, span: TrustedSpan, down: NodePeriods, idle: NodePeriods
+) -> NodePeriods:
+    """The periods in which nodes would have been idle, but were down or reserved; with a remark."""
+    if not len(down.nodes):
+        return NO_PERIODS
+    table = placed.table
+    lost = without(idle_periods(table, span), idle, len(table.names), span)
+    share = lost.length_h.sum() / (placed.size * sum_h(span))
+    source.remarks.append(
+        f"{lost.length_h.sum():,.0f} node-hours ({share:.1%} of all) were out of service "
+        "or reserved while no job ran: "
+        "they do not count as idle (--node-events, --reservations)"
+    )
+    return lost
+
+
+def _bounds_of_simulated(
+    source: Source, placed: _PlacedJobs, span: TrustedSpan, idle_share: float, service_h: float
+) -> tuple[IdleBound, ...]:
+    """Another idle share of a log without node names, if its jobs share nodes; warns of jobs that
+    found no room.
+    """
+    shared = bound_if_shared(placed.used_part, placed.busy_h, service_h, idle_share)
+    unplaced = 1.0 - node_hours_placed(placed.table, span) / max(placed.busy_h, 1.0)
+    warn_of_unplaced(source, unplaced)
+    return () if shared is None else (shared,)
+
+
+def _signs_of_a_part(source: Source, table: JobTable) -> Iterator[str]:
+    """What shows that the log lacks jobs."""
+    yield from signs_of_a_part(
+        len(table.node_counts),
+        _accounts_of(source, table),
+        source.dialect.account,
+        source.states,
+        {table.all_needs[place].partition for place in np.unique(table.needs).tolist()},
+        source.missing_ids,
+    )
 
 
 def _accounts_of(source: Source, table: JobTable) -> Set[str]:
@@ -178,14 +231,14 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
     """
     if not any((~(table.start_s[part] <= table.eligible_s[part])).any() for part in table.parts()):
         return None
-    early = np.array([each.block in BEFORE_ELIGIBLE for each in table.all_needs])
+    early = np.array([needed.block in BEFORE_ELIGIBLE for needed in table.all_needs])
     twice = table.where(
         lambda part: early[table.needs[part]] & (table.eligible_s[part] > table.submit_s[part])
     )
-    freed = dict.fromkeys(replace(each, block=Block.NONE) for each in table.all_needs)
+    freed = dict.fromkeys(replace(needed, block=Block.NONE) for needed in table.all_needs)
     all_needs = (*table.all_needs, *freed)
     place = {needs: len(table.all_needs) + k for k, needs in enumerate(freed)}
-    free = np.array([place[replace(each, block=Block.NONE)] for each in table.all_needs])
+    free = np.array([place[replace(needed, block=Block.NONE)] for needed in table.all_needs])
     if len(twice):
         eligible_s, submit_s = table.eligible_s[twice], table.submit_s[twice]
         until_s = np.where(np.isfinite(eligible_s), eligible_s, table.end_s[twice])
@@ -200,18 +253,20 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
         columns: dict[str, Any] = {
             name: getattr(table, name).plus(times) for name, times in held.items()
         }
-        asked = np.concatenate((table.asked, table.asked[twice]))
-        table = replace(table, asked=asked, needs=np.concatenate((needs, before)), **columns)
+        node_counts = np.concatenate((table.node_counts, table.node_counts[twice]))
+        table = replace(
+            table, node_counts=node_counts, needs=np.concatenate((needs, before)), **columns
+        )
     times = (table.eligible_s, table.start_s, table.end_s, table.limit_s)
     eligible = table.eligible_s.kept
     if (eligible[1:] < eligible[:-1]).any():
         order = np.argsort(eligible, kind="stable")
-        every = (*(each.kept for each in times), table.asked, table.needs)
+        every = (*(column.kept for column in times), table.node_counts, table.needs)
         for column in {id(column): column for column in every}.values():
             column[:] = column[order]
     return Queue(
         *times[:3],
-        table.asked,
+        table.node_counts,
         table.limit_s,
         table.needs,
         all_needs,
@@ -267,17 +322,19 @@ def _unavailable(
             "used; expected a log that names them"
         )
     number = {name: place for place, name in enumerate(table.names)}
-    known = [(number[name], each) for each in outages for name in each.nodes if name in number]
-    if not known:
+    node_outages = [
+        (number[name], outage) for outage in outages for name in outage.nodes if name in number
+    ]
+    if not node_outages:
         raise UserError(
             f"none of the nodes in --node-events and --reservations is in {source.path}; its "
             "nodes have names like "
             f"{table.names[0]}, those have names like {outages[0].nodes[0]}"
         )
     return periods_of(
-        [node for node, _ in known],
-        [each.start_s for _, each in known],
-        [each.end_s for _, each in known],
+        [node for node, _ in node_outages],
+        [outage.start_s for _, outage in node_outages],
+        [outage.end_s for _, outage in node_outages],
         span,
     )
 
@@ -312,7 +369,9 @@ def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTab
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
     # A simulated node takes 770 bytes at the peak: its name, and an idle period or two.
     source.rows.take_room(
-        0, 6 * size + sum(int(np.minimum(asked, size).sum()) for *_, asked in table.runs())
+        0,
+        6 * size
+        + sum(int(np.minimum(node_counts, size).sum()) for *_, node_counts in table.runs()),
     )
     placed, short = place(table, size)
     source.remarks.append(f"{NOTE}; a cluster of {counted(size, 'node')} ({why})")
@@ -356,8 +415,8 @@ def _remark_on_times(source: Source, table: JobTable) -> None:
     started = [
         (~np.isnan(table.start_s[part]), np.isinf(table.end_s[part])) for part in table.parts()
     ]
-    jobs, ran = len(table.asked), sum(int(each.sum()) for each, _ in started)
-    still = sum(int((each & endless).sum()) for each, endless in started)
+    jobs, ran = len(table.node_counts), sum(int(has_started.sum()) for has_started, _ in started)
+    still = sum(int((has_started & endless).sum()) for has_started, endless in started)
     source.remarks.append(
         f"{counted(jobs, 'job')}: {ran:,} started, {still:,} of them still running; {jobs - ran:,} "
         "never started"

@@ -120,7 +120,9 @@ class LogClock:
             for time, by in zip(times, later, strict=True)
         ]
         # From the earliest to the latest reading; max() takes the first of the best.
-        return list(max(itertools.product(*meanings), key=lambda each: _fit(list(each), elapsed_s)))
+        return list(
+            max(itertools.product(*meanings), key=lambda reading: _fit(list(reading), elapsed_s))
+        )
 
     def compare(self, start_s: float, end_s: float, elapsed_s: float) -> None:
         """Count a job whose run time differs from its elapsed time by a change of clocks.
@@ -170,9 +172,11 @@ def _offset(moment: datetime) -> timedelta:
 
 def _fit(times: Sequence[float], elapsed_s: float | None) -> int:
     """How well submit, eligible, start and end agree; higher is better."""
-    known = [time for time in times if not math.isnan(time)]
+    recorded = [time for time in times if not math.isnan(time)]
     ran_s = times[3] - times[2]
-    return 2 * (elapsed_s is not None and abs(ran_s - elapsed_s) < 1) + (known == sorted(known))
+    return 2 * (elapsed_s is not None and abs(ran_s - elapsed_s) < 1) + (
+        recorded == sorted(recorded)
+    )
 
 
 def _plausible(seconds: float, text: str) -> float:

@@ -85,10 +85,10 @@ def parts_of(jobs: int) -> Iterator[slice]:
 
 def counts_of(members: NDArray[Any], names: int) -> NDArray[np.int64]:
     """How often each number below ``names`` is there."""
-    found = np.zeros(names, dtype=np.int64)
+    counts = np.zeros(names, dtype=np.int64)
     for part in parts_of(len(members)):
-        found += np.bincount(members[part], minlength=names)
-    return found
+        counts += np.bincount(members[part], minlength=names)
+    return counts
 
 
 def started_or(start_s: Times, else_s: Times, part: slice) -> NDArray[np.float64]:
@@ -98,8 +98,8 @@ def started_or(start_s: Times, else_s: Times, part: slice) -> NDArray[np.float64
 
 
 def _packed(times: NDArray[np.float64]) -> NDArray[Any]:
-    known = times[~np.isnan(times) & (times != np.inf)]
-    if not ((known >= 0) & (known < _NEVER) & (known == np.floor(known))).all():
+    events = times[~np.isnan(times) & (times != np.inf)]
+    if not ((events >= 0) & (events < _NEVER) & (events == np.floor(events))).all():
         return times
     return np.where(np.isnan(times), _UNKNOWN, np.where(times == np.inf, _NEVER, times)).astype(
         np.uint32

@@ -48,11 +48,11 @@ def used_part(source: Source, table: JobTable, span: TrustedSpan) -> float | Non
         begin, end = (
             np.clip(times[part], span.start_s, span.end_s) for times in (table.start_s, table.end_s)
         )
-        held_h = np.where(end > begin, end - begin, 0.0) * table.asked[part] / 3600
-        each = cores[table.use[part]]
+        held_h = np.where(end > begin, end - begin, 0.0) * table.node_counts[part] / 3600
+        job_cores = cores[table.use[part]]
         all_h += float(held_h.sum())
-        known_h += float(held_h[each > 0].sum())
-        used_h += float((held_h * np.minimum(each / capacity, 1.0)).sum())
+        known_h += float(held_h[job_cores > 0].sum())
+        used_h += float((held_h * np.minimum(job_cores / capacity, 1.0)).sum())
     return used_h / known_h if known_h and known_h >= _KNOWN * all_h else None
 
 
@@ -75,8 +75,10 @@ def bound_if_shared(
     """
     if used is None or used >= _FULL:
         return None
-    most = min(max(1.0 - used * busy_h / service_h, idle_share), 1.0)
-    return IdleBound(most, f"if jobs share nodes, of whose cores each uses {used:.0%} on average")
+    largest_share = min(max(1.0 - used * busy_h / service_h, idle_share), 1.0)
+    return IdleBound(
+        largest_share, f"if jobs share nodes, of whose cores each uses {used:.0%} on average"
+    )
 
 
 def warn_of_unplaced(source: Source, unplaced: float) -> None:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
@@ -30,7 +30,7 @@ from bftrainer.errors import InputFileError
 from bftrainer.system.files import write_atomically
 from bftrainer.system.printable import printable
 from bftrainer_replay.csv_tables import csv_bytes
-from bftrainer_replay.limited_file import MOST_BYTES
+from bftrainer_replay.limited_file import MOST_BYTES, OnBytes
 from bftrainer_replay.logs.annotations import LogAnnotations, gap_note
 from bftrainer_replay.logs.gpus import counted
 from bftrainer_replay.logs.lines import LONGEST_LINE, Lines
@@ -53,16 +53,21 @@ _EARLIEST_S, _LATEST_S = -62135596800.0, 253402300799.0
 
 
 def read_event_log(
-    path: Path, most: int | None = None, *, whole_lines_only: bool = False
+    path: Path,
+    max_bytes: int | None = None,
+    *,
+    whole_lines_only: bool = False,
+    on_bytes: OnBytes | None = None,
 ) -> EventLog:
-    """Read and validate a whole log of at most ``most`` bytes. The first violation raises
+    """Read and validate a whole log of at most ``max_bytes`` bytes. The first violation raises
     :class:`InputFileError`.
 
-    ``whole_lines_only``: a last line without a newline is not read.
+    ``whole_lines_only``: a last line without a newline is not read. ``on_bytes`` is told of the
+    bytes that are read.
     """
     # By default csv rejects fields of more than 131,072 characters: an event of 16,000 nodes.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
-    rows = _rows(path, most, whole_lines_only)
+    rows = _rows(Lines(path, max_bytes, on_bytes=on_bytes), whole_lines_only)
     header = next(rows, None)
     if header is None:
         raise InputFileError(str(path), f"is empty, expected the header {','.join(COLUMNS)}")
@@ -79,7 +84,7 @@ def read_event_log(
             f"columns are {','.join(header)!r:.80}, expected {','.join(COLUMNS)!r}",
         )
     notes = LogAnnotations()
-    events = tuple(_events(path, header, rows, notes, most or MOST_BYTES, line, idle))
+    events = tuple(_events(path, header, rows, notes, max_bytes or MOST_BYTES, line, idle))
     if not events:
         raise InputFileError(
             str(path), "has a header and no rows, expected the initial state and its changes"
@@ -134,11 +139,11 @@ def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
         yield node, int(count)
 
 
-def _rows(path: Path, most: int | None, whole_lines_only: bool) -> Iterator[list[str]]:
-    """The lines as cells. Each line is checked as it is read: the file is never in memory as a
-    whole.
+def _rows(lines: Lines, whole_lines_only: bool) -> Iterator[list[str]]:
+    """Yield the lines as cells. Each line is checked as it is read: the file is never in memory as
+    a whole.
     """
-    line, lines = 1, Lines(path, most)
+    path, line = lines.path, 1
 
     def texts() -> Iterator[str]:
         nonlocal line
@@ -218,10 +223,10 @@ class _IdleGpus:
         for node, gpus in came.items():
             before = self.count[node]
             self.count[node] += gpus
-            most = self.per_node.get(node, 0) if self._are_listed else MOST_GPUS
-            if before + gpus > most:
+            limit = self.per_node.get(node, 0) if self._are_listed else MOST_GPUS
+            if before + gpus > limit:
                 problem = (
-                    f"{before + gpus} GPUs of node {node:.80} are idle, expected at most {most}"
+                    f"{before + gpus} GPUs of node {node:.80} are idle, expected at most {limit}"
                 )
                 raise InputFileError(where, problem + " (line 1)" * self._are_listed)
             joined += (level(node, index) for index in range(before, before + gpus))
@@ -266,49 +271,29 @@ def _events(
     header: list[str],
     rows: Iterator[list[str]],
     notes: LogAnnotations,
-    most: int,
-    first: int,
+    max_bytes: int,
+    header_line: int,
     idle: _IdleGpus | None,
 ) -> Iterator[PoolEvent]:
-    """The rows as events. Every rule of the format is checked here, once; annotations go to
+    """Yield the rows as events. Every rule of the format is checked here, once; annotations go to
     ``notes``.
     """
     pool: set[str] = set()
     names: dict[str, str] = {}
-    room = most // NAME_BYTES
-    before: tuple[float, str] | None = None
-    for line, row in enumerate(rows, start=first + 1):
+    room = max_bytes // NAME_BYTES
+    previous: tuple[float, str] | None = None
+    for line, row in enumerate(rows, start=header_line + 1):
         where = f"{path}:{line}"
-        if len(row) != len(header):
-            raise InputFileError(
-                where, f"has {len(row)} fields, expected {len(header)} ({','.join(header)})"
-            )
-        try:
-            at_s = parse_time(row[0])
-        except (ValueError, OverflowError) as error:
-            problem = (
-                f"time {row[0]!r:.40} is not ISO 8601, expected a time like 2021-02-10T20:21:15"
-            )
-            raise InputFileError(where, problem) from error
-        if before is not None and at_s <= before[0]:
-            raise InputFileError(
-                where, f"time {row[0]} is not later than {before[1]} on the previous line"
-            )
+        at_s = _row_time(where, header, row, previous)
         cells = [cell.split() for cell in row[1:3]]
-        gpus = (
-            None
-            if idle is None or cells[1] == [UNKNOWN]
-            else [dict(_counts(where, cell)) for cell in cells]
-        )
-        room -= (
-            sum(max(len(cell), 1) for cell in cells)
-            if gpus is None
-            else sum(sum(each.values()) for each in gpus)
-        )
+        gpus = None
+        if idle is not None and cells[1] != [UNKNOWN]:
+            gpus = [dict(_counts(where, cell)) for cell in cells]
+        room -= _names_in(cells, gpus)
         if room < 0:
             raise InputFileError(
                 where,
-                f"the nodes of all rows take more than {most:,} bytes; --max-bytes sets "
+                f"the nodes of all rows take more than {max_bytes:,} bytes; --max-bytes sets "
                 "another limit",
             )
         if gpus is not None and idle is not None:
@@ -319,33 +304,72 @@ def _events(
         notes.add(where, at_s, left == (UNKNOWN,), *row[len(COLUMNS) :])
         if left == (UNKNOWN,):
             left = tuple(sorted(pool))
-            if joined:
-                problem = (
-                    f"node {joined[0]:.80} joins at the start of a gap, expected no joins there"
-                )
-                raise InputFileError(where, problem)
-        comes, goes = frozenset(joined), frozenset(left)
-        if both := comes & goes:
-            raise InputFileError(
-                where,
-                f"node {min(both):.80} joins and leaves in one row, expected one or the other",
-            )
-        if strange := [name for name in left if name not in pool]:
-            problem = (
-                f"node {strange[0]:.80} leaves but is not in the pool, expected an earlier join"
-            )
-            raise InputFileError(where, problem)
-        if twice := [name for name in joined if name in pool]:
-            problem = (
-                f"node {twice[0]:.80} joins but is already in the pool, expected a leave "
-                "between two joins"
-            )
-            raise InputFileError(where, problem)
-        if len(comes) < len(joined) or len(goes) < len(left):
-            again = next(name for name, count in Counter(joined + left).items() if count > 1)
-            what = "joins" if again in comes else "leaves"
-            raise InputFileError(where, f"node {again:.80} {what} twice, expected it once in a row")
-        pool -= goes
-        pool |= comes
-        before = (at_s, row[0])
-        yield PoolEvent(at_s, PoolChanged(comes, goes))
+            _check_gap(where, joined)
+        change = _change(where, pool, joined, left)
+        pool -= change.left
+        pool |= change.joined
+        previous = (at_s, row[0])
+        yield PoolEvent(at_s, change)
+
+
+def _row_time(
+    where: str, header: list[str], row: list[str], previous: tuple[float, str] | None
+) -> float:
+    """The time of a row, which has all fields and is later than the previous row, given as its time
+    and its text.
+    """
+    if len(row) != len(header):
+        raise InputFileError(
+            where, f"has {len(row)} fields, expected {len(header)} ({','.join(header)})"
+        )
+    try:
+        at_s = parse_time(row[0])
+    except (ValueError, OverflowError) as error:
+        problem = f"time {row[0]!r:.40} is not ISO 8601, expected a time like 2021-02-10T20:21:15"
+        raise InputFileError(where, problem) from error
+    if previous is not None and at_s <= previous[0]:
+        raise InputFileError(
+            where, f"time {row[0]} is not later than {previous[1]} on the previous line"
+        )
+    return at_s
+
+
+def _names_in(cells: Sequence[Sequence[str]], gpus: Sequence[Mapping[str, int]] | None) -> int:
+    """How many names of nodes, or of GPUs, a row adds to memory; an empty cell counts as one."""
+    if gpus is None:
+        return sum(max(len(cell), 1) for cell in cells)
+    return sum(sum(counts.values()) for counts in gpus)
+
+
+def _check_gap(where: str, joined: Sequence[str]) -> None:
+    """Refuse nodes that join where the state becomes unknown."""
+    if joined:
+        problem = f"node {joined[0]:.80} joins at the start of a gap, expected no joins there"
+        raise InputFileError(where, problem)
+
+
+def _change(where: str, pool: Set[str], joined: Sequence[str], left: Sequence[str]) -> PoolChanged:
+    """The change of the pool in a row. Raises :class:`InputFileError` if it cannot be: a node that
+    joins and leaves, leaves without being there, joins while it is there, or is named twice.
+    """
+    arrivals, departures = frozenset(joined), frozenset(left)
+    if both := arrivals & departures:
+        raise InputFileError(
+            where,
+            f"node {min(both):.80} joins and leaves in one row, expected one or the other",
+        )
+    if strange := [name for name in left if name not in pool]:
+        problem = f"node {strange[0]:.80} leaves but is not in the pool, expected an earlier join"
+        raise InputFileError(where, problem)
+    if present := [name for name in joined if name in pool]:
+        problem = (
+            f"node {present[0]:.80} joins but is already in the pool, expected a leave "
+            "between two joins"
+        )
+        raise InputFileError(where, problem)
+    if len(arrivals) < len(joined) or len(departures) < len(left):
+        counts = Counter((*joined, *left))
+        again = next(name for name, count in counts.items() if count > 1)
+        verb = "joins" if again in arrivals else "leaves"
+        raise InputFileError(where, f"node {again:.80} {verb} twice, expected it once in a row")
+    return PoolChanged(arrivals, departures)

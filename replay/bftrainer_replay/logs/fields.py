@@ -12,12 +12,12 @@ def name_of(text: str) -> str:
     return text.strip()[:60] if text.isascii() and text.isprintable() else ""
 
 
-def count_of(text: str, what: str, most: int = 999_999_999) -> int:
+def count_of(text: str, what: str, limit: int = 999_999_999) -> int:
     """A whole number, 0 or more; raises :class:`BadLineError`. Tables of pandas have 4.0 for 4 in a
     column with a gap.
     """
     text = text.removesuffix(".0")
-    if not text.isdecimal() or len(text) > 9 or int(text) > most:
+    if not text.isdecimal() or len(text) > 9 or int(text) > limit:
         raise BadLineError(f"{text[:40]!r} is not a number of {what}")
     return int(text)
 

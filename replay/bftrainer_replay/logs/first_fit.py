@@ -34,17 +34,21 @@ def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
     running: list[tuple[float, int]] = []
     nodes_of: dict[int, np.ndarray[tuple[int], np.dtype[np.int32]]] = {}
     placed: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = [np.empty(0, dtype=np.int32)] * len(
-        table.asked
+        table.node_counts
     )
     short = 0
-    starts, ends, asked = table.start_s[:].tolist(), table.end_s[:].tolist(), table.asked.tolist()
+    starts, ends, node_counts = (
+        table.start_s[:].tolist(),
+        table.end_s[:].tolist(),
+        table.node_counts.tolist(),
+    )
     for job in order.tolist():
         while running and running[0][0] <= starts[job]:
             free[nodes_of.pop(heapq.heappop(running)[1])] = True
-        taken = np.flatnonzero(free)[: asked[job]].astype(
+        taken = np.flatnonzero(free)[: node_counts[job]].astype(
             np.int32
         )  # a copy: a view would keep every free node
-        short += len(taken) < asked[job]
+        short += len(taken) < node_counts[job]
         free[taken] = False
         placed[job] = nodes_of[job] = taken
         heapq.heappush(running, (ends[job], job))
@@ -61,6 +65,6 @@ def most_at_once(table: JobTable) -> int:
     """
     ran = table.ran
     times = np.concatenate((table.end_s[ran], table.start_s[ran]))
-    steps = np.concatenate((-table.asked[ran], table.asked[ran]))
+    steps = np.concatenate((-table.node_counts[ran], table.node_counts[ran]))
     order = np.argsort(times, kind="stable")  # ends before starts of the same instant
     return int(np.cumsum(steps[order]).max(initial=0))

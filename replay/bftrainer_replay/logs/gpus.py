@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from bftrainer.decide.domain.events import PoolChanged
-from bftrainer.fragment_names import slot_name
+from bftrainer.slots import Slot
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, levels
 
 
@@ -44,7 +44,7 @@ def held_parts(window: LogWindow, back_s: float) -> LogWindow:
     ``back_s`` later.
     """
     free, parts = counted(window.initial), dict[str, list[frozenset[str]]]()
-    found: list[tuple[float, set[str], set[str]]] = []
+    changes: list[tuple[float, set[str], set[str]]] = []
     due: deque[tuple[float, str]] = deque()
     serial = 0
 
@@ -54,14 +54,14 @@ def held_parts(window: LogWindow, back_s: float) -> LogWindow:
         if count <= 0:
             return frozenset()
         serial += 1
-        new = frozenset(slot_name(node, str(serial), index) for index in range(count))
+        new = frozenset(Slot(node, str(serial), index).name for index in range(count))
         parts.setdefault(node, []).append(new)
         return new
 
     def at(at_s: float) -> tuple[set[str], set[str]]:
-        if not found or found[-1][0] < at_s:
-            found.append((at_s, set(), set()))
-        return found[-1][1:]
+        if not changes or changes[-1][0] < at_s:
+            changes.append((at_s, set(), set()))
+        return changes[-1][1:]
 
     initial = frozenset[str]().union(*(hold(node) for node in sorted(free)))
     for event in (*window.events, None):
@@ -75,19 +75,19 @@ def held_parts(window: LogWindow, back_s: float) -> LogWindow:
         came, went = counted(event.change.joined), counted(event.change.left)
         for node in sorted(came.keys() | went.keys()):
             free[node] += came[node] - went[node]
-            mine = parts.get(node, [])
-            held = sum(map(len, mine))
+            node_parts = parts.get(node, [])
+            held = sum(map(len, node_parts))
             while held > free[node]:
-                gone = mine.pop()
-                held -= len(gone)
-                left |= gone - joined
-                joined -= gone
+                lost_part = node_parts.pop()
+                held -= len(lost_part)
+                left |= lost_part - joined
+                joined -= lost_part
             if held < free[node]:
                 due.append((event.at_s + back_s, node))
     assert window.gpus is not None
     events = tuple(
         PoolEvent(at_s, PoolChanged(frozenset(came), frozenset(went)))
-        for at_s, came, went in found
+        for at_s, came, went in changes
         if came or went
     )
     return replace(window, initial=initial, events=events, gpus=replace(window.gpus, idle=window))

@@ -103,7 +103,7 @@ def together(periods: Sequence[NodePeriods]) -> NodePeriods:
     """All of them."""
     return NodePeriods(
         *(
-            np.concatenate([getattr(each, name) for each in periods])
+            np.concatenate([getattr(part, name) for part in periods])
             for name in NodePeriods.__slots__
         )
     )
@@ -191,9 +191,9 @@ def _events(
         _EMPTY: _EMPTY
     }  # the nodes of a job often come and go together
 
-    def nodes(found: list[str]) -> frozenset[str]:
-        each = frozenset(found)
-        return same.setdefault(each, each)
+    def nodes(listed: list[str]) -> frozenset[str]:
+        node_set = frozenset(listed)
+        return same.setdefault(node_set, node_set)
 
     events: list[PoolEvent] = []
     if not len(at) or at[0] != 0:
@@ -201,7 +201,7 @@ def _events(
     for first in range(0, len(moments), _AT_ONCE):
         last = min(first + _AT_ONCE, len(moments))
         begin = 0
-        there = node_names[who[cuts[first] : cuts[last]]].tolist()
+        chunk_names = node_names[who[cuts[first] : cuts[last]]].tolist()
         ends, joined = (
             (cuts[first + 1 : last + 1] - cuts[first]).tolist(),
             joins[first:last].tolist(),
@@ -209,7 +209,10 @@ def _events(
         for at_s, end, count in zip(moments[first:last].tolist(), ends, joined, strict=True):
             middle = begin + count  # joins stand before leaves
             events.append(
-                PoolEvent(at_s, PoolChanged(nodes(there[begin:middle]), nodes(there[middle:end])))
+                PoolEvent(
+                    at_s,
+                    PoolChanged(nodes(chunk_names[begin:middle]), nodes(chunk_names[middle:end])),
+                )
             )
             begin = end
     if not len(at) or at[-1] != length_of(span):

@@ -59,7 +59,7 @@ def log_in_gpus(
     )
     in_gpus = replace(log, queue=None, site=NO_FACTS, machine_nodes=len(names))
     events, all_events = (
-        idle_events(each, names, span, options.debounce_s) for each in (usable, every)
+        idle_events(spells, names, span, options.debounce_s) for spells in (usable, every)
     )
     with_stranded = replace(in_gpus, events=all_events) if facts.cores.any() else None
     return replace(in_gpus, events=events, gpus=GpuFacts(per_node, log, with_stranded))
@@ -67,10 +67,10 @@ def log_in_gpus(
 
 def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
     """The number of GPUs of each node."""
-    told = np.ceil(_sum(facts.devices.items(), np.zeros(len(facts.names))) - _ROUNDING).astype(
+    recorded = np.ceil(_sum(facts.devices.items(), np.zeros(len(facts.names))) - _ROUNDING).astype(
         np.int64
     )
-    if not told.any():
+    if not recorded.any():
         if source.dialect is not SACCT:
             raise UserError(
                 f"{source.path}: does not tell the GPUs of its jobs; --unit gpu needs sacct's "
@@ -81,28 +81,28 @@ def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
             "AccountingStorageTRES=gres/gpu in slurm.conf (for the "
             "jobs from then on)"
         )
-    if (each := source.options.gpus_per_node) is None:
+    if (given := source.options.gpus_per_node) is None:
         source.remarks.append(
             "the GPUs of a node are those of --node-info"
             if facts.is_told
             else "the GPUs of a node are the most in use on it at once; specify them with "
             "--gpus-per-node or --node-info"
         )
-        return told
-    if told.max() > each:
-        node = facts.names[int(told.argmax())]
+        return recorded
+    if recorded.max() > given:
+        node = facts.names[int(recorded.argmax())]
         raise UserError(
-            f"--gpus-per-node {each}: {source.path} has {told.max()} GPUs of node {node:.60} "
+            f"--gpus-per-node {given}: {source.path} has {recorded.max()} GPUs of node {node:.60} "
             "in use at once"
         )
-    return np.where(told > 0, each, 0)
+    return np.where(recorded > 0, given, 0)
 
 
 def _sum(devices: Iterable[tuple[str, Floats]], nothing: Floats) -> Floats:
     """``gpu``, or all types (``gpu:a100``) where only these are known."""
-    found = dict(devices)
-    typed = [count for name, count in found.items() if name.startswith("gpu:")]
-    return np.maximum(found.get("gpu", nothing), sum(typed, nothing))
+    counts = dict(devices)
+    typed = [count for name, count in counts.items() if name.startswith("gpu:")]
+    return np.maximum(counts.get("gpu", nothing), sum(typed, nothing))
 
 
 def _gpus_of(use: JobUse) -> float:
@@ -125,7 +125,7 @@ def _spells(
         np.array([(_gpus_of(use), use.cores) for use in table.all_uses]),
         np.stack((gpus, cores), axis=1),
     )
-    found: tuple[list[NodePeriods], list[NodePeriods]] = ([], [])
+    by_level: tuple[list[NodePeriods], list[NodePeriods]] = ([], [])
     for taken, job in taken_periods(table, span, down):
         amount = np.concatenate((used[table.use[job]], has[taken.nodes[len(job) :]]))
         at, who = (
@@ -141,16 +141,16 @@ def _spells(
         room = np.full(len(who), np.inf)
         np.divide(cores[who] - sums[:, 1], cores_each[who], out=room, where=cores_each[who] > 0)
         with_cores = np.minimum(idle, np.floor(np.clip(room, 0, 1e6) + _ROUNDING).astype(np.int64))
-        for each, free in zip(found, (idle, with_cores), strict=True):
-            each += _by_level(at, who, free, offset)
-    return together(found[0]), together(found[1])
+        for periods, free in zip(by_level, (idle, with_cores), strict=True):
+            periods += _by_level(at, who, free, offset)
+    return together(by_level[0]), together(by_level[1])
 
 
 def _by_level(at: Ints, node: Ints, free: Ints, offset: Ints) -> list[NodePeriods]:
     """The spells of the GPUs of one level after another. ``free`` holds until a node's next time;
     the last is the end.
     """
-    found = []
+    periods = []
     is_end = np.append(node[1:] != node[:-1], True)
     for level in range(int(free.max(initial=0))):
         idle = (free > level) & ~is_end
@@ -158,5 +158,5 @@ def _by_level(at: Ints, node: Ints, free: Ints, offset: Ints) -> list[NodePeriod
             ([False], idle[:-1])
         )  # a node's last time is never idle: nodes do not touch
         begins, ends = np.flatnonzero(idle & ~before), np.flatnonzero(before & ~idle)
-        found.append(NodePeriods(offset[node[begins]] + level, at[begins], at[ends]))
-    return found
+        periods.append(NodePeriods(offset[node[begins]] + level, at[begins], at[ends]))
+    return periods

@@ -146,17 +146,17 @@ class Tally:
 @dataclass(frozen=True, slots=True)
 class JobTable:
     """Parallel arrays, seconds since 1970 UTC. ``start_s`` is NaN for a job that never started,
-    ``end_s`` infinite for a job that is still running or waiting. ``limit_s`` is NaN where the log
-    has no time limit, infinite without one. Job j held the nodes ``names[i] for i in
-    members[first[j]:first[j + 1]]``; it needs ``all_needs[needs[j]]`` of each and uses
-    ``all_uses[use[j]]``.
+    ``end_s`` infinite for a job that is still running or waiting. ``node_counts`` are the nodes
+    that each job held or asked for. ``limit_s`` is NaN where the log has no time limit, infinite
+    without one. Job j held the nodes ``names[i] for i in members[first[j]:first[j + 1]]``; it
+    needs ``all_needs[needs[j]]`` of each and uses ``all_uses[use[j]]``.
     """
 
     submit_s: Times
     eligible_s: Times
     start_s: Times
     end_s: Times
-    asked: NDArray[Any]
+    node_counts: NDArray[Any]
     first: NDArray[np.uint32]
     members: NDArray[Any]
     names: tuple[str, ...]
@@ -169,17 +169,17 @@ class JobTable:
     @property
     def ran(self) -> NDArray[np.bool_]:
         """Whether each job ran for any time."""
-        found = np.zeros(len(self.asked), dtype=np.bool_)
+        has_run = np.zeros(len(self.node_counts), dtype=np.bool_)
         for part in self.parts():
-            found[part] = self.end_s[part] > self.start_s[part]
-        return found
+            has_run[part] = self.end_s[part] > self.start_s[part]
+        return has_run
 
     def runs(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]]:
         """Starts, ends and nodes of the jobs that ran, up to a million at a time."""
         for part in self.parts():
             start, end = self.start_s[part], self.end_s[part]
             if (ran := end > start).any():
-                yield start[ran], end[ran], self.asked[part][ran].astype(np.int64)
+                yield start[ran], end[ran], self.node_counts[part][ran].astype(np.int64)
 
     def waits_until(self, part: slice) -> NDArray[np.float64]:
         """When each job of a part starts or, if it never does, ends."""
@@ -187,8 +187,8 @@ class JobTable:
 
     def where(self, test: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:
         """The jobs that pass a test of parts."""
-        found = [np.flatnonzero(test(part)) + part.start for part in self.parts()]
-        return np.concatenate([np.empty(0, dtype=np.int64), *found])
+        places = [np.flatnonzero(test(part)) + part.start for part in self.parts()]
+        return np.concatenate([np.empty(0, dtype=np.int64), *places])
 
     def by_nodes(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
         """(first node, last node + 1, places, their jobs) of groups of nodes: what is done place by
@@ -214,7 +214,7 @@ class JobTable:
         """All jobs, a million at a time: what is worked out for each of them takes memory for a
         part.
         """
-        return parts_of(len(self.asked))
+        return parts_of(len(self.node_counts))
 
     def without_nodes(self) -> JobTable:
         """The same jobs, without the nodes that they held."""
@@ -228,7 +228,7 @@ class JobTable:
         return replace(
             self,
             **times,
-            **{name: getattr(self, name)[keep] for name in ("asked", "needs", "use")},
+            **{name: getattr(self, name)[keep] for name in ("node_counts", "needs", "use")},
             first=np.concatenate(([0], np.cumsum(counts[keep]))).astype(np.uint32),
             members=self.members[np.repeat(keep, counts)],
         )
@@ -248,7 +248,7 @@ class JobRows:
         self._room = most_bytes // PLACE_BYTES
         times, counts = [Column("d") for _ in TIMES], [Column("i") for _ in range(4)]
         self._submits, self._eligibles, self._starts, self._ends, self._limits = times
-        self._asked, self._needs, self._uses, self._members = counts
+        self._node_counts, self._needs, self._uses, self._members = counts
         self._columns: tuple[Column, ...] = (*times, *counts)
         self._all_needs, self._all_uses = {NO_NEEDS: 0}, {NO_USE: 0}
         self._first = array("I", [0])
@@ -266,13 +266,13 @@ class JobRows:
     def ids(self, names: Iterable[str]) -> Sequence[int]:
         """The numbers of nodes, for :meth:`add`."""
         index = self._index
-        found = array("i", dict.fromkeys(index.setdefault(name, len(index)) for name in names))
+        node_ids = array("i", dict.fromkeys(index.setdefault(name, len(index)) for name in names))
         if len(index) > MOST_NAMES:
             raise InputFileError(
                 self._where,
                 f"names more than {MOST_NAMES:,} nodes; expected the nodes of one cluster",
             )
-        return found
+        return node_ids
 
     def take_room(self, jobs: int, places: int) -> None:
         """Count jobs, and the nodes that they hold, before they are kept."""
@@ -306,7 +306,7 @@ class JobRows:
         eligible_s: float,
         start_s: float,
         end_s: float,
-        asked: int,
+        node_count: int,
         nodes: Sequence[int] | None,
         limit_s: float = math.nan,
         needs: int = 0,
@@ -322,8 +322,8 @@ class JobRows:
         started = start_s == start_s
         if started and end_s < start_s:
             raise BadLineError(f"the job ends {start_s - end_s:,.0f} s before it starts")
-        if not 0 <= asked <= 10_000_000:
-            raise BadLineError(f"the job has {asked} nodes, expected 0 to 10,000,000")
+        if not 0 <= node_count <= 10_000_000:
+            raise BadLineError(f"the job has {node_count} nodes, expected 0 to 10,000,000")
         if submit_s != submit_s:
             submit_s = eligible_s if math.isfinite(eligible_s) else start_s
             if submit_s != submit_s:
@@ -338,7 +338,7 @@ class JobRows:
         self._starts.last.append(start_s)
         self._ends.last.append(end_s)
         self._limits.last.append(limit_s)
-        self._asked.last.append(asked)
+        self._node_counts.last.append(node_count)
         self._needs.last.append(needs)
         self._uses.last.append(use)
         if started and end_s != start_s:
@@ -348,7 +348,7 @@ class JobRows:
                 self._members.last.extend(nodes)
                 self._places += len(nodes)
         self._first.append(self._places)
-        if len(self._asked.last) >= MOST_PLACES or len(self._members.last) >= MOST_PLACES:
+        if len(self._node_counts.last) >= MOST_PLACES or len(self._members.last) >= MOST_PLACES:
             for column in self._columns:
                 column.pack()
 
@@ -378,8 +378,9 @@ class JobRows:
 
     def table(self) -> JobTable:
         """All jobs as arrays that share memory with these rows: no job can be added afterwards."""
-        asked, needs, use, every = (
-            column.values() for column in (self._asked, self._needs, self._uses, self._members)
+        node_counts, needs, use, every = (
+            column.values()
+            for column in (self._node_counts, self._needs, self._uses, self._members)
         )
         submit, start, end, limit = (
             Times(column.values())
@@ -400,7 +401,7 @@ class JobRows:
             Column("i"),
             (),
         )
-        return JobTable(submit, eligible, start, end, asked, first, members, names, *more)
+        return JobTable(submit, eligible, start, end, node_counts, first, members, names, *more)
 
     def _used(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
         """Drops nodes that only rejected lines name: they would be idle forever."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bftrainer.errors import InputFileError
-from bftrainer_replay.limited_file import DAMAGE
+from bftrainer_replay.limited_file import DAMAGE, OnBytes
 from bftrainer_replay.text_files import open_bytes
 
 LONGEST_LINE = 32 * 1024 * 1024
@@ -19,14 +19,22 @@ class Lines:
 
     Only the fields that an importer uses must be clean: job names in Latin-1 are common, so bytes
     that are not UTF-8 become surrogates, which no time, number or node name may contain. After the
-    last line, ``cut`` tells whether its line end is missing. ``most`` is the limit of the content
-    in bytes. The files ``more`` follow; ``path`` is the one that is read.
+    last line, ``cut`` tells whether its line end is missing. ``max_bytes`` is the limit of the
+    content. The files ``more`` follow; ``path`` is the file that is being read. ``on_bytes`` is
+    told of the bytes of all of them.
     """
 
-    def __init__(self, path: Path, most: int | None = None, more: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        path: Path,
+        max_bytes: int | None = None,
+        more: Sequence[Path] = (),
+        on_bytes: OnBytes | None = None,
+    ) -> None:
         self.path = path
         self._paths = (path, *more)
-        self._most = most
+        self._max_bytes = max_bytes
+        self._on_bytes = on_bytes
         self.cut = False
 
     def __iter__(self) -> Iterator[tuple[int, str]]:
@@ -47,7 +55,7 @@ class Lines:
 
     def _pieces(self, longest: int) -> Iterator[tuple[int, str]]:
         number, is_new_line = 0, True
-        with open_bytes(self.path, self._most) as raw:
+        with open_bytes(self.path, self._max_bytes, self._on_bytes) as raw:
             file = io.TextIOWrapper(
                 raw, encoding="utf-8-sig", errors="surrogateescape", newline="\n"
             )

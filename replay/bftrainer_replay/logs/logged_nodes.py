@@ -44,8 +44,8 @@ class LoggedNodes:
         if not text or not self.partitions or (self.left_out and text not in self.partitions):
             return everyone
         nothing = np.zeros(len(self.names), dtype=np.bool_)
-        found = [self.partitions.get(name, nothing) for name in text.split(",")]
-        union: NodeMask = np.logical_or.reduce(found)
+        node_sets = [self.partitions.get(name, nothing) for name in text.split(",")]
+        union: NodeMask = np.logical_or.reduce(node_sets)
         return union
 
     def suited(self, needs: JobNeeds) -> NodeMask:
@@ -66,16 +66,16 @@ class LoggedNodes:
         """Of each node, in words: ``gpu:a100 x4``, or ``no device``."""
         typed = {name for name in self.devices if ":" in name}
         shown = {
-            name: most
-            for name, most in self.devices.items()
+            name: peak
+            for name, peak in self.devices.items()
             if name in typed or f"{name}:" not in " ".join(typed)
         }
         columns = [
-            (name, np.ceil(most - _ENOUGH).astype(int).tolist())
-            for name, most in sorted(shown.items())
+            (name, np.ceil(peak - _ENOUGH).astype(int).tolist())
+            for name, peak in sorted(shown.items())
         ]
         return [
-            ", ".join(f"{name} x{most[node]}" for name, most in columns if most[node])
+            ", ".join(f"{name} x{peak[node]}" for name, peak in columns if peak[node])
             or "no device"
             for node in range(len(self.names))
         ]
@@ -84,11 +84,11 @@ class LoggedNodes:
 def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
     """Derive the facts of a table with named nodes; running jobs run to ``finish_s``."""
     names = len(table.names)
-    most = min(_MOST_SETS, max(1, _MOST_BYTES // max(names, 1)))
+    max_sets = min(_MOST_SETS, max(1, _MOST_BYTES // max(names, 1)))
     # A job that has run was in one partition; older versions of sacct keep the list that it was
     # submitted to.
-    partitions = _NodeSets.of([each.partition for each in table.all_needs], table, most)
-    constraints = _NodeSets.of([each.constraint for each in table.all_needs], table, most)
+    partitions = _NodeSets.of([amount.partition for amount in table.all_needs], table, max_sets)
+    constraints = _NodeSets.of([amount.constraint for amount in table.all_needs], table, max_sets)
     kinds = sorted({device for use in table.all_uses for device, _ in use.devices})[:16]
     amounts = [np.array([use.cores for use in table.all_uses])]
     amounts += [
@@ -105,9 +105,9 @@ def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
             np.minimum(table.end_s[job], finish_s),
         )
         timeline = _NodeTimeline.of(members - first, start, end)
-        for each, peak in zip(amounts, peaks, strict=True):
-            if each.any():
-                peak[first:last] = timeline.peaks(each[table.use[job]], last - first)
+        for amount, peak in zip(amounts, peaks, strict=True):
+            if amount.any():
+                peak[first:last] = timeline.peaks(amount[table.use[job]], last - first)
         job_s, busy_s = np.add((job_s, busy_s), timeline.job_and_busy_s())
     named = partitions.named()
     alone = {name: nodes for name, nodes in named.items() if "," not in name}
@@ -134,7 +134,7 @@ class _NodeSets:
     left_out: int
 
     @classmethod
-    def of(cls, texts: list[str], table: JobTable, most: int) -> _NodeSets:
+    def of(cls, texts: list[str], table: JobTable, max_sets: int) -> _NodeSets:
         """No nodes yet; ``texts`` are those of the table's needs."""
         number = {text: k for k, text in enumerate(dict.fromkeys(filter(None, texts)))}
         of_needs = np.array([number.get(text, len(number)) for text in texts])
@@ -142,13 +142,13 @@ class _NodeSets:
         for part in table.parts():
             held = np.diff(table.first[part.start : part.stop + 1])
             ran += np.bincount(of_needs[table.needs[part]], weights=held, minlength=len(ran))
-        chosen = np.argsort(-ran[:-1], kind="stable")[:most]
+        chosen = np.argsort(-ran[:-1], kind="stable")[:max_sets]
         place = np.full(len(number) + 1, len(chosen))
         place[chosen] = np.arange(len(chosen))
         nodes = np.zeros((len(chosen) + 1, len(table.names)), dtype=np.bool_)
-        known = list(number)
+        names = list(number)
         return cls(
-            [known[k] for k in chosen.tolist()], place[of_needs], nodes, len(number) - len(chosen)
+            [names[k] for k in chosen.tolist()], place[of_needs], nodes, len(number) - len(chosen)
         )
 
     def add(self, needs: NDArray[np.int32], members: NDArray[np.int32]) -> None:
@@ -185,17 +185,17 @@ class _NodeTimeline:
         edges = np.flatnonzero(np.diff(who[order], prepend=-1))
         return cls(order, at[order], edges, who[order][edges].astype(np.int64))
 
-    def sums(self, each: NDArray[np.float64]) -> NDArray[np.float64]:
+    def sums(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
         """What the places of a node add up to after each start and end."""
-        found: NDArray[np.float64] = np.cumsum(np.concatenate((each, -each))[self.order])
-        return found
+        sums: NDArray[np.float64] = np.cumsum(np.concatenate((amounts, -amounts))[self.order])
+        return sums
 
-    def peaks(self, each: NDArray[np.float64], names: int) -> NDArray[np.float64]:
+    def peaks(self, amounts: NDArray[np.float64], names: int) -> NDArray[np.float64]:
         """The largest sum at any time, by node."""
-        found = np.zeros(names)
+        peaks = np.zeros(names)
         if len(self.order):
-            found[self.owners] = np.maximum.reduceat(self.sums(each), self.edges)
-        return found
+            peaks[self.owners] = np.maximum.reduceat(self.sums(amounts), self.edges)
+        return peaks
 
     def job_and_busy_s(self) -> tuple[float, float]:
         """Seconds of all places, and of the nodes that have any."""

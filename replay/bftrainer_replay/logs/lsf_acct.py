@@ -38,7 +38,7 @@ def read(source: Source) -> None:
     for number, line in source.lines:
         if line and not line.startswith("#"):
             source.tally.take(number, line, _record, source, line, per_host, waiting)
-    slots = max(per_host, key=lambda each: (per_host[each], each), default=1)
+    slots = max(per_host, key=lambda count: (per_host[count], count), default=1)
     for submit_s, eligible_s, end_s, processors in waiting:
         source.rows.add(submit_s, eligible_s, math.nan, end_s, -(-processors // slots), ())
     if waiting:
@@ -80,7 +80,7 @@ def _record(
             "32 (exit)"
         )
     submit_s, begin_s, start_s, end_s = (
-        source.clock.seconds(fields[each]) for each in (_SUBMIT, _BEGIN, _START, _EVENT_TIME)
+        source.clock.seconds(fields[field]) for field in (_SUBMIT, _BEGIN, _START, _EVENT_TIME)
     )
     processors = count_of(fields[_PROCESSORS], "processors", _MOST_HOSTS)
     if math.isnan(start_s):
@@ -104,13 +104,13 @@ def _fields(line: str) -> list[str]:
         if line[place] in " \t":
             place += 1
             continue
-        found = _FIELD.match(line, place)
-        if not found:
+        match = _FIELD.match(line, place)
+        if not match:
             raise BadLineError(
                 f"field {len(fields) + 1} at character {place + 1} has unmatched quotes"
             )
-        fields.append(found.group(2) or (found.group(1) or "").replace('""', '"'))
-        place = found.end()
+        fields.append(match.group(2) or (match.group(1) or "").replace('""', '"'))
+        place = match.end()
         if place < length and line[place] not in " \t":
             raise BadLineError(f"no space after field {len(fields)} at character {place + 1}")
     return fields

@@ -90,10 +90,10 @@ def _paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
     start, size, name = 0, 0, ""
     for number, line in source.lines:
         size += len(line)
-        if found := _JOB.match(line):
+        if heading := _JOB.match(line):
             if texts is not None:
                 yield start, name, texts
-            texts, start, size, name = [], number, len(found.group()), found[1]
+            texts, start, size, name = [], number, len(heading.group()), heading[1]
         elif texts is None:
             continue
         elif _EVENT.match(line):
@@ -112,9 +112,9 @@ def _job(source: Source, texts: list[str], changed: date) -> _Job:
     job = _Job()
     running = False
     for text in texts:
-        found = _EVENT.match(text)
-        assert found is not None  # only such lines are collected
-        weekday, month, day, clock, year, what = found.groups()
+        event = _EVENT.match(text)
+        assert event is not None  # only such lines are collected
+        weekday, month, day, clock, year, what = event.groups()
         at_s = source.clock.seconds(f"{_date(weekday, month, day, year, changed)}T{clock}")
         what = "".join(what.split())
         if what.startswith("Submitted"):
@@ -144,11 +144,11 @@ def _job(source: Source, texts: list[str], changed: date) -> _Job:
 def _date(weekday: str, month: str, day: str, year: str | None, changed: date) -> str:
     number = _MONTHS.index(month) + 1
     years = [int(year)] if year else range(changed.year, changed.year - 28, -1)
-    for each in years:
+    for candidate in years:
         try:
-            found = date(each, number, int(day))
+            moment = date(candidate, number, int(day))
         except ValueError:
             continue
-        if year or (found <= changed and _DAYS[found.weekday()] == weekday):
-            return found.isoformat()
+        if year or (moment <= changed and _DAYS[moment.weekday()] == weekday):
+            return moment.isoformat()
     raise BadLineError(f"{weekday} {month} {day} {year or ''} is not a day of the last 28 years")

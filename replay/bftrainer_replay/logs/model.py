@@ -84,10 +84,10 @@ class Queue:
 
     def of_needs(self, chosen: NDArray[np.bool_]) -> Queue:
         """The jobs whose needs are chosen."""
-        mine = np.empty(len(self.nodes), dtype=np.bool_)
+        is_chosen = np.empty(len(self.nodes), dtype=np.bool_)
         for part in self.parts():
-            mine[part] = chosen[self.needs[part]]
-        return self if mine.all() else self.only(mine)
+            is_chosen[part] = chosen[self.needs[part]]
+        return self if is_chosen.all() else self.only(is_chosen)
 
     def only(self, which: NDArray[Any]) -> Queue:
         """These jobs, in this order."""
@@ -145,10 +145,10 @@ class SiteFacts:
 
     def down_h(self, start_s: float, end_s: float) -> NDArray[np.float64]:
         """Hours of each period inside a window."""
-        found: NDArray[np.float64] = np.clip(self.down_until_s, start_s, end_s) - np.clip(
+        down_s: NDArray[np.float64] = np.clip(self.down_until_s, start_s, end_s) - np.clip(
             self.down_s, start_s, end_s
         )
-        return found / 3600
+        return down_s / 3600
 
 
 NO_FACTS = SiteFacts()
@@ -407,13 +407,13 @@ def _seen_as(
 
 def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
     """The spans, in order of time; those that overlap or touch as one."""
-    found: list[tuple[float, float]] = []
+    merged: list[tuple[float, float]] = []
     for begin_s, end_s in sorted(spans):
-        if found and begin_s <= found[-1][1]:
-            found[-1] = (found[-1][0], max(found[-1][1], end_s))
+        if merged and begin_s <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end_s))
         else:
-            found.append((begin_s, end_s))
-    return found
+            merged.append((begin_s, end_s))
+    return merged
 
 
 def within(
@@ -436,7 +436,7 @@ def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[
     def number_until(at_s: float) -> int:
         return bisect_right(log.events, at_s, key=lambda event: event.at_s)
 
-    pool, place, found = set(log.initial), 0, []
+    pool, place, windows = set(log.initial), 0, []
     for wanted_s in starts_s:
         start_s = max(wanted_s, log.start_s)
         end_s = min(start_s + length_s, log.end_s)
@@ -449,8 +449,8 @@ def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[
         part = replace(
             log, start_s=start_s, end_s=end_s, initial=frozenset(pool), events=events, queue=None
         )
-        found.append(replace(part, gaps=gaps, outages=within(log.outages, start_s, end_s)))
-    return tuple(found)
+        windows.append(replace(part, gaps=gaps, outages=within(log.outages, start_s, end_s)))
+    return tuple(windows)
 
 
 def piece(log: LogWindow, start_s: float, end_s: float) -> LogWindow:

@@ -126,8 +126,8 @@ def _of_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
                 f"has {len(fields)} fields, expected at least {max(at.values()) + 1}",
             )
         values = {name: fields[place] for name, place in at.items()}
-        if (found := _outage(source, f"{path}:{number}", values)) is not None:
-            yield found
+        if (outage := _outage(source, f"{path}:{number}", values)) is not None:
+            yield outage
 
 
 def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
@@ -137,14 +137,14 @@ def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
     for number, line in _lines(source, path):
         pairs = {key.lower(): value for key, value in _PAIR.findall(line)}
         if "reservationname" in pairs:
-            if values and (found := _outage(source, where, values)) is not None:
-                yield found
+            if values and (outage := _outage(source, where, values)) is not None:
+                yield outage
             values, where = {}, f"{path}:{number}"
         values |= {
             _NAMES[key]: value for key, value in pairs.items() if key in _NAMES and key != "state"
         }
-    if values and (found := _outage(source, where, values)) is not None:
-        yield found
+    if values and (outage := _outage(source, where, values)) is not None:
+        yield outage
 
 
 def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:

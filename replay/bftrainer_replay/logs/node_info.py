@@ -31,7 +31,7 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
     if path is None:
         return facts
     text = read_text(path)
-    starts = [found.start() for found in _NODE.finditer(text)]
+    starts = [match.start() for match in _NODE.finditer(text)]
     if not starts:
         raise InputFileError(
             str(path), "has no line NodeName=..., expected the output of scontrol show node"
@@ -51,28 +51,28 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
             f"{missing[0]}: "
             f"assuming the most that was in use"
         )
-    known = np.array([name in has for name in facts.names])
+    is_listed = np.array([name in has for name in facts.names])
     uses = [has.get(name, JobUse()) for name in facts.names]
     names = sorted({device for use in uses for device, _ in use.devices} | set(facts.devices))
     devices = {
         name: np.where(
-            known,
+            is_listed,
             [dict(use.devices).get(name, 0.0) for use in uses],
             facts.devices.get(name, np.zeros(len(uses))),
         )
         for name in names
     }
-    cores = np.where(known, [use.cores for use in uses], facts.cores)
+    cores = np.where(is_listed, [use.cores for use in uses], facts.cores)
     return replace(facts, cores=cores, devices=devices, is_told=True)
 
 
 def _of(record: str) -> JobUse:
-    tres = found[1] if (found := _TRES.search(record)) else ""
+    tres = match[1] if (match := _TRES.search(record)) else ""
     use = use_of(tres, 1)
     if use.devices or not (gres := _GRES.search(record)):
         return use
     devices: dict[str, float] = {}
     for name, count in _DEVICE.findall(gres[1]):
-        for each in {name, name.partition(":")[0]}:
-            devices[each] = devices.get(each, 0.0) + int(count)
+        for device in {name, name.partition(":")[0]}:
+            devices[device] = devices.get(device, 0.0) + int(count)
     return JobUse(use.cores, tuple(sorted(devices.items())[:8]))

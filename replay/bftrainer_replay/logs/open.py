@@ -11,6 +11,7 @@ from pathlib import Path
 
 from bftrainer.counted import counted
 from bftrainer.errors import InputFileError, UnknownNameError, UserError
+from bftrainer_replay.limited_file import OnBytes
 from bftrainer_replay.logs import (
     alcf_csv,
     dialect,
@@ -81,45 +82,66 @@ class OpenedLog:
     is_event_log: bool = False
 
 
-def open_log(path: Path, options: ImportOptions | None = None) -> OpenedLog:
+def open_log(
+    path: Path, options: ImportOptions | None = None, on_bytes: OnBytes | None = None
+) -> OpenedLog:
     """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file
-    and line.
+    and line. ``on_bytes`` is told of the bytes that are read, for a line of progress.
     """
     options = options or ImportOptions()
-    table = TABLE.name if "=" in (options.columns or "") else "sacct" if options.columns else None
-    found = options.format or table or _format_of(path)
-    for each in options.more_files:
-        if (other := options.format or table or _format_of(each)) != found:
+    name = _format_name(path, options)
+    if name == EVENTS:
+        return _events(path, read_event_log(path, options.max_bytes, on_bytes=on_bytes))
+    log_format = next((form for form in (*FORMATS, TABLE) if form.name == name), None)
+    if log_format is None:
+        raise UnknownNameError("format", name, FORMAT_NAMES)
+    source = Source(path, options, log_format.dialect, on_bytes)
+    log_format.read(source)
+    _check_skipped(source)
+    source.release()
+    log = event_log_of(source, log_format.title)
+    return OpenedLog(
+        log, tuple(source.tally.remarks(log_format.title, source.name)), tuple(source.remarks)
+    )
+
+
+def _format_name(path: Path, options: ImportOptions) -> str:
+    """The name of the format of all files: as the options say, else as they begin."""
+    name = _given_format(options) or _format_of(path)
+    for other in options.more_files:
+        other_name = _given_format(options) or _format_of(other)
+        if other_name != name:
             raise UserError(
-                f"{each}: is a log of format {other}, but {path} is {found}; expected files of "
-                "one log"
+                f"{other}: is a log of format {other_name}, but {path} is {name}; expected "
+                "files of one log"
             )
-    if options.more_files and found in _SINGLE:
+    if options.more_files and name in _SINGLE:
         raise UserError(
-            f"{path}: only one file of format {found} is read at a time, got "
+            f"{path}: only one file of format {name} is read at a time, got "
             f"{1 + len(options.more_files)}"
         )
-    if found == EVENTS:
-        return _events(path, read_event_log(path, options.max_bytes))
-    form = next((each for each in (*FORMATS, TABLE) if each.name == found), None)
-    if form is None:
-        raise UnknownNameError("format", found, FORMAT_NAMES)
-    source = Source(path, options, form.dialect)
-    form.read(source)
-    tally = source.tally
-    if tally.used and tally.skipped > LISTED and tally.bad_share > options.most_bad:
-        raise UserError(
-            f"{path}: {tally.skipped:,} of {counted(tally.skipped + tally.used, 'job')} cannot "
-            "be read "
-            f"({tally.bad_share:.1%}), so the "
-            f"idle share would be wrong; expected at most {options.most_bad:.0%}, or "
-            f"--most-bad {tally.bad_share + 0.01:.2f}. "
-            f"{tally.examples[0]}"
-        )
-    source.release()
-    log = event_log_of(source, form.title)
-    return OpenedLog(
-        log, tuple(source.tally.remarks(form.title, source.name)), tuple(source.remarks)
+    return name
+
+
+def _given_format(options: ImportOptions) -> str | None:
+    """The format that --format or --columns says; None if neither does."""
+    if options.format or not options.columns:
+        return options.format or None
+    return TABLE.name if "=" in options.columns else "sacct"
+
+
+def _check_skipped(source: Source) -> None:
+    """Refuse a log of which more records were skipped as bad than --most-bad allows."""
+    tally, limit = source.tally, source.options.most_bad
+    if not tally.used or tally.skipped <= LISTED or tally.bad_share <= limit:
+        return
+    raise UserError(
+        f"{source.path}: {tally.skipped:,} of {counted(tally.skipped + tally.used, 'job')} cannot "
+        "be read "
+        f"({tally.bad_share:.1%}), so the "
+        f"idle share would be wrong; expected at most {limit:.0%}, or "
+        f"--most-bad {tally.bad_share + 0.01:.2f}. "
+        f"{tally.examples[0]}"
     )
 
 
@@ -168,9 +190,9 @@ def _format_of(path: Path) -> str:
         )
     if head.startswith((",".join(COLUMNS), " ".join(UNIT_GPU), NOTE_COMMENT)):
         return EVENTS
-    for each in FORMATS:
-        if each.recognizes(head):
-            return each.name
+    for log_format in FORMATS:
+        if log_format.recognizes(head):
+            return log_format.name
     start = head.split("\n", 1)[0].encode("ascii", "backslashreplace").decode()
     raise InputFileError(
         f"{path}:1",

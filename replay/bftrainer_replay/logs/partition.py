@@ -22,17 +22,17 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
     """
     facts = window.site.nodes
     if facts is None or name not in facts.partitions:
-        known = ", ".join(sorted(facts.partitions)[:20]) if facts is not None else ""
+        listed = ", ".join(sorted(facts.partitions)[:20]) if facts is not None else ""
         raise UserError(
             f"--partition {name:.60}: {window.source} has "
             + (
-                f"jobs in the partitions {known}"
-                if known
+                f"jobs in the partitions {listed}"
+                if listed
                 else "no partitions with named nodes (sacct's column Partition)"
             )
         )
     places = np.flatnonzero(facts.partitions[name])
-    mine = np.isin(window.site.down, places)
+    is_down_here = np.isin(window.site.down, places)
     number = np.full(len(facts.names), -1, dtype=np.int64)
     number[places] = np.arange(len(places))
     site = replace(
@@ -40,9 +40,9 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
         nodes=_only(facts, places.tolist()),
         use=None,  # of the whole cluster
         silent=None,
-        down=number[window.site.down[mine]],
-        down_s=window.site.down_s[mine],
-        down_until_s=window.site.down_until_s[mine],
+        down=number[window.site.down[is_down_here]],
+        down_s=window.site.down_s[is_down_here],
+        down_until_s=window.site.down_until_s[is_down_here],
     )
     return replace(
         of_nodes(window, [facts.names[place] for place in places.tolist()]),
@@ -67,5 +67,5 @@ def _only(facts: LoggedNodes, places: list[int]) -> LoggedNodes:
 
 
 def _waiting_for(queue: Queue, name: str) -> Queue:
-    asked = [not each.partition or name in each.partition.split(",") for each in queue.all_needs]
-    return queue.of_needs(np.array(asked, dtype=np.bool_))
+    fits = [not needs.partition or name in needs.partition.split(",") for needs in queue.all_needs]
+    return queue.of_needs(np.array(fits, dtype=np.bool_))

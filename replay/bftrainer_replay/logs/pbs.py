@@ -62,11 +62,11 @@ def read(source: Source) -> None:
     """Adds all S, E and R records to the rows; other kinds are counted."""
     try:
         reader = _read(source, names=True)
-    except _NoNodesError as found:
+    except _NoNodesError as problem:
         source.read_again()
         reader = _read(source, names=False)
         source.remarks.append(
-            f"{found}: node counts come from Resource_List.nodect, and the log names no nodes"
+            f"{problem}: node counts come from Resource_List.nodect, and the log names no nodes"
         )
     if reader.others:
         source.remarks.append(
@@ -102,12 +102,12 @@ class _PbsReader:
 
     def record(self, line: str, running: dict[str, _PbsRun]) -> str | None:
         """Add one record; returns why it is ignored, or None."""
-        found = _LINE.fullmatch(line)
-        if not found:
+        match = _LINE.fullmatch(line)
+        if not match:
             raise BadLineError(
                 "is not an accounting record, expected MM/DD/YYYY HH:MM:SS;KIND;JOB;key=value ..."
             )
-        month, day, year, clock, kind, job, message = found.groups()
+        month, day, year, clock, kind, job, message = match.groups()
         if kind not in ("S", "E", "R"):
             return f"{kind} records" if len(kind) < 4 else "records of other kinds"
         if not job:
@@ -154,28 +154,36 @@ class _PbsReader:
         text = values.get("Resource_List.nodect", str(len(nodes or (1,)))).partition(":")[
             0
         ]  # Torque: 1:ppn=24
-        asked = count_of(text, "nodes (Resource_List.nodect)")
-        if nodes and len(nodes) != asked:
+        node_count = count_of(text, "nodes (Resource_List.nodect)")
+        if nodes and len(nodes) != node_count:
             if place.isdecimal():
                 raise _NoNodesError(
-                    f"exec_host holds something else than nodes ({place[:20]} for {asked:,} nodes)"
+                    f"exec_host holds something else than nodes ({place[:20]} for "
+                    f"{node_count:,} nodes)"
                 )
             # PBS Pro counts chunks, of which a host may have several. An S record has the same as
             # its E record.
-            self.others += kind != "S" and place.count("+") + 1 != asked
-            asked = len(nodes)
+            self.others += kind != "S" and place.count("+") + 1 != node_count
+            node_count = len(nodes)
         return _PbsRun(
-            submit_s, eligible_s, start_s, math.inf, asked, nodes, *self._needs(values, asked)
+            submit_s,
+            eligible_s,
+            start_s,
+            math.inf,
+            node_count,
+            nodes,
+            *self._needs(values, node_count),
         )
 
-    def _needs(self, values: dict[str, str], asked: int) -> tuple[float, int, int]:
+    def _needs(self, values: dict[str, str], node_count: int) -> tuple[float, int, int]:
         """Time limit, needs and use."""
         limit_s, queue = (
             elapsed_s(values.get("Resource_List.walltime", "")),
             values.get("queue", "")[:255],
         )
         counts = [
-            _count(values, f"Resource_List.{name}") / max(asked, 1) for name in ("ncpus", "ngpus")
+            _count(values, f"Resource_List.{name}") / max(node_count, 1)
+            for name in ("ncpus", "ngpus")
         ]
         devices = (("gpu", counts[1]),) if counts[1] else ()
         facts, rows = self._source.facts, self._source.rows
@@ -192,12 +200,12 @@ class _PbsReader:
         return self._source.clock.seconds(values.get(key, ""))
 
     def _nodes(self, place: str) -> Sequence[int]:
-        known = self._blocks.get(place)
-        if known is None:
-            known = nodes_of(self._source, place)
+        nodes = self._blocks.get(place)
+        if nodes is None:
+            nodes = nodes_of(self._source, place)
             if len(self._blocks) < 10_000 and len(place) < 64:
-                self._blocks[place] = known
-        return known
+                self._blocks[place] = nodes
+        return nodes
 
 
 def nodes_of(source: Source, place: str) -> Sequence[int]:

@@ -29,7 +29,7 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
 
     An end that far away is unknown rather than right: such a job counts as still running.
     """
-    if source.options.outliers == KEEP or len(table.asked) < _LEAST_JOBS:
+    if source.options.outliers == KEEP or len(table.node_counts) < _LEAST_JOBS:
         return table
     at = Times.gathered(started_or(table.start_s, table.submit_s, part) for part in table.parts())
     first_s, last_s = _bulk(at.kept.copy())
@@ -82,13 +82,13 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
         return table
     start_s, limit_s = table.start_s[running], table.limit_s[running]
     over = (
-        each[np.isfinite(each)]
+        times[np.isfinite(times)]
         for part in table.parts()
-        for each in (table.end_s[part], table.start_s[part])
+        for times in (table.end_s[part], table.start_s[part])
     )
     finish = float(
         max(
-            *(each.max(initial=0.0) for each in over),
+            *(times.max(initial=0.0) for times in over),
             *(table.submit_s[p].max() for p in table.parts()),
         )
     )
@@ -96,7 +96,7 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
     runaway = at_limit + _GRACE_S < finish
     if runaway.any():
         late_h = (finish - at_limit[runaway]) / 3600
-        held = float(np.dot(late_h, table.asked[running[runaway]]))
+        held = float(np.dot(late_h, table.node_counts[running[runaway]]))
         kept = source.options.runaways == KEEP
         repair = (
             "; `sacctmgr show runawayjobs` lists and repairs them" if source.dialect.slurm else ""

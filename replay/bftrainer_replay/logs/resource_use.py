@@ -51,7 +51,7 @@ def use_of(
         ],
     ]
     edges_s = np.linspace(start_s, end_s, _EDGES + 1)
-    each = np.array(
+    job_amounts = np.array(
         [
             [use.cores, *(dict(use.devices).get(kind, 0.0) for kind in kinds[1:])]
             for use in table.all_uses
@@ -66,7 +66,8 @@ def use_of(
         )
         ran = table.end_s[part] > table.start_s[part]
         amounts = (
-            each[:, table.use[part][ran]] * np.diff(table.first[part.start : part.stop + 1])[ran]
+            job_amounts[:, table.use[part][ran]]
+            * np.diff(table.first[part.start : part.stop + 1])[ran]
         )
         for at_s, sign in ((begin[ran], 1), (end[ran], -1)):
             edge = np.searchsorted(edges_s, at_s)
@@ -75,7 +76,9 @@ def use_of(
                 since[1, kind] += np.bincount(edge, amount * (at_s - start_s), _EDGES + 1)
     amounts, moments = np.cumsum(since, axis=2)
     used_h = (amounts * (edges_s - start_s) - moments) / 3600
-    found = {
-        kind: hours for kind, hours, of_use in zip(kinds, used_h, each, strict=True) if of_use.any()
+    used_by_kind = {
+        kind: hours
+        for kind, hours, of_use in zip(kinds, used_h, job_amounts, strict=True)
+        if of_use.any()
     }
-    return ResourceUse(edges_s, found, outages) if found else None
+    return ResourceUse(edges_s, used_by_kind, outages) if used_by_kind else None

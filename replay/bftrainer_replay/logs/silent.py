@@ -43,13 +43,13 @@ def remark_on_silence(
     after = float(hours[~long].sum() / max(service_h - long_h, 1.0))
     first = ", ".join(names[node] for node in nodes[:_NAMED].tolist())
     output = f", the output of `{EVENTS_COMMAND}`," if source.dialect.slurm else ""
-    known = "" if source.options.node_events else f" (--node-events FILE{output} tells)"
+    hint = "" if source.options.node_events else f" (--node-events FILE{output} tells)"
     source.remarks.append(
         f"{counted(len(nodes), 'node')} ran no job for {LEAST_H:g} h or more and for a quarter "
         "of the log or to its end "
         f"({first}{', ...' if len(nodes) > _NAMED else ''}; {len(to_end):,} of them to its "
         "end): they may have been down or "
-        f"removed{known}; without these periods {after:.1%} of the node-time is idle, not "
+        f"removed{hint}; without these periods {after:.1%} of the node-time is idle, not "
         f"{before:.1%}"
     )
     renamed = _renamed(idle, long, length)

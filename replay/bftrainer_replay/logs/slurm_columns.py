@@ -158,19 +158,19 @@ def layout_of(source: Source, number: int, line: str) -> Layout:
     """The layout of the file whose first line this is; raises :class:`InputFileError` with what to
     do.
     """
-    if (found := header(line)) is not None:
-        return found
-    if (found := known(line)) is not None:
+    if (layout := header(line)) is not None:
+        return layout
+    if (layout := known(line)) is not None:
         whose = (
             "XDMoD's columns"
-            if found.names[1] == "jobidraw"
+            if layout.names[1] == "jobidraw"
             else "the columns of the documented command"
         )
         source.remarks.append(
-            f"no header: assuming {whose} {','.join(found.names[:3])},...,{found.names[-1]} "
+            f"no header: assuming {whose} {','.join(layout.names[:3])},...,{layout.names[-1]} "
             "(specify others with --columns)"
         )
-        return found
+        return layout
     where = f"{source.path}:{number}"
     if _lacks_times(line):
         names = _names(line.split("|"))
@@ -209,14 +209,14 @@ def renamed(source: Source, number: int, line: str) -> Layout:
             )
         ours[theirs] = _OURS[name.lower()]
     delimiter = max(_DELIMITERS, key=line.count)
-    found = [name.strip() for name in Layout((), delimiter).split(line)]
-    if strange := [name for name in ours if name not in found]:
+    columns = [name.strip() for name in Layout((), delimiter).split(line)]
+    if strange := [name for name in ours if name not in columns]:
         raise InputFileError(
             f"{source.path}:{number}",
-            f"has no column {strange[0]!r:.60}; its columns are {', '.join(found):.300}",
+            f"has no column {strange[0]!r:.60}; its columns are {', '.join(columns):.300}",
         )
     return Layout(
-        tuple(ours.get(name, f"other {place}") for place, name in enumerate(found)),
+        tuple(ours.get(name, f"other {place}") for place, name in enumerate(columns)),
         delimiter,
         is_header=True,
     )

@@ -16,7 +16,7 @@ from typing import Any
 from bftrainer.config.host_lists import expand
 from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
-from bftrainer_replay.logs.job_needs import JobFact
+from bftrainer_replay.logs.job_needs import JobFact, JobNeeds
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_needs import needs_of, use_of
 from bftrainer_replay.logs.slurm_runs import JobRuns
@@ -164,28 +164,38 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
     if job_id:
         start_s = runs.add(job_id, state, submit_s, start_s, end_s, _submission(job, job_id))
     nodes = _nodes(job) if ran else []
-    asked = _number(job.get("allocation_nodes"))
-    if ran and not nodes:
-        raise BadLineError("the job ran, but has an empty node list")
-    if ran and asked > 0 and len(nodes) != asked:
-        raise BadLineError(
-            f"the node list names {counted(len(nodes), 'node')}, the job has {asked:.0f}"
-        )
-    count = len(nodes) or int(asked if asked > 0 else _requested_nodes(job))
+    count = _node_count(job, nodes, ran)
     if not count:
         return "without nodes"
     rows = source.rows
     source.facts |= set(JobFact)
-    names = [_text(job, key) for key in ("partition", "constraints", "account", "qos")]
-    needs = rows.needs(
-        needs_of(names[0], names[1], reason, _tres(job, "requested"), count, *names[2:])
-    )
+    needs = rows.needs(_needs(job, reason, count))
     use = rows.use(use_of(_tres(job, "allocated"), count)) if ran else 0
     if math.isinf(end_s) and job_id:
         rows.unfinished(job_id, start_s)
     eligible_s, limit_s = eligible_from(eligible_s, start_s), 60 * _number(times.get("limit"))
     rows.add(submit_s, eligible_s, start_s, end_s, count, rows.ids(nodes), limit_s, needs, use)
     return None
+
+
+def _node_count(job: dict[str, Any], nodes: list[str], ran: bool) -> int:
+    """The number of nodes that a job held or asks for. Raises :class:`BadLineError` if a job that
+    ran names none, or another number.
+    """
+    allocated = _number(job.get("allocation_nodes"))
+    if ran and not nodes:
+        raise BadLineError("the job ran, but has an empty node list")
+    if ran and allocated > 0 and len(nodes) != allocated:
+        raise BadLineError(
+            f"the node list names {counted(len(nodes), 'node')}, the job has {allocated:.0f}"
+        )
+    return len(nodes) or int(allocated if allocated > 0 else _requested_nodes(job))
+
+
+def _needs(job: dict[str, Any], reason: str, count: int) -> JobNeeds:
+    """What the job needs of each of its ``count`` nodes, and why it waits."""
+    names = [_text(job, key) for key in ("partition", "constraints", "account", "qos")]
+    return needs_of(names[0], names[1], reason, _tres(job, "requested"), count, *names[2:])
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -263,7 +273,9 @@ def _nodes(job: dict[str, Any]) -> list[str]:
 def _resources(job: dict[str, Any], key: str) -> list[dict[str, Any]]:
     tres = job.get("tres")
     listed = tres.get(key) if isinstance(tres, dict) else None
-    return [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    if not isinstance(listed, list):
+        return []
+    return [resource for resource in listed if isinstance(resource, dict)]
 
 
 def _tres(job: dict[str, Any], key: str) -> str:

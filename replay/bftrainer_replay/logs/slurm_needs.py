@@ -59,10 +59,10 @@ def elapsed_s(text: str) -> float:
     """``[days-][hours:]minutes:seconds`` in seconds; NaN for anything else (``Partition_Limit``,
     empty).
     """
-    found = _ELAPSED.fullmatch(text)
-    if not found:
+    match = _ELAPSED.fullmatch(text)
+    if not match:
         return math.nan
-    days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
+    days, hours, minutes, seconds = (int(part or 0) for part in match.groups())
     return float(((days * 24 + hours) * 60 + minutes) * 60 + seconds)
 
 

@@ -133,7 +133,7 @@ class JobRuns:
         the log.
         """
         number, submit_s = (
-            np.frombuffer(each, dtype=np.float64) for each in (self._number, self._submit_s)
+            np.frombuffer(column, dtype=np.float64) for column in (self._number, self._submit_s)
         )
         order = np.argsort(submit_s, kind="stable")
         number, submit_s = number[order], submit_s[order]

@@ -38,7 +38,7 @@ _MAX_BARS = 1_000
 _NO_NODES = frozenset({"", "None assigned", "(null)", "None", "Unknown"})
 _DECIMAL = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,2})?")
 _LONGEST_S = 10 * 365 * 86400.0
-_MOST_KNOWN = 100_000
+_MOST_ENTRIES = 100_000
 """Entries of each look-up table, which is emptied at this size."""
 _LONGEST = 500
 """Characters of an entry."""
@@ -130,7 +130,7 @@ class _Reader:
 class _Shared:
     """What fields that many jobs have alike say of them."""
 
-    asked: int
+    node_count: int
     state: str
     limit_s: float
     needs: int
@@ -166,7 +166,8 @@ class _Columns:
         self._eligible = place("eligible", "submit", "start")
         self._id, self._list = place("jobid", "jobidraw"), place("nodelist")
         self._has_id, self._has_list, self._has_state, self._has_flags = (
-            each < self._count for each in (self._id, self._list, place("state"), place("flags"))
+            column < self._count
+            for column in (self._id, self._list, place("state"), place("flags"))
         )
         self._elapsed, self._elapsed_is_raw = place("elapsedraw", "elapsed"), "elapsedraw" in names
         places = {fact: place(name.lower()) for fact, name in SACCT.places.items()}
@@ -201,17 +202,12 @@ class _Columns:
         self._shared = itemgetter(*shared, place("account"), self._qos)
         self._started, self._backfilled = 0, 0
         self._limited: Counter[str] = Counter()
-        self._known: dict[str, Sequence[int]] = {}
-        self._known_shared: dict[tuple[str, ...], _Shared] = {}
+        self._node_lists: dict[str, Sequence[int]] = {}
+        self._shared_facts: dict[tuple[str, ...], _Shared] = {}
 
     def job(self, line: str) -> str | None:
         """Add the line's job; returns why it is ignored, or None. Raises ValueError."""
-        fields = self._layout.split(line)
-        if len(fields) != self._count:
-            fields = self._rejoined(fields)
-        fields.append("")
-        if self._counts_cores:
-            fields.append(_tres(fields[self._cores], fields[self._gpus]))
+        fields = self._fields(line)
         job_id = fields[self._id]
         if "." in job_id:
             return "steps"
@@ -219,24 +215,10 @@ class _Columns:
         if self._source.is_of_another(fields[self._cluster], fields[self._user]):
             return "of other clusters"
         elapsed = self._ran_s(fields[self._elapsed])
-        times = (
-            fields[self._submit],
-            fields[self._eligible],
-            fields[self._start],
-            fields[self._end],
-        )
-        submit_s, eligible_s, start_s, end_s = self._clock.in_order(times, elapsed)
-        if self._wait < self._count:
-            start_s = submit_s + _seconds(fields[self._wait], "wait")
-            eligible_s = submit_s
-        if self._run < self._count:
-            end_s = start_s + _seconds(fields[self._run], "run")
-        shared = self._known_shared.get(texts := self._shared(fields)) or self._read_shared(texts)
-        if is_running(shared.state, end_s):
-            end_s = math.inf
-            self._rows.runs_at(start_s, elapsed)
-        elif never_started(shared.state):
-            start_s, end_s = math.nan, math.inf
+        submit_s, eligible_s, start_s, end_s = self._times(fields, elapsed)
+        texts = self._shared(fields)
+        shared = self._shared_facts.get(texts) or self._read_shared(texts)
+        start_s, end_s = self._times_in_state(shared.state, start_s, end_s, elapsed)
         if self._has_id and self._rows.settles(job_id, start_s, end_s):
             return "that were running in an earlier record"
         ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
@@ -245,35 +227,22 @@ class _Columns:
         if self._has_id:
             start_s = self._runs.add(job_id, shared.state, submit_s, start_s, end_s, self._number)
         nodes = self._ids(fields[self._list], ran) if self._has_list else None
-        asked = len(nodes or ()) if self._counts_names else shared.asked
-        if nodes is not None and ran and len(nodes) != asked:
-            raise BadLineError(
-                f"the node list names {counted(len(nodes), 'node')}, the job has {asked}"
-            )
-        if not asked:
+        node_count = self._node_count(nodes, shared, ran)
+        if not node_count:
             return "without nodes"
-        if tasks > 1 and ran:
-            raise BadLineError(
-                f"job {job_id[:60]} represents {tasks} pending array tasks, but has already run"
-            )
-        if tasks > 1:  # a line of 12 characters may stand for 100,000 jobs: each counts four times
-            self._rows.take_room(3 * tasks, 0)
-        if ran and self._has_flags:
-            self._started += 1
-            self._backfilled += "SchedBackfill" in fields[self._flags]
-        if shared.is_limited and len(self._limited) < _MOST_KNOWN:
-            self._limited[fields[self._qos]] += 1
-        eligible_s = eligible_from(eligible_s, start_s)
+        if tasks > 1:
+            self._take_tasks(job_id, tasks, ran)
+        self._count_facts(fields, shared, ran)
         if self._has_id and math.isinf(end_s) and tasks == 1:
             self._rows.unfinished(job_id, start_s)
         use = shared.use if ran else 0
         for _ in range(tasks):
             self._rows.add(
                 submit_s,
-                eligible_s,
+                eligible_from(eligible_s, start_s),
                 start_s,
                 end_s,
-                asked,
+                node_count,
                 nodes,
                 shared.limit_s,
                 shared.needs,
@@ -281,28 +250,101 @@ class _Columns:
             )
         return None
 
+    def _fields(self, line: str) -> list[str]:
+        """The fields of a record, an empty one after the last, and the job's cores and GPUs if the
+        table has columns for them.
+        """
+        fields = self._layout.split(line)
+        if len(fields) != self._count:
+            fields = self._rejoined(fields)
+        fields.append("")
+        if self._counts_cores:
+            fields.append(_tres(fields[self._cores], fields[self._gpus]))
+        return fields
+
+    def _times(self, fields: list[str], elapsed: float | None) -> list[float]:
+        """When the job was submitted and eligible, started and ended; a table may have its wait and
+        its run time instead.
+        """
+        texts = (
+            fields[self._submit],
+            fields[self._eligible],
+            fields[self._start],
+            fields[self._end],
+        )
+        times = self._clock.in_order(texts, elapsed)
+        if self._wait < self._count:
+            times[2] = times[0] + _seconds(fields[self._wait], "wait")
+            times[1] = times[0]
+        if self._run < self._count:
+            times[3] = times[2] + _seconds(fields[self._run], "run")
+        return times
+
+    def _times_in_state(
+        self, state: str, start_s: float, end_s: float, elapsed: float | None
+    ) -> tuple[float, float]:
+        """Start and end of a job in this state: a job that runs has no end, a job that never
+        started has neither.
+        """
+        if is_running(state, end_s):
+            self._rows.runs_at(start_s, elapsed)
+            return start_s, math.inf
+        if never_started(state):
+            return math.nan, math.inf
+        return start_s, end_s
+
+    def _node_count(self, nodes: Sequence[int] | None, shared: _Shared, ran: bool) -> int:
+        """The number of nodes that the job held or asks for. Raises :class:`BadLineError` if its
+        node list has another number.
+        """
+        count = len(nodes or ()) if self._counts_names else shared.node_count
+        if nodes is not None and ran and len(nodes) != count:
+            raise BadLineError(
+                f"the node list names {counted(len(nodes), 'node')}, the job has {count}"
+            )
+        return count
+
+    def _take_tasks(self, job_id: str, tasks: int, ran: bool) -> None:
+        """Check a record that stands for waiting tasks of an array, and take room for them."""
+        if ran:
+            raise BadLineError(
+                f"job {job_id[:60]} represents {tasks} pending array tasks, but has already run"
+            )
+        # A line of 12 characters may stand for 100,000 jobs: each counts four times.
+        self._rows.take_room(3 * tasks, 0)
+
+    def _count_facts(self, fields: list[str], shared: _Shared, ran: bool) -> None:
+        """Count what the remarks at the end are about: backfill, and limits that keep jobs
+        waiting.
+        """
+        if ran and self._has_flags:
+            self._started += 1
+            self._backfilled += "SchedBackfill" in fields[self._flags]
+        if shared.is_limited and len(self._limited) < _MOST_ENTRIES:
+            self._limited[fields[self._qos]] += 1
+
     def _read_shared(self, texts: tuple[str, ...]) -> _Shared:
         count, state, limit, partition, reason, tres, constraint, use, *payer = texts
         if self._counts_names:
-            asked = len(expand(count.replace(" ", ","))) if count not in _NO_NODES else 0
+            node_count = len(expand(count.replace(" ", ","))) if count not in _NO_NODES else 0
         else:
-            asked = count_of(count, "nodes")
+            node_count = count_of(count, "nodes")
         state = check_state(state) if self._has_state else ""
         self._source.has_state(state)
-        needs = needs_of(partition, constraint, reason, tres, asked, *payer)
-        found = _Shared(
-            asked,
+        needs = needs_of(partition, constraint, reason, tres, node_count, *payer)
+        shared = _Shared(
+            node_count,
             state,
             limit_s(limit),
             self._rows.needs(needs),
-            self._rows.use(use_of(use, asked)),
+            self._rows.use(use_of(use, node_count)),
             needs.block is Block.LIMIT,
         )
-        if len(self._known_shared) >= _MOST_KNOWN:
-            self._known_shared.clear()
+        if len(self._shared_facts) >= _MOST_ENTRIES:
+            self._shared_facts.clear()
         if sum(map(len, texts)) < _LONGEST:
-            self._known_shared[texts] = found
-        return found
+            self._shared_facts[texts] = shared
+        return shared
 
     def finish(self) -> None:
         """Remarks on what was counted."""
@@ -315,11 +357,11 @@ class _Columns:
             )
         if self._limited:
             qos, jobs = self._limited.most_common(1)[0]
-            most = f", most of them in QOS {qos[:40]} ({jobs:,})" if qos else ""
+            example = f", most of them in QOS {qos[:40]} ({jobs:,})" if qos else ""
             self._source.remarks.append(
                 f"{counted(self._limited.total(), 'job')} waited because of a limit of their "
                 "association, QOS or partition (column "
-                f"Reason){most}"
+                f"Reason){example}"
             )
 
     def _remark_on_texts(self, columns: str) -> None:
@@ -367,9 +409,9 @@ class _Columns:
         return [*fields[:free], joined, *fields[free + surplus + 1 :]]
 
     def _ids(self, text: str, ran: bool) -> Sequence[int]:
-        known = self._known.get(text)
-        if known is not None and ran:
-            return known
+        listed = self._node_lists.get(text)
+        if listed is not None and ran:
+            return listed
         if text in _NO_NODES:
             if ran:
                 raise BadLineError(f"the job ran, but its node list is {text or 'empty'}")
@@ -377,10 +419,10 @@ class _Columns:
         if not ran:
             return ()  # some versions name nodes for canceled jobs
         nodes = self._rows.ids(expand(text.replace(" ", ",")))
-        if len(self._known) >= _MOST_KNOWN:
-            self._known.clear()
+        if len(self._node_lists) >= _MOST_ENTRIES:
+            self._node_lists.clear()
         if len(text) < 64:
-            self._known[text] = nodes
+            self._node_lists[text] = nodes
         return nodes
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
-from bftrainer_replay.limited_file import MOST_BYTES
+from bftrainer_replay.limited_file import MOST_BYTES, OnBytes
 from bftrainer_replay.logs.clock import LogClock, zone_of
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.job_needs import JobFact
@@ -85,12 +85,13 @@ class Source:
     guesses. ``facts``: the columns that the log has for each job besides times, size and nodes.
     ``dialect``: the format's names for them. ``clusters``, ``users`` and
     ``states``: of the jobs, where the log has them. ``missing_ids``: the share of job ids that it
-    lacks. ``warnings``: remarks that go with every result.
+    lacks. ``warnings``: remarks that go with every result. ``on_bytes`` is told of bytes read.
     """
 
     path: Path
     options: ImportOptions
     dialect: Dialect = GENERIC
+    on_bytes: OnBytes | None = None
     lines: Lines = field(init=False)
     clock: LogClock = field(init=False)
     tally: Tally = field(init=False)
@@ -109,7 +110,9 @@ class Source:
     only_user: str = field(init=False, default="")
 
     def __post_init__(self) -> None:
-        self.lines = Lines(self.path, self.options.max_bytes, self.options.more_files)
+        self.lines = Lines(
+            self.path, self.options.max_bytes, self.options.more_files, self.on_bytes
+        )
         self.read_again()
 
     @property
@@ -149,9 +152,11 @@ class Source:
                 "column Cluster)"
             )
         if len(self.clusters) > 1:
-            found = ", ".join(f"{name} ({jobs:,})" for name, jobs in self.clusters.most_common(5))
+            clusters = ", ".join(
+                f"{name} ({jobs:,})" for name, jobs in self.clusters.most_common(5)
+            )
             raise UserError(
-                f"{self.path}: has jobs of {counted(len(self.clusters), 'cluster')}: {found}; "
+                f"{self.path}: has jobs of {counted(len(self.clusters), 'cluster')}: {clusters}; "
                 "choose one with --cluster"
             )
         user = min(self.users, default="")

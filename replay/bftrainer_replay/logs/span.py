@@ -48,9 +48,9 @@ class TrustedSpan:
 def span_of(source: Source, table: JobTable) -> TrustedSpan:
     """The span as the options specify it, or a guess; adds remarks to ``source``."""
     start_s, end_s = _to_trust(source, table)
-    asked = source.options.outages
+    texts = source.options.outages
     outages: list[tuple[float, float]] = []
-    for text in asked:
+    for text in texts:
         if text == "auto":
             waiting, quiet = _empty_spans(table, start_s, end_s)
             outages += waiting
@@ -66,112 +66,162 @@ def span_of(source: Source, table: JobTable) -> TrustedSpan:
         )
         source.remarks.append(
             f"{counted(len(outages), 'outage')} excluded, {hours:,.1f} h in all "
-            f"({guess if 'auto' in asked else 'as specified'}): "
+            f"({guess if 'auto' in texts else 'as specified'}): "
             f"{first}{', ...' if len(outages) > 3 else ''}"
         )
     return TrustedSpan(start_s, end_s, tuple(outages))
 
 
+@dataclass(frozen=True, slots=True)
+class _RecordedSpan:
+    """The time of which the log tells, before its edges are cut off.
+
+    ``mean_busy`` is the mean number of busy nodes in it. ``has_running``: some jobs had not ended.
+    ``is_taken``: it ends when the log was taken, as elapsed times show.
+    """
+
+    begin_s: float
+    finish_s: float
+    mean_busy: float
+    has_running: bool
+    is_taken: bool
+
+    @property
+    def length_s(self) -> float:
+        return self.finish_s - self.begin_s
+
+
 def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
-    edges = np.array(
-        [
-            (
-                starts.min(),
-                starts.max(),
-                over.min(initial=math.inf),
-                over.max(initial=-math.inf),
-                len(over) < len(ends),
-            )
-            for starts, ends, _ in table.runs()
-            for over in [ends[np.isfinite(ends)]]
-        ]
-    )
-    if not len(edges):
-        raise InputFileError(source.name, "has no job that ran for any time")
-    (first_start, _, first_end, *_), (_, last_start, _, last_end, some) = (
-        edges.min(axis=0),
-        edges.max(axis=0),
-    )
-    running, submitted = bool(some), max(table.submit_s[part].max() for part in table.parts())
-    latest = max(last_start, last_end, submitted)
-    begin = float(first_end) if math.isfinite(first_end) else float(first_start)
-    finish = float(latest if running else min(last_start, submitted))
-    if begin >= finish:
-        begin, finish = float(first_start), float(latest)
-
-    def busy() -> float:
-        node_s = 0.0
-        for starts, ends, asked in table.runs():
-            whole = np.minimum(ends, finish) - np.maximum(starts, begin)
-            node_s += float(np.dot(np.maximum(whole, 0), asked))
-        return node_s / max(finish - begin, 1.0)
-
-    def right_after(at_s: float) -> int:
-        return sum(
-            int(asked[(starts <= at_s) & (ends > at_s)].sum())
-            for starts, ends, asked in table.runs()
-        )
-
-    # Of a log that was selected by time, few jobs still run when it is taken, perhaps months later:
-    # it ends at its last time.
-    mean, taken_s = busy(), source.rows.until_s
-    if (
-        is_taken := finish < taken_s
-        and sum(int(a[np.isinf(e)].sum()) for _, e, a in table.runs()) >= mean / 2
-    ):
-        finish = taken_s
-        mean = busy()
-
-    # Right after the beginning, or right before the end, fewer than half as many nodes are busy as
-    # on average.
-    thin_start = right_after(begin) < mean / 2
-    before = sum(
-        int(a[(starts < finish) & (ends >= finish)].sum()) for starts, ends, a in table.runs()
-    )
-    thin_end = before < mean / 2
-    lengths = Times.gathered(
-        np.maximum(np.minimum(ends, finish) - starts, 0) for starts, ends, _ in table.runs()
-    )
-    long_run_s = float(np.percentile(lengths.kept, 99, overwrite_input=True))
-    guess_s = math.floor(min(long_run_s, LONGEST_GUESS_H * 3600, (finish - begin) / 10))
-    options = source.options
-    warm_s = (
-        3600 * options.warm_up_h if options.warm_up_h is not None else guess_s * bool(thin_start)
-    )
-    cool_s = (
-        3600 * options.cool_down_h
-        if options.cool_down_h is not None
-        else guess_s * bool(thin_end and not running)
-    )
-    start_s, end_s = np.round([begin + warm_s, finish - cool_s], 3).tolist()
+    """The recorded span without the edges at which the log lacks jobs; adds remarks on it."""
+    recorded = _recorded_span(source, table)
+    warm_s, cool_s = _edges_s(source, table, recorded)
+    begin_s, finish_s = recorded.begin_s, recorded.finish_s
+    start_s, end_s = np.round([begin_s + warm_s, finish_s - cool_s], 3).tolist()
     if start_s >= end_s:
         raise UserError(
-            f"{source.path}: nothing is left of {format_time(begin)} .. {format_time(finish)} "
+            f"{source.path}: nothing is left of {format_time(begin_s)} .. {format_time(finish_s)} "
             "after a warm-up of "
             f"{warm_s / 3600:g} h and a cool-down of {cool_s / 3600:g} h; specify shorter ones "
             "with --warm-up-h and "
             "--cool-down-h"
         )
+    options = source.options
     source.remarks.append(
         f"using {format_time(start_s)} .. {format_time(end_s)} UTC: from the first end of a "
         "job to the last "
-        f"{_LAST[running + is_taken]}, less a warm-up of "
+        f"{_LAST[recorded.has_running + recorded.is_taken]}, less a warm-up of "
         f"{warm_s / 3600:.1f} h ({_how(options.warm_up_h)}) and a cool-down of "
         f"{cool_s / 3600:.1f} h "
         f"({_how(options.cool_down_h)})"
     )
-    for edge, at_s, option, given in (
-        ("beginning", start_s, "--warm-up-h", options.warm_up_h),
-        ("end", end_s, "--cool-down-h", options.cool_down_h if not running else 0.0),
-    ):
-        runs = right_after(at_s)
-        if given is None and runs < mean / 2:
-            source.remarks.append(
-                f"at its {edge} only {runs / mean:.0%} as many nodes are busy as on average; "
-                "if the log lacks jobs there, "
-                f"exclude more with {option}"
-            )
+    if options.warm_up_h is None:
+        _remark_on_thin_edge(source, table, recorded, ("beginning", start_s, "--warm-up-h"))
+    if options.cool_down_h is None and not recorded.has_running:
+        _remark_on_thin_edge(source, table, recorded, ("end", end_s, "--cool-down-h"))
     return start_s, end_s
+
+
+def _recorded_span(source: Source, table: JobTable) -> _RecordedSpan:
+    """From the first end of a job to the last submission or, while jobs run, to the last time."""
+    edges = np.array([_edges_of(starts, ends) for starts, ends, _ in table.runs()])
+    if not len(edges):
+        raise InputFileError(source.name, "has no job that ran for any time")
+    (first_start, _, first_end, *_), (_, last_start, _, last_end, unfinished) = (
+        edges.min(axis=0),
+        edges.max(axis=0),
+    )
+    running, submitted = bool(unfinished), max(table.submit_s[part].max() for part in table.parts())
+    latest = max(last_start, last_end, submitted)
+    begin = float(first_end) if math.isfinite(first_end) else float(first_start)
+    finish = float(latest if running else min(last_start, submitted))
+    if begin >= finish:
+        begin, finish = float(first_start), float(latest)
+    # Of a log that was selected by time, few jobs still run when it is taken, perhaps months later:
+    # it ends at its last time.
+    mean, taken_s = _mean_busy(table, begin, finish), source.rows.until_s
+    if finish < taken_s and _unfinished_nodes(table) >= mean / 2:
+        mean = _mean_busy(table, begin, taken_s)
+        return _RecordedSpan(begin, taken_s, mean, running, is_taken=True)
+    return _RecordedSpan(begin, finish, mean, running, is_taken=False)
+
+
+def _edges_of(
+    starts: NDArray[np.float64], ends: NDArray[np.float64]
+) -> tuple[float, float, float, float, bool]:
+    """The first and last start, the first and last end, and whether a job has no end."""
+    finite = ends[np.isfinite(ends)]
+    return (
+        starts.min(),
+        starts.max(),
+        finite.min(initial=math.inf),
+        finite.max(initial=-math.inf),
+        len(finite) < len(ends),
+    )
+
+
+def _mean_busy(table: JobTable, begin_s: float, finish_s: float) -> float:
+    """The mean number of busy nodes between two times."""
+    node_s = 0.0
+    for starts, ends, nodes in table.runs():
+        whole = np.minimum(ends, finish_s) - np.maximum(starts, begin_s)
+        node_s += float(np.dot(np.maximum(whole, 0), nodes))
+    return node_s / max(finish_s - begin_s, 1.0)
+
+
+def _unfinished_nodes(table: JobTable) -> int:
+    """The nodes of jobs without an end."""
+    return sum(int(nodes[np.isinf(ends)].sum()) for _, ends, nodes in table.runs())
+
+
+def _busy_right_after(table: JobTable, at_s: float) -> int:
+    """The number of nodes that are busy from this time on."""
+    return sum(
+        int(nodes[(starts <= at_s) & (ends > at_s)].sum()) for starts, ends, nodes in table.runs()
+    )
+
+
+def _busy_right_before(table: JobTable, at_s: float) -> int:
+    """The number of nodes that are busy until this time."""
+    return sum(
+        int(nodes[(starts < at_s) & (ends >= at_s)].sum()) for starts, ends, nodes in table.runs()
+    )
+
+
+def _edges_s(source: Source, table: JobTable, recorded: _RecordedSpan) -> tuple[float, float]:
+    """Warm-up and cool-down, as the options say or as guessed: an edge is cut off where fewer than
+    half as many nodes are busy as on average.
+    """
+    options = source.options
+    thin_start = _busy_right_after(table, recorded.begin_s) < recorded.mean_busy / 2
+    thin_end = _busy_right_before(table, recorded.finish_s) < recorded.mean_busy / 2
+    lengths = Times.gathered(
+        np.maximum(np.minimum(ends, recorded.finish_s) - starts, 0)
+        for starts, ends, _ in table.runs()
+    )
+    long_run_s = float(np.percentile(lengths.kept, 99, overwrite_input=True))
+    guess_s = math.floor(min(long_run_s, LONGEST_GUESS_H * 3600, recorded.length_s / 10))
+    warm_s: float = guess_s * thin_start
+    cool_s: float = guess_s * (thin_end and not recorded.has_running)
+    if options.warm_up_h is not None:
+        warm_s = 3600 * options.warm_up_h
+    if options.cool_down_h is not None:
+        cool_s = 3600 * options.cool_down_h
+    return warm_s, cool_s
+
+
+def _remark_on_thin_edge(
+    source: Source, table: JobTable, recorded: _RecordedSpan, edge: tuple[str, float, str]
+) -> None:
+    """Say that few nodes are busy at an edge that was guessed: its name, time and option."""
+    name, at_s, option = edge
+    runs = _busy_right_after(table, at_s)
+    if runs < recorded.mean_busy / 2:
+        source.remarks.append(
+            f"at its {name} only {runs / recorded.mean_busy:.0%} as many nodes are busy as on "
+            "average; "
+            "if the log lacks jobs there, "
+            f"exclude more with {option}"
+        )
 
 
 def _how(given: float | None) -> str:

@@ -69,29 +69,29 @@ def read(source: Source) -> None:
 
 
 def _header_line(source: Source, header: dict[str, int], number: int, line: str) -> None:
-    found = _HEADER.match(line.strip())
-    if not found:
+    match = _HEADER.match(line.strip())
+    if not match:
         return
-    key, value = found[1].lower(), found[2].strip()
+    key, value = match[1].lower(), match[2].strip()
     if "cleaned version" in value.lower():
         source.remarks.append(
             "this is a cleaned log: real jobs were removed, so some nodes that appear idle "
             "were busy"
         )
     if key in ("unixstarttime", "maxnodes", "maxprocs"):
-        header[key] = _header_number(f"{source.path}:{number}", found[1], value)
+        header[key] = _header_number(f"{source.path}:{number}", match[1], value)
 
 
 def _header_number(where: str, name: str, value: str) -> int:
     """The whole number that a value begins with: ``1,152``, ``128 (4 of them for logins)``,
     ``1.0e3``, ``-1`` for not known.
     """
-    found = _NUMBER.match(value)
+    match = _NUMBER.match(value)
     if not value or value.casefold().startswith(_NOT_KNOWN):
         return 0
-    if found is None:
+    if match is None:
         raise InputFileError(where, f"{name} is {value[:40]!r}, expected a number")
-    number = float(found[0].replace(",", "").replace("'", "").replace("_", ""))
+    number = float(match[0].replace(",", "").replace("'", "").replace("_", ""))
     if number != int(number) or not -1 <= number < _MOST_NUMBER:
         raise InputFileError(where, f"{name} is {value[:40]!r}, expected a whole number")
     return max(int(number), 0)
@@ -110,15 +110,10 @@ class _Rows:
         if given or (nodes and processors):
             source.cores_per_node = float(self._per_node)
         source.counts_processors = not source.cores_per_node
-        how = (
-            "--processors-per-node"
-            if given
-            else "MaxProcs / MaxNodes"
-            if nodes and processors
-            else "guessed"
+        source.remarks.append(
+            f"{counted(self._per_node, 'processor')} per node ({_origin_of_size(given, header)})"
         )
-        source.remarks.append(f"{counted(self._per_node, 'processor')} per node ({how})")
-        self._known: dict[tuple[str, float, str], tuple[int, int]] = {}
+        self._numbers: dict[tuple[str, float, str], tuple[int, int]] = {}
         self.ids = array("d")
 
     def row(self, line: str) -> str | None:
@@ -126,45 +121,58 @@ class _Rows:
         fields = line.split()
         if len(fields) < 18:
             raise BadLineError(f"has {len(fields)} fields, expected 18")
-        submit, wait, run, got, wanted = (_number(fields[place]) for place in (1, 2, 3, 4, 7))
-        if run < -1 or run > _LONGEST_RUN_S:
-            raise BadLineError(f"run time {run:g} s is out of range")
-        if wait < -1 or wait > _LONGEST_RUN_S:
-            raise BadLineError(f"wait time {wait:g} s is out of range")
-        named = len(fields) > 18 and fields[18].startswith("{")
-        if len(fields) > 18 and not named:
-            raise BadLineError(
-                f"has {len(fields)} fields, expected 18, or 19 with a list of nodes like {{1,2,3}}"
-            )
-        nodes = self._named(fields[18]) if named else None
-        processors = got if got > 0 else wanted
+        submit, wait, run, used, requested = (_number(fields[place]) for place in (1, 2, 3, 4, 7))
+        _check_durations(run, wait)
+        nodes = self._node_list(fields)
+        processors = used if used > 0 else requested
         if processors <= 0:
             return "without processors"
-        asked = len(nodes) if nodes else -(-math.ceil(processors) // self._per_node)
+        node_count = len(nodes) if nodes else -(-math.ceil(processors) // self._per_node)
         if len(self.ids) < _MOST_IDS:
             self.ids.append(_number(fields[0]))
-        self._source.belongs_to("" if fields[11] == "-1" else fields[11])
-        submit_s = (
-            self._source.clock.seconds(repr(self._zero_s + submit)) if submit >= 0 else math.nan
-        )
+        self._source.belongs_to(_text_or_none(fields[11]))
+        submit_s = math.nan
+        if submit >= 0:
+            submit_s = self._source.clock.seconds(repr(self._zero_s + submit))
         if math.isnan(submit_s):
             raise BadLineError(f"invalid submit time {submit:g}")
         start_s = submit_s + max(wait, 0.0)
         limit_s = _number(fields[8])
         if limit_s > 0:
             self._source.facts.add(JobFact.TIME_LIMIT)
-        group = "" if fields[12] == "-1" else f"group {fields[12]:.40}"
-        needs, use = self._known_needs(fields, processors / asked, group) if nodes else (0, 0)
-        if not nodes:
-            rows = self._source.rows
-            needs, use = rows.needs(JobNeeds(account=group)), rows.use(JobUse(processors / asked))
+        else:
+            limit_s = math.nan
+        needs, use = self._needs_and_use(fields, processors / node_count, is_named=bool(nodes))
         # A job with no run time was canceled while it waited, or ended at once: it uses no
         # node-time.
-        end_s, limit_s = start_s + max(run, 0.0), limit_s if limit_s > 0 else math.nan
-        self._source.rows.add(submit_s, submit_s, start_s, end_s, asked, nodes, limit_s, needs, use)
+        end_s = start_s + max(run, 0.0)
+        self._source.rows.add(
+            submit_s, submit_s, start_s, end_s, node_count, nodes, limit_s, needs, use
+        )
         return None
 
-    def _known_needs(self, fields: list[str], cores: float, group: str) -> tuple[int, int]:
+    def _node_list(self, fields: list[str]) -> Sequence[int] | None:
+        """The nodes of the 19th field; None for a row without it."""
+        if len(fields) == 18:
+            return None
+        if not fields[18].startswith("{"):
+            raise BadLineError(
+                f"has {len(fields)} fields, expected 18, or 19 with a list of nodes like {{1,2,3}}"
+            )
+        return self._named(fields[18])
+
+    def _needs_and_use(self, fields: list[str], cores: float, *, is_named: bool) -> tuple[int, int]:
+        """The numbers of what a job needs and uses. Of a job without node names, partition and
+        processors say nothing of the nodes that it gets.
+        """
+        group = _text_or_none(fields[12])[:40]
+        account = f"group {group}" if group else ""
+        if is_named:
+            return self._named_needs(fields, cores, account)
+        rows = self._source.rows
+        return rows.needs(JobNeeds(account=account)), rows.use(JobUse(cores))
+
+    def _named_needs(self, fields: list[str], cores: float, group: str) -> tuple[int, int]:
         """What a job on named nodes needs and uses: its partition, else its queue (-1: not known),
         and its processors.
         """
@@ -176,27 +184,48 @@ class _Rows:
             ),
             "",
         )
-        found = self._known.get((partition, cores, group))
-        if found is None:
+        numbers = self._numbers.get((partition, cores, group))
+        if numbers is None:
             rows, facts = self._source.rows, {JobFact.RESOURCES, JobFact.USE}
             self._source.facts |= facts | ({JobFact.PARTITION} if partition else set())
-            if len(self._known) >= 10_000:
-                self._known.clear()
-            found = self._known[partition, cores, group] = (
+            if len(self._numbers) >= 10_000:
+                self._numbers.clear()
+            numbers = self._numbers[partition, cores, group] = (
                 rows.needs(JobNeeds(partition[:60], cores=cores, account=group)),
                 rows.use(JobUse(cores)),
             )
-        return found
+        return numbers
 
     def _named(self, text: str) -> Sequence[int]:
         """The nodes in {1241,1241,1240}, which has an id per processor."""
         if not text.endswith("}"):
             raise BadLineError(f"{text[:40]!r} is not a list of nodes like {{1,2,3}}")
         ids = dict.fromkeys(text[1:-1].split(","))
-        for each in ids:
-            if not is_node_name(each):
-                raise BadLineError(f"{each[:40]!r} is not a node id")
-        return self._source.rows.ids(f"node{each}" if each.isdecimal() else each for each in ids)
+        for node in ids:
+            if not is_node_name(node):
+                raise BadLineError(f"{node[:40]!r} is not a node id")
+        return self._source.rows.ids(f"node{node}" if node.isdecimal() else node for node in ids)
+
+
+def _origin_of_size(given: int | None, header: dict[str, int]) -> str:
+    """Where the number of processors of a node is from."""
+    if given:
+        return "--processors-per-node"
+    is_in_header = header.get("maxnodes", 0) and header.get("maxprocs", 0)
+    return "MaxProcs / MaxNodes" if is_in_header else "guessed"
+
+
+def _check_durations(run: float, wait: float) -> None:
+    """Refuse run times and waits that no job has."""
+    if run < -1 or run > _LONGEST_RUN_S:
+        raise BadLineError(f"run time {run:g} s is out of range")
+    if wait < -1 or wait > _LONGEST_RUN_S:
+        raise BadLineError(f"wait time {wait:g} s is out of range")
+
+
+def _text_or_none(field: str) -> str:
+    """A field that is a name; empty for -1, not known."""
+    return "" if field == "-1" else field
 
 
 def _number(text: str) -> float:

@@ -32,13 +32,13 @@ def nodes_of_block(text: str) -> list[str]:
     """The nodes of a block, named by their coordinates; raises :class:`BadLineError` if its volume
     is not its size.
     """
-    found = _BLOCK.fullmatch(text)
-    if not found:
+    match = _BLOCK.fullmatch(text)
+    if not match:
         raise BadLineError(
             f"{text[:60]!r} is not a block of Mira, expected one like MIR-48840-7BB71-512"
         )
     axes = []
-    for low, high, size in zip(found[1], found[2], MIRA_SHAPE, strict=True):
+    for low, high, size in zip(match[1], match[2], MIRA_SHAPE, strict=True):
         first, last = int(low, 16), int(high, 16)
         if first >= size or last >= size:
             raise BadLineError(
@@ -47,7 +47,7 @@ def nodes_of_block(text: str) -> list[str]:
         axes.append(
             ["0123456789ABCDEF"[(first + step) % size] for step in range((last - first) % size + 1)]
         )
-    nodes, wires = int(found[4]), found[3] or ""
+    nodes, wires = int(match[4]), match[3] or ""
     if math.prod(map(len, axes)) != nodes and _WIRES.fullmatch(wires):
         axes = [
             _at_corners(axis) if bit == "1" else axis

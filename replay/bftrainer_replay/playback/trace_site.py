@@ -19,6 +19,9 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from bftrainer.cluster.model import (
     Acquired,
@@ -31,7 +34,9 @@ from bftrainer.cluster.model import (
     Refusal,
 )
 from bftrainer.cluster.site_plugin import Site, SitePlugin
-from bftrainer.config.pilot import PilotConfig, TraceConfig
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.trainer_file import Count, NotNegative, Positive
+from bftrainer.config.validation import ConfigTable, check_table
 from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import StateDirError
 from bftrainer.fragment_names import fragment_name, id_of, node_of
@@ -44,8 +49,30 @@ from bftrainer_replay.playback.trace_machine import (
     sweep,
 )
 
+NAME = "trace"
 NOTICE_S = 5.0
 """For a first training: a step of most scripts, and a checkpoint."""
+
+
+class TraceConfig(ConfigTable):
+    """For holder = "trace": nodes join and leave as a recorded log says; workers are processes on
+    this host.
+    """
+
+    log: Path | None = None
+    """Event log: a CSV file with the columns time,joined,left (format: docs/pilot.md). Without it,
+    a log is generated.
+    """
+    nodes: Count = 48
+    """Number of nodes in the generated log, or number of nodes to use from the given log."""
+    days: Annotated[float, Field(gt=0, le=3660)] = 1.0
+    """Length of the generated log, in days."""
+    seed: int = 4
+    """Random seed of the generated log. With the default, some nodes are idle at its start."""
+    start_h: NotNegative = 0.0
+    """Skip this many hours at the start of the log."""
+    speedup: Positive = 1.0
+    """Playback speed: seconds of the log per second of real time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,20 +224,32 @@ class TraceCluster:
 
 
 class TraceSite:
-    """``holder = "trace"``, the default. Its table is one of the common ones."""
+    """``holder = "trace"``, the default."""
 
-    table = None
+    table: type[ConfigTable] = TraceConfig
     batch = None
     # A log at 60 times its speed is observed more often than a cluster.
     init_values: Mapping[str, object] = {"times_poll_s": 1.0, "workers_notice_s": NOTICE_S}
     runs_here = True
 
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
-        cluster = TraceCluster(state_dir, read_timeline(config.trace), config.times.lease_s, clock)
-        return Site(cluster, cluster, notice_s=NOTICE_S)
+        table = _table(config)
+        cluster = TraceCluster(state_dir, read_timeline(table), config.times.lease_s, clock)
+
+        def reconfigure(fresh: PilotConfig) -> tuple[str, ...]:
+            """The log is being played: all keys wait for the next start."""
+            changed = _table(fresh)
+            keys = (key for key, value in table if value != getattr(changed, key))
+            return tuple(f"{NAME}.{key}" for key in sorted(keys))
+
+        return Site(cluster, cluster, reconfigure=reconfigure, notice_s=NOTICE_S)
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
         return []
+
+
+def _table(config: PilotConfig) -> TraceConfig:
+    return check_table(config.site_table(NAME), TraceConfig, f"configuration: {NAME}")
 
 
 SITE: SitePlugin = TraceSite()

@@ -46,25 +46,25 @@ class Chart:
 
     def steps(self, edges: Sequence[float], values: NDArray[np.float64], kind: str) -> None:
         """An area under steps; NaN is a hole."""
-        told, before = [f"M{edges[0]:.2f} {_HIGH:.0f}"], _HIGH
+        path, before = [f"M{edges[0]:.2f} {_HIGH:.0f}"], _HIGH
         for begin, value in zip(edges, np.nan_to_num(values).tolist(), strict=False):
             level = self._level(value)
             if abs(level - before) >= 1:
-                told.append(f"H{begin:.2f}V{level:.0f}")
+                path.append(f"H{begin:.2f}V{level:.0f}")
                 before = level
-        told.append(f"H{edges[len(values)]:.2f}V{_HIGH:.0f}Z")
-        self.shapes.append(f'<path class="{kind}" d="{"".join(told)}"/>')
+        path.append(f"H{edges[len(values)]:.2f}V{_HIGH:.0f}Z")
+        self.shapes.append(f'<path class="{kind}" d="{"".join(path)}"/>')
 
     def line(self, points: Iterable[tuple[float, float]], kind: str) -> None:
-        told = " L".join(f"{x:.3f} {self._level(y):.1f}" for x, y in points)
-        self.shapes.append(f'<path class="{kind}" d="M{told}"/>')
+        path = " L".join(f"{x:.3f} {self._level(y):.1f}" for x, y in points)
+        self.shapes.append(f'<path class="{kind}" d="M{path}"/>')
 
     def dots(self, points: Iterable[tuple[float, float]], kind: str) -> None:
         """A round mark at each point, as the cap of a line without length: stretching leaves it
         round.
         """
-        told = " ".join(f"M{x:.3f} {self._level(y):.1f}h0" for x, y in points)
-        self.shapes.append(f'<path class="dot {kind}" d="{told}"/>')
+        path = " ".join(f"M{x:.3f} {self._level(y):.1f}h0" for x, y in points)
+        self.shapes.append(f'<path class="dot {kind}" d="{path}"/>')
 
     def grid(self, values: Iterable[float], label: str = "{:,.0f}") -> None:
         """Horizontal lines, named at the left."""
@@ -110,9 +110,9 @@ class Chart:
         return _HIGH * (1 - min(max(value / self.high, 0.0), 1.0))
 
 
-def ticks(most: float) -> list[float]:
+def ticks(largest: float) -> list[float]:
     """From 0 up, in steps of 1, 2 or 5 times a power of ten (at least 1), at most four above 0."""
-    rough = max(most / _MOST_TICKS, 1.0)
+    rough = max(largest / _MOST_TICKS, 1.0)
     ten = 10.0 ** math.floor(math.log10(rough))
     step = next(ten * times for times in (1, 2, 5, 10) if ten * times >= rough * 0.999)
-    return [step * k for k in range(math.floor(most / step * 1.001) + 1)]
+    return [step * k for k in range(math.floor(largest / step * 1.001) + 1)]

@@ -76,19 +76,19 @@ def _at_once(scenario: Scenario) -> str:
 def _warnings(
     ranking: Sequence[RankedPolicy], scenario: Scenario, left_out: Sequence[str]
 ) -> tuple[str, ...]:
-    found = [scenario.window.note] if scenario.window.note else []
+    warnings = [scenario.window.note] if scenario.window.note else []
     ran_out = [p.name for p in ranking if p.summary.work_ran_out_at is not None]
     if ran_out:
-        found.append(
+        warnings.append(
             f"The work ran out before the end of the log under {', '.join(ran_out)}, which "
             "makes their outcomes alike. Add "
             "trainers to compare these policies"
         )
     if left_out:
-        found.append(
+        warnings.append(
             f"Left out, because they cannot run on a pool of whole nodes: {', '.join(left_out)}"
         )
-    return tuple(found)
+    return tuple(warnings)
 
 
 def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
@@ -113,8 +113,8 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
 def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
     done = [p.summary.done for p in ranking]
     rows = [
-        (p.name, each.mean_h, each.last_h, each.unfinished)
-        for p, each in zip(ranking, done, strict=True)
+        (p.name, times.mean_h, times.last_h, times.unfinished)
+        for p, times in zip(ranking, done, strict=True)
     ]
     return Picture(
         "frontier", frontier_figure(ranking), ("policy", "mean_h", "last_h", "unfinished"), rows
@@ -122,22 +122,22 @@ def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
 
 
 def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> str:
-    known = [
+    pairs = [
         (value, p.name) for value, p in zip(values, ranking, strict=True) if not math.isnan(value)
     ]
-    return min(known, key=lambda pair: pair[0])[1] if known else "none completed"
+    return min(pairs, key=lambda pair: pair[0])[1] if pairs else "none completed"
 
 
 def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
     """Early results against an early last one: mean and last hours until trainers are done."""
-    known = [(p.summary.done.mean_h or 0.0, p.summary.done.last_h or 0.0, p) for p in ranking]
+    points = [(p.summary.done.mean_h or 0.0, p.summary.done.last_h or 0.0, p) for p in ranking]
     best = [
         at
-        for at in known
-        if not any(m <= at[0] and n <= at[1] and (m, n) != at[:2] for m, n, _ in known)
+        for at in points
+        if not any(m <= at[0] and n <= at[1] and (m, n) != at[:2] for m, n, _ in points)
     ]
     best.sort(key=lambda at: at[:2])
-    open_ones = (
+    hollow_marks = (
         " A hollow mark: some trainers are not done, so both are later."
         if any(p.summary.done.unfinished for p in ranking)
         else ""
@@ -146,10 +146,10 @@ def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
         "Each result soon, or all of them",
         f"Read: no policy is earlier in both than {'; '.join(p.name for _, _, p in best)} "
         "(line). Hours from submission until "
-        f"a trainer is done, on average, and until all are done.{open_ones}",
+        f"a trainer is done, on average, and until all are done.{hollow_marks}",
     )
     axes.plot([m for m, _, _ in best], [n for _, n, _ in best], color=FAINT, linewidth=1.2)
-    for mean_h, last_h, p in known:
+    for mean_h, last_h, p in points:
         color = BLUE if p.name.startswith("bftrainer") else ORANGE
         axes.plot(
             mean_h,

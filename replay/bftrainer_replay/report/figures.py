@@ -74,7 +74,7 @@ class ReportFigures:
     @property
     def plain_alike(self) -> PlainJobs:
         """As many plain jobs as trainings."""
-        return next(each for each in self.plain if each.jobs == self.trainings)
+        return next(plain for plain in self.plain if plain.jobs == self.trainings)
 
     def since(self, last: ReportFigures) -> str:
         """What has changed, in one sentence."""
@@ -83,17 +83,19 @@ class ReportFigures:
             ("turned into work by trainings", last.work_share, self.work_share),
             ("by as many plain jobs", last.plain_alike.share, self.plain_alike.share),
         ]
-        told = "; ".join(f"{name} {before:.1%} then, {now:.1%} now" for name, before, now in pairs)
+        changes = "; ".join(
+            f"{name} {before:.1%} then, {now:.1%} now" for name, before, now in pairs
+        )
         other = (
             ""
             if last.trainings == self.trainings
             else f" (then {counted(last.trainings, 'training')}, now {self.trainings})"
         )
-        return f"{last.dates}: {told}{other}."
+        return f"{last.dates}: {changes}{other}."
 
 
 def figures_of(
-    found: Characteristics,
+    characteristics: Characteristics,
     base: SweepRow,
     nodes_each: int,
     plain: tuple[PlainJobs, ...],
@@ -115,18 +117,18 @@ def figures_of(
     return ReportFigures(
         origin,
         dates,
-        found.machine_nodes,
-        found.idle_share,
-        found.eq_nodes,
-        found.left_out,
+        characteristics.machine_nodes,
+        characteristics.idle_share,
+        characteristics.eq_nodes,
+        characteristics.left_out,
         base.cell.max_parallel,
         nodes_each,
         used.share,
         work_share(base),
         used_spread(base),
-        preemptions(base, found.node_hours) * MONTH_H / found.span_h,
+        preemptions(base, characteristics.node_hours) * MONTH_H / characteristics.span_h,
         plain,
-        None if found.idle_while is None else found.idle_while.fillable_share,
+        None if characteristics.idle_while is None else characteristics.idle_while.fillable_share,
         pool,
         tuple((model, work_share(row)) for model, row in models.items()),
         (doubts.least, doubts.most),

@@ -47,9 +47,14 @@ def by_node(trainer: Trainer, gpus: int) -> Trainer:
     )
     nodes = tuple(range(first, last + 1))
     curve = Curve(nodes, tuple(trainer.curve.at(largest_legal(trainer, n * gpus)) for n in nodes))
-    asked = trainer.requested_nodes and -(-trainer.requested_nodes // gpus)
+    requested = trainer.requested_nodes and -(-trainer.requested_nodes // gpus)
     return replace(
-        trainer, curve=curve, min_nodes=first, max_nodes=last, sizes=sizes, requested_nodes=asked
+        trainer,
+        curve=curve,
+        min_nodes=first,
+        max_nodes=last,
+        sizes=sizes,
+        requested_nodes=requested,
     )
 
 
@@ -84,37 +89,37 @@ def compared(
     assert held.gpus is not None
     gpus = usual_gpus(held)
     windows = [
-        piece(each, span.start_s, span.end_s)
-        for each in (held.gpus.by_node, on_idle_nodes(held), held)
+        piece(pool, span.start_s, span.end_s)
+        for pool in (held.gpus.by_node, on_idle_nodes(held), held)
     ]
-    some = source.make(windows[-1], base.seed)
-    places = enough_trainers(windows[-1], [arrival.trainer for arrival in some])
+    sample = source.make(windows[-1], base.seed)
+    places = enough_trainers(windows[-1], [arrival.trainer for arrival in sample])
     arrivals = source.make(windows[-1], base.seed, places=places)
     rate = {
         a.trainer.id: a.trainer.curve.at(a.trainer.min_nodes or 1) / (a.trainer.min_nodes or 1)
         for a in arrivals
     }
-    found, ends = [], []
+    results, ends = [], []
     for name, window in zip(
         ("idle nodes, by node", "idle nodes, by GPU", "all idle GPUs"), windows, strict=True
     ):
         is_by_node = window is windows[0]
-        mine = (
+        pool_arrivals = (
             tuple(replace(a, trainer=by_node(a.trainer, gpus)) for a in arrivals)
             if is_by_node
             else arrivals
         )
-        scenario = Scenario(window, mine, places, CostModel(base.cost_model))
+        scenario = Scenario(window, pool_arrivals, places, CostModel(base.cost_model))
         outcome = play(scenario, policy_of(base), keep_entries=False)
         ends.append(ran_out_s(outcome, scenario))
         work_h = sum(run.samples / rate[run.trainer.id] for run in outcome.runs) / 3600
         pool_h = pool_sizes_of(window).node_hours() * (gpus if is_by_node else 1)
-        found.append(
+        results.append(
             PoolResult(name, places, pool_h, work_h, sum(run.preemptions for run in outcome.runs))
         )
     if not source.has_times:
         check_work_lasted(None if end_s is None else format_time(end_s) for end_s in ends)
-    return tuple(found)
+    return tuple(results)
 
 
 def gpu_chapter(
@@ -130,7 +135,7 @@ def gpu_chapter(
         ("idle GPUs", "GPU-hours", "share"),
         tuple((name, f"{h:,.0f}", f"{h / (hours.idle_h or 1.0):.1%}") for name, h in hours.rows()),
     )
-    times = [each.work_gpu_h / (results[0].work_gpu_h or 1.0) for each in results]
+    times = [result.work_gpu_h / (results[0].work_gpu_h or 1.0) for result in results]
     pools = PageTable(
         "gpu-pools",
         "What trainings would do",

@@ -59,7 +59,7 @@ def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
 
 
 def _by_account(window: LogWindow, kind: Payer, word: str) -> tuple[PageTable, ...]:
-    rows = tuple(each.cells for each in accounts_of(window, kind))
+    rows = tuple(account.cells for account in accounts_of(window, kind))
     return (
         (
             PageTable(
@@ -95,24 +95,24 @@ def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
         ),
         tuple(
             (
-                each.kind,
-                f"{each.used_h:,.0f}",
-                f"{each.whole_nodes_h:,.0f}",
-                f"{each.parts_h:,.0f}",
-                f"{each.idle_h:,.0f}",
-                f"{each.idle_h / each.available_h:.1%}" if each.available_h else "",
+                resource.kind,
+                f"{resource.used_h:,.0f}",
+                f"{resource.whole_nodes_h:,.0f}",
+                f"{resource.parts_h:,.0f}",
+                f"{resource.idle_h:,.0f}",
+                f"{resource.idle_h / resource.available_h:.1%}" if resource.available_h else "",
             )
-            for each in shared.kinds
+            for resource in shared.kinds
         ),
         main=4,
     )
     return (Chapter("Shared nodes", shared.sentence(), (table,)),)
 
 
-def queue_chapter(found: Characteristics, window: LogWindow) -> Chapter:
+def queue_chapter(characteristics: Characteristics, window: LogWindow) -> Chapter:
     """What waited while nodes were idle, and why it did not start; then a row per partition."""
     title = "Idle nodes and waiting jobs"
-    if found.idle_while is None:
+    if characteristics.idle_while is None:
         return Chapter(
             title,
             "This log does not contain the job queue. The report therefore cannot tell idle "
@@ -122,9 +122,9 @@ def queue_chapter(found: Characteristics, window: LogWindow) -> Chapter:
             (),
         )
     tables = (
-        _causes_table(found.idle_while, window),
+        _causes_table(characteristics.idle_while, window),
         *_by_partition(window),
         *_by_account(window, "account", words_of(window)[1]),
         *_by_account(window, "qos", "QOS"),
     )
-    return Chapter(title, _queue_text(found.idle_while), tables)
+    return Chapter(title, _queue_text(characteristics.idle_while), tables)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from bftrainer_replay.figures.replays import nodes_figure
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.assumptions import assumptions_chapter
+from bftrainer_replay.report.costs import NO_RATES, CostRates, costs_text, monthly_costs
 from bftrainer_replay.report.figures import Origin, ReportFigures, figures_of
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture, step_series
@@ -31,37 +32,49 @@ from bftrainer_replay.sweep.results import SweepRow
 from bftrainer_replay.sweep.sample import LogSample
 
 
+@dataclass(frozen=True, slots=True)
+class Replays:
+    """The replays of a report: their plan, the parts of the log that they cover, and the row of
+    every cell of the plan.
+    """
+
+    plan: ReportPlan
+    sample: LogSample
+    rows: Mapping[Cell, SweepRow]
+
+
 def log_page(
     window: LogWindow,
-    found: Characteristics,
-    plan: ReportPlan,
-    sample: LogSample,
-    rows: Mapping[Cell, SweepRow],
+    characteristics: Characteristics,
+    replays: Replays,
     trainings: Trainings,
     origin: Origin,
     title: str | None,
     guesses: Mapping[str, str],
     last: ReportFigures | None = None,
     gpus: tuple[Chapter, str] | None = None,
+    rates: CostRates = NO_RATES,
 ) -> tuple[Page, ReportFigures]:
-    """The page and the figures at its top; ``rows`` has every cell of the plan.
+    """The page and the figures at its top.
 
     ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an
-    earlier report, ``gpus`` the chapter and the sentence of a log in GPUs.
+    earlier report, ``gpus`` the chapter and the sentence of a log in GPUs, ``rates`` the prices of
+    the site.
     """
+    plan, sample, rows = replays.plan, replays.sample, replays.rows
     base = rows[plan.base]
     detail = read_detail(base.result["detail"])
     plain = plain_curve(window, plan.base.max_parallel, trainings.start_s)
     models = {cell.workload.partition("-")[2]: rows[cell] for cell in plan.models}
     figures = figures_of(
-        found,
+        characteristics,
         base,
         trainings.nodes_each,
         plain,
         dates(window),
         origin,
         models,
-        doubts_of(window, found),
+        doubts_of(window, characteristics),
     )
     sizes = pool_sizes_of(window)
 
@@ -72,13 +85,16 @@ def log_page(
         idle_picture(window, figures, detail if sample.is_whole else None),
         number_picture(figures, [rows[cell] for cell in plan.parallel], usable),
     )
-    top = top_of(figures, window, found, sample, trainings, pictures, title, last)
+    top = top_of(figures, window, characteristics, sample, trainings, pictures, title, last)
+    costs = costs_text(monthly_costs(figures, rates), rates)
+    if costs:
+        top = replace(top, rows=(("Costs", costs), *top.rows))
     if gpus is not None:
         top = replace(top, rows=(("GPUs", gpus[1]), *top.rows))
     piece = sample.windows[sample.shown]
     chapters = (
         *(() if gpus is None else gpus[:1]),
-        queue_chapter(found, window),
+        queue_chapter(characteristics, window),
         *shared_chapter(window),
         Chapter(
             "Idle nodes",
@@ -120,22 +136,22 @@ def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
     """Every replay in a row."""
     base = rows[plan.base]
 
-    def row(each: SweepRow) -> tuple[str, ...]:
-        cell, work = each.cell, one_node_hours(each) / (one_node_hours(base) or 1.0)
-        mean = each.result["mean_runtime_h"]
+    def row(replay: SweepRow) -> tuple[str, ...]:
+        cell, work = replay.cell, one_node_hours(replay) / (one_node_hours(base) or 1.0)
+        mean = replay.result["mean_runtime_h"]
         return (
             cell.policy,
             cell.objective,
             f"{cell.forward_s:g} s",
             f"{cell.max_parallel}",
             f"{cell.cost_factor:g}",
-            f"{UsedNodes.of(each).share:.1%}",
-            f"{work_share(each):.1%}",
+            f"{UsedNodes.of(replay).share:.1%}",
+            f"{work_share(replay):.1%}",
             f"{work - 1:+.1%}" if one_node_hours(base) else "",
-            f"{int(each.result['completed']):,}",
+            f"{int(replay.result['completed']):,}",
             "" if mean is None else f"{mean:.1f}",
-            f"{int(each.result['preemptions']):,}",
-            f"{int(each.result['rescales']):,}",
+            f"{int(replay.result['preemptions']):,}",
+            f"{int(replay.result['rescales']):,}",
         )
 
     where = (

@@ -36,6 +36,20 @@ class Course:
     is_week: bool = False
     days: tuple[Course, ...] = ()
 
+    @property
+    def weekdays(self) -> list[int]:
+        """The weekday of each bin, from 0 for Monday."""
+        if self.is_week:
+            return [k // 24 for k in range(len(self.idle))]
+        return [at.weekday() for at in self.begins]
+
+    @property
+    def clock_hours(self) -> list[int]:
+        """The hour of the day of each bin."""
+        if self.is_week:
+            return [k % 24 for k in range(len(self.idle))]
+        return [at.hour for at in self.begins]
+
 
 def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
     """By the hour up to three weeks, else as a mean week."""
@@ -49,7 +63,7 @@ def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
         known_s -= np.maximum(
             np.minimum(edges_s[1:], end_s) - np.maximum(edges_s[:-1], begin_s), 0.0
         )
-    sums = np.array([np.diff(each.node_s_by(edges_s)) for each in (idle, used)])
+    sums = np.array([np.diff(sizes.node_s_by(edges_s)) for sizes in (idle, used)])
     local = [datetime.fromtimestamp(at_s, window.zone or UTC) for at_s in edges_s[:-1].tolist()]
     if window.span_s <= _SHORT_S:
         return Course(tuple(local), *_means(sums, known_s, _HOUR_S))

@@ -60,16 +60,15 @@ def _plain(name: str, cells: Sequence[str]) -> tuple[str, list[str]]:
     """A column as in a CSV: numbers without commas and unit, if all cells are numbers of one unit
     or empty.
     """
-    found = [_QUANTITY.fullmatch(cell) for cell in cells]
-    units = {match[2] or "" for match in found if match is not None}
+    matches = [_QUANTITY.fullmatch(cell) for cell in cells]
+    units = {match[2] or "" for match in matches if match is not None}
     if len(units) != 1 or any(
-        match is None and cell for match, cell in zip(found, cells, strict=True)
+        match is None and cell for match, cell in zip(matches, cells, strict=True)
     ):
         return name, list(cells)
     (unit,) = units
-    return f"{name} ({unit})" if unit else name, [
-        "" if match is None else match[1].replace(",", "") for match in found
-    ]
+    numbers = ["" if match is None else match[1].replace(",", "") for match in matches]
+    return f"{name} ({unit})" if unit else name, numbers
 
 
 @dataclass(frozen=True)
@@ -244,13 +243,13 @@ def offsets(edges_s: Sequence[float], zone: tzinfo) -> list[tuple[int, int]]:
     """(from when, seconds east of UTC) in the time zone: more than one where clocks are changed in
     between.
     """
-    found: list[tuple[int, int]] = []
+    changes: list[tuple[int, int]] = []
     for at_s in (
         edges_s[0],
         *np.arange(3600 * math.ceil(edges_s[0] / 3600), edges_s[-1], 3600).tolist(),
     ):
         east = datetime.fromtimestamp(at_s, zone).utcoffset()
         seconds = 0 if east is None else round(east.total_seconds())
-        if not found or found[-1][1] != seconds:
-            found.append((round(at_s), seconds))
-    return found
+        if not changes or changes[-1][1] != seconds:
+            changes.append((round(at_s), seconds))
+    return changes

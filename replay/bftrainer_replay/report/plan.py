@@ -62,8 +62,13 @@ class ReportPlan:
 
     def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
         """The replays of each piece of the log."""
-        found = [task(each, inputs) for cell in self.cells for each in sample.cells(cell)]
-        return each_once([*found, *(task(each, inputs, POOL) for each in sample.cells(self.base))])
+        replays = [
+            task(cell_of_piece, inputs)
+            for cell in self.cells
+            for cell_of_piece in sample.cells(cell)
+        ]
+        pools = [task(cell_of_piece, inputs, POOL) for cell_of_piece in sample.cells(self.base)]
+        return each_once([*replays, *pools])
 
 
 def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:

@@ -77,7 +77,7 @@ class Trainings:
 def top_of(
     figures: ReportFigures,
     window: LogWindow,
-    found: Characteristics,
+    characteristics: Characteristics,
     sample: LogSample,
     trainings: Trainings,
     pictures: tuple[TopPicture, TopPicture],
@@ -85,10 +85,10 @@ def top_of(
     last: ReportFigures | None = None,
 ) -> PageTop:
     """The top; ``last`` are the figures of an earlier report."""
-    name = title or f"A cluster of {counted(found.machine_nodes, 'node')}"
+    name = title or f"A cluster of {counted(characteristics.machine_nodes, 'node')}"
     origin = figures.origin
     rows = [
-        ("Measured", _measured(figures, window, found)),
+        ("Measured", _measured(figures, window, characteristics)),
         ("Simulated", _simulated(figures, sample, trainings)),
         ("Assumed", _assumed(figures, window, trainings)),
         ("Next", _next(trainings)),
@@ -101,7 +101,7 @@ def top_of(
         + (figures.lacks_jobs and f"{figures.lacks_jobs} ")
         + sentence(figures),
         boxes=(
-            _idle_box(figures, window, found),
+            _idle_box(figures, window, characteristics),
             _training_box(figures, sample),
             _plain_box(figures, trainings),
             _wait_box(),
@@ -127,16 +127,16 @@ def _whose(window: LogWindow) -> str:
 def sentence(figures: ReportFigures) -> str:
     """The claim, with the definition of idle."""
     left_out = f" ({figures.left_out} left out)" if figures.left_out else ""
-    many, each, work = (
+    trainings, nodes_each, work = (
         figures.trainings,
         min(figures.nodes_each, figures.machine_nodes),
         figures.work_share,
     )
     plain = ""
     alike = next((some for some in figures.plain if some.share >= work - _ALIKE), figures.plain[-1])
-    if alike.share >= work - _ALIKE and alike.jobs <= 10 * many:
+    if alike.share >= work - _ALIKE and alike.jobs <= 10 * trainings:
         plain, work = f", or {counted(alike.jobs, 'plain one-node job')},", min(work, alike.share)
-    least, most, _ = DELAYS_S
+    shortest_s, longest_s, _ = DELAYS_S
     more = figures.pool_share or 0.0
     pool = (
         f", a pool of one-node tasks beside them another {precise(more)},"
@@ -145,31 +145,31 @@ def sentence(figures: ReportFigures) -> str:
     )
     return (
         f"{_idle_text(figures)} of the node-hours of this cluster lie idle{left_out}: "
-        f"{counted(many, 'elastic training')} of up to {counted(each, 'node')} each{plain} "
-        "would turn "
+        f"{counted(trainings, 'elastic training')} of up to {counted(nodes_each, 'node')} "
+        f"each{plain} would turn "
         f"{precise(work)} of these into work{pool} "
         "and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by "
-        f"{least:g} to {most:.1f} seconds."
+        f"{shortest_s:g} to {longest_s:.1f} seconds."
     )
 
 
 def _idle_text(figures: ReportFigures) -> str:
     """The idle share, or its range over all readings of the log."""
-    least, most = map(share_text, figures.idle_range)
-    return least.capitalize() if least == most else f"Between {least} and {most}"
+    smallest, largest = map(share_text, figures.idle_range)
+    return smallest.capitalize() if smallest == largest else f"Between {smallest} and {largest}"
 
 
-def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics) -> Box:
+def _idle_box(figures: ReportFigures, window: LogWindow, characteristics: Characteristics) -> Box:
     month_h = figures.idle_node_h_a_month
-    causes = found.idle_while
+    causes = characteristics.idle_while
     waiting = (
         ""
         if causes is None
         else f"waiting jobs could have used at most {share_text(causes.fillable_share)}"
     )
-    mean = f"{about(found.eq_nodes)} nodes on average"
+    mean = f"{about(characteristics.eq_nodes)} nodes on average"
     other = [f"{bound.idle_share:.1%} {bound.condition}" for bound in window.site.bounds]
-    fine = [mean, waiting, *other, without_empty(window, found), without_silent(window)]
+    fine = [mean, waiting, *other, without_empty(window, characteristics), without_silent(window)]
     shares, share = _idle_shares(figures), f"{figures.idle_share:.1%}"
     month = (
         f": {about(month_h)} a month"
@@ -189,10 +189,10 @@ def _idle_box(figures: ReportFigures, window: LogWindow, found: Characteristics)
 
 def _idle_shares(figures: ReportFigures) -> str:
     """The idle share, or its range over the readings of the log."""
-    least, most = figures.idle_range or (figures.idle_share, figures.idle_share)
-    if f"{least:.1%}" == f"{most:.1%}":
+    smallest, largest = figures.idle_range or (figures.idle_share, figures.idle_share)
+    if f"{smallest:.1%}" == f"{largest:.1%}":
         return f"{figures.idle_share:.1%}"
-    return f"{least:.1%} – {most:.1%}"  # noqa: RUF001  # a dash
+    return f"{100 * smallest:.1f}–{largest:.1%}"  # noqa: RUF001  # a dash
 
 
 def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
@@ -217,9 +217,10 @@ def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
 
 def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
     alike, best = figures.plain_alike, figures.plain[-1]
-    one = best.jobs == alike.jobs
-    number = precise(alike.share) if one else (f"{precise(alike.share)} – {precise(best.share)}")  # noqa: RUF001  # a dash
-    more = "" if one else f", {precise(best.share)} with {best.jobs:,}"
+    is_single = best.jobs == alike.jobs
+    least = precise(alike.share)
+    number = least if is_single else f"{least.rstrip('%')}–{precise(best.share)}"  # noqa: RUF001  # a dash
+    more = "" if is_single else f", {precise(best.share)} with {best.jobs:,}"
     between = _between(figures.plain, alike.jobs)
     other = "" if between is None else f"{between.jobs:,} at once: {precise(between.share)}. "
     return Box(
@@ -236,16 +237,17 @@ def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
 
 def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
     """A number between as many as trainings and all: the one nearest to two thirds of all."""
-    rest = [each for each in plain[:-1] if each.jobs > jobs]
-    return min(rest, key=lambda each: abs(each.share - 2 / 3 * plain[-1].share)) if rest else None
+    rest = [plain_jobs for plain_jobs in plain[:-1] if plain_jobs.jobs > jobs]
+    target = 2 / 3 * plain[-1].share
+    return min(rest, key=lambda plain_jobs: abs(plain_jobs.share - target), default=None)
 
 
 def _wait_box() -> Box:
-    (least, most, default), (plain, plain_default) = DELAYS_S, PLAIN_DELAYS_S
+    (shortest_s, longest_s, default), (plain, plain_default) = DELAYS_S, PLAIN_DELAYS_S
     return Box(
         "wait",
         "Longer wait, main queue",
-        f"{least:g}–{most:.1f} s",  # noqa: RUF001  # a dash
+        f"{shortest_s:g}–{longest_s:.1f} s",  # noqa: RUF001  # a dash
         "for a job that takes nodes from training",
         f"Recommended settings; plain jobs 0 to {plain:.1f} s. Slurm's defaults: up to "
         f"{default:.1f} s, plain jobs "
@@ -267,29 +269,31 @@ def without_silent(window: LogWindow) -> str:
     )
 
 
-def without_empty(window: LogWindow, found: Characteristics) -> str:
+def without_empty(window: LogWindow, characteristics: Characteristics) -> str:
     """The times in which nearly no node had a job: maintenance rather than nodes to be had."""
     pool = pool_sizes_of(window)
-    empty = pool.nodes > _EMPTY * found.machine_nodes
+    empty = pool.nodes > _EMPTY * characteristics.machine_nodes
     hours, node_h = (
         pool.duration_s[empty].sum() / 3600,
         float(pool.nodes[empty] @ pool.duration_s[empty]) / 3600,
     )
-    rest_h = found.span_h - hours
+    rest_h = characteristics.span_h - hours
     if (
-        not found.node_hours
-        or node_h < _EMPTY_MATTERS * found.node_hours
-        or hours > _EMPTY_RARE * found.span_h
+        not characteristics.node_hours
+        or node_h < _EMPTY_MATTERS * characteristics.node_hours
+        or hours > _EMPTY_RARE * characteristics.span_h
     ):
         return ""
-    without = (found.node_hours - node_h) / (rest_h * found.machine_nodes - found.down_node_h)
+    without = (characteristics.node_hours - node_h) / (
+        rest_h * characteristics.machine_nodes - characteristics.down_node_h
+    )
     return (
         f"{without:.1%} without {span_text(hours)} in which over half were idle, as around "
         "maintenance"
     )
 
 
-def _measured(figures: ReportFigures, window: LogWindow, found: Characteristics) -> str:
+def _measured(figures: ReportFigures, window: LogWindow, characteristics: Characteristics) -> str:
     jobs = "" if window.queue is None else f", {counted(len(window.queue.nodes), 'job')}"
     unknown = (
         ""
@@ -298,15 +302,15 @@ def _measured(figures: ReportFigures, window: LogWindow, found: Characteristics)
         "may have been."
     )
     return (
-        f"Idle nodes: {span_text(found.span_h)} of the log{jobs}.{unknown} "
-        f"{waiting_sentence(window, found)} Waits: a Slurm "
+        f"Idle nodes: {span_text(characteristics.span_h)} of the log{jobs}.{unknown} "
+        f"{waiting_sentence(window, characteristics)} Waits: a Slurm "
         "test cluster of 8 nodes, not this one (docs/slurm.md, Effect on the main queue)."
     )
 
 
-def waiting_sentence(window: LogWindow, found: Characteristics) -> str:
+def waiting_sentence(window: LogWindow, characteristics: Characteristics) -> str:
     """By what it was judged whether a waiting job could have used idle nodes."""
-    if found.idle_while is None:
+    if characteristics.idle_while is None:
         return (
             "Whether a waiting job could have used the idle nodes is in the scheduler's own "
             "log, not in this one."
@@ -318,14 +322,21 @@ def waiting_sentence(window: LogWindow, found: Characteristics) -> str:
         JobFact.CONSTRAINT: "features",
     }
     judged[JobFact.TIME_LIMIT] = "time limit"
-    known = listed(
-        ["size", *(word for fact, word in judged.items() if fact not in found.idle_while.unknown)]
+    criteria = listed(
+        [
+            "size",
+            *(
+                word
+                for fact, word in judged.items()
+                if fact not in characteristics.idle_while.unknown
+            ),
+        ]
     )
     blocks = (
         ". Jobs here get blocks of the torus: whether the idle nodes formed a block is not judged"
         * _has_blocks(window)
     )
-    return f"Waiting jobs are judged by {known}{blocks}."
+    return f"Waiting jobs are judged by {criteria}{blocks}."
 
 
 def _has_blocks(window: LogWindow) -> bool:
@@ -352,17 +363,17 @@ def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) 
 
 
 def _assumed(figures: ReportFigures, window: LogWindow, trainings: Trainings) -> str:
-    most = int(pool_sizes_of(window).nodes.max(initial=0))
-    each, together = figures.nodes_each, figures.nodes_each * figures.trainings
-    if each >= most:
+    most_idle = int(pool_sizes_of(window).nodes.max(initial=0))
+    nodes_each, together = figures.nodes_each, figures.nodes_each * figures.trainings
+    if nodes_each >= most_idle:
         cap = "even one could take every idle node here"
-    elif together >= most:
+    elif together >= most_idle:
         cap = "together, these trainings could take every idle node here"
     else:
         cap = f"this caps what {figures.trainings} can use at {counted(together, 'node')}"
     placed = f" {window.note[:1].upper()}{window.note[1:]}." if window.note else ""
     return (
-        f"**Each training may spread over up to {counted(each, 'node')}: {cap}.** Rates: "
+        f"**Each training may spread over up to {counted(nodes_each, 'node')}: {cap}.** Rates: "
         f"{trainings.rates}.{placed} How many trainings "
         f"your users have is for you to say (--max-parallel); {figures.trainings} is only a "
         "default."

@@ -5,8 +5,8 @@ trainings or plain jobs.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -34,6 +34,8 @@ _LETTER, _LINE = 0.02, 0.09
 has the lowest charts.
 """
 _BLUE, _ORANGE = "of-training", "of-plain"
+_Name = tuple[float, float, str, str]
+"""Words at a point of a chart: x, share, words, kind."""
 
 
 def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | None) -> TopPicture:
@@ -47,48 +49,44 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
         if detail is None
         else PoolSizes(detail.edges_s[:-1], np.diff(detail.edges_s), detail.used)
     )
-    found = course(window, idle, used)
-    most = float(np.nanmax(found.idle, initial=0.0))
-    many = f"{counted(figures.trainings, 'training')}"
-    caps = cap < most
+    hourly = course(window, idle, used)
+    highest = float(np.nanmax(hourly.idle, initial=0.0))
+    trainings = f"{counted(figures.trainings, 'training')}"
+    caps = cap < highest
     words = (
         "of these in training" if detail is not None else "of these, as many as can be in training"
     )
     span = (
         f"Mean week, {window.clock_name}"
-        if found.is_week
+        if hourly.is_week
         else f"Means of an hour, {window.clock_name}"
     )
     legend = (
         ("idle", "idle nodes, "),
         ("training", f"{words}."),
-        ("", f" {span}; nights (20 to 6 h) shaded. {_weekend(found)}"),
+        ("", f" {span}; nights (20 to 6 h) shaded. {_weekend(hourly)}"),
     )
     title = (
-        f"{many} × {counted(figures.nodes_each, 'node')} = at most {cap:,} of the idle nodes"  # noqa: RUF001  # a sign
+        f"{trainings} × {counted(figures.nodes_each, 'node')} = at most {cap:,} of the idle nodes"  # noqa: RUF001  # a sign
         if caps
-        else f"{many} could fill nearly every idle node"
+        else f"{trainings} could fill nearly every idle node"
     )
-    chart = _hours_chart(found, most, cap if caps else None)
+    chart = _hours_chart(hourly, highest, cap if caps else None)
     label = (
-        f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {most:,.0f} in "
+        f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {highest:,.0f} in "
         f"an hour; {title}."
     )
     charts = [("", chart.svg(label))]
-    if found.days:
+    if hourly.days:
         charts.append(
             (
                 "Each day of the log, weekends shaded",
-                _days_chart(found.days[0]).svg("Mean idle nodes of each day", "slim"),
+                _days_chart(hourly.days[0]).svg("Mean idle nodes of each day", "slim"),
             )
         )
-    times = (
-        [f"{DAYS[k // 24]} {k % 24:02d} h" for k in range(168)]
-        if found.is_week
-        else [f"{at:%Y-%m-%dT%H:%M}" for at in found.begins]
-    )
+    times = _labels(hourly)
     rows = tuple(
-        (at, _mean(n), _mean(u)) for at, n, u in zip(times, found.idle, found.used, strict=True)
+        (at, _mean(n), _mean(u)) for at, n, u in zip(times, hourly.idle, hourly.used, strict=True)
     )
     sentence = "Read: mean nodes of each hour. An empty cell: out of service, or not recorded."
     table = PageTable(
@@ -97,46 +95,47 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
     return TopPicture(title, legend, tuple(charts), table)
 
 
+def _labels(hourly: Course) -> list[str]:
+    """When each bin of a course begins, in words."""
+    if not hourly.is_week:
+        return [f"{at:%Y-%m-%dT%H:%M}" for at in hourly.begins]
+    places = zip(hourly.weekdays, hourly.clock_hours, strict=True)
+    return [f"{DAYS[weekday]} {hour:02d} h" for weekday, hour in places]
+
+
 def _mean(value: float) -> str:
     return "" if math.isnan(value) else f"{value:.1f}"
 
 
-def _weekend(found: Course) -> str:
+def _weekend(hourly: Course) -> str:
     """Whether weekends differ from other days."""
-    days = (
-        np.repeat(np.arange(7), 24)
-        if found.is_week
-        else np.array([at.weekday() for at in found.begins])
-    )
+    days = np.array(hourly.weekdays)
     ends = np.isin(days, _WEEKEND)
     if not ends.any() or ends.all() or len(set(days.tolist())) < 7:
         return ""
-    on, off = float(np.nanmean(found.idle[ends])), float(np.nanmean(found.idle[~ends]))
+    on, off = float(np.nanmean(hourly.idle[ends])), float(np.nanmean(hourly.idle[~ends]))
     if max(on, off) < _APART * min(on, off):
         return ""
     return f"Weekends have {about(on)} idle nodes on average, other days {about(off)}."
 
 
-def _hours_chart(found: Course, most: float, cap: int | None) -> Chart:
-    hours = len(found.idle)
-    chart = Chart(float(hours), max(most * 1.04, 1.0))
+def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
+    hours = len(hourly.idle)
+    chart = Chart(float(hours), max(highest * 1.04, 1.0))
     places = list(range(hours + 1))
-    clock = [k % 24 for k in range(hours)] if found.is_week else [at.hour for at in found.begins]
-    weekday = (
-        [k // 24 for k in range(hours)] if found.is_week else [at.weekday() for at in found.begins]
-    )
+    clock, weekday = hourly.clock_hours, hourly.weekdays
     _bands(chart, [hour >= _NIGHT_H[0] or hour < _NIGHT_H[1] for hour in clock], "night")
-    _bands(chart, np.isnan(found.idle).tolist(), "out")
-    chart.steps(places, found.idle, "idle")
-    chart.steps(places, found.used, "training")
-    chart.grid(ticks(most))
+    _bands(chart, np.isnan(hourly.idle).tolist(), "out")
+    chart.steps(places, hourly.idle, "idle")
+    chart.steps(places, hourly.used, "training")
+    chart.grid(ticks(highest))
     if cap is not None:
         chart.line([(0, cap), (hours, cap)], "ceiling")
         chart.text(f"{cap:,}", 0, cap, kind="of-training", dx=-6, dy=4, anchor="end")
     noons = [k for k in range(hours) if clock[k] == 12]
     step = -(-len(noons) // 11)
     for count, k in enumerate(noons):
-        name = DAYS[weekday[k]] + ("" if found.is_week else f" {found.begins[k].day}")
+        name = DAYS[weekday[k]] + ("" if hourly.is_week else f" {hourly.begins[k].day}")
         kind = " ".join(
             filter(
                 None,
@@ -163,13 +162,13 @@ def _bands(chart: Chart, marked: Sequence[bool], kind: str) -> None:
 
 
 def _days_chart(days: Course) -> Chart:
-    most = float(np.nanmax(days.idle, initial=1.0))
-    chart = Chart(float(len(days.idle)), most * 1.04)
+    highest = float(np.nanmax(days.idle, initial=1.0))
+    chart = Chart(float(len(days.idle)), highest * 1.04)
     _bands(chart, [at.weekday() in _WEEKEND for at in days.begins], "night")
     places = list(range(len(days.idle) + 1))
     chart.steps(places, days.idle, "idle")
     chart.steps(places, days.used, "training")
-    chart.grid((0.0, most))
+    chart.grid((0.0, highest))
     months = [k for k, at in enumerate(days.begins) if at.day == 1 or k == 0]
     step = -(-len(months) // 8)
     for k in months[::step]:
@@ -179,6 +178,27 @@ def _days_chart(days: Course) -> Chart:
     return chart
 
 
+@dataclass(frozen=True, slots=True)
+class _NumberScale:
+    """The logarithmic axis of numbers at once, from the lowest to the highest."""
+
+    lowest: int
+    highest: int
+
+    @property
+    def width(self) -> float:
+        """The length of the axis in powers of ten."""
+        return max(math.log10(self.highest / self.lowest), 0.3)
+
+    def at(self, number: int) -> float:
+        """Where a number is on the axis."""
+        return math.log10(number / self.lowest)
+
+    def placed(self, points: Iterable[tuple[int, float]]) -> list[tuple[float, float]]:
+        """Points (number, share) as the chart draws them."""
+        return [(self.at(number), share) for number, share in points]
+
+
 def number_picture(
     figures: ReportFigures, rows: Sequence[SweepRow], usable: Callable[[int], float]
 ) -> TopPicture:
@@ -186,56 +206,34 @@ def number_picture(
     trainings can hold at most.
     """
     work = [(row.cell.max_parallel, work_share(row)) for row in rows]
-    plain = [(each.jobs, each.share) for each in figures.plain]
-    least, most = min(n for n, _ in (*work, *plain)), max(n for n, _ in (*work, *plain))
-    if work[0][0] >= 10:
-        least = min(work[0][0] // 2, figures.trainings) if least < work[0][0] // 2 else least
-        plain = [point for point in plain if point[0] >= least]
-    wide = max(math.log10(most / least), 0.3)
-    chart = Chart(wide, 1.04)
-
-    def at(number: int) -> float:
-        return math.log10(number / least)
-
-    chart.grid((0.0, 0.5, 1.0), "{:.0%}")
-    numbers = [n for n, _ in work]
-    caps = [
-        (n, min(usable(n), 1.0))
-        for n in sorted({*numbers, *(round(least * 10 ** (wide * k / 24)) for k in range(25))})
-    ]
-    caps = [(n, share) for n, share in caps if numbers[0] <= n <= numbers[-1]]
+    plain = [(jobs.jobs, jobs.share) for jobs in figures.plain]
+    scale = _scale_of(work, plain, figures.trainings)
+    plain = [point for point in plain if point[0] >= scale.lowest]
+    caps = _caps(work, scale, usable)
     is_capped = min(share for _, share in caps) < 1 - _CLOSE
+    chart = Chart(scale.width, 1.04)
+    chart.grid((0.0, 0.5, 1.0), "{:.0%}")
     if is_capped:
-        chart.line([(at(n), share) for n, share in caps], "cap")
-    chart.line([(at(n), share) for n, share in plain], "line plain")
-    chart.line([(at(n), share) for n, share in work], "line training")
-    chart.dots([(at(n), share) for n, share in work], "training")
-    jobs = dict(plain)
-    named = _named(jobs, figures.trainings)
-    chart.dots([(at(n), jobs[n]) for n in named], "plain")
-    lines = [
-        [(at(n), share) for n, share in points]
-        for points in (work, plain, caps if is_capped else work)
-    ]
+        chart.line(scale.placed(caps), "cap")
+    chart.line(scale.placed(plain), "line plain")
+    chart.line(scale.placed(work), "line training")
+    chart.dots(scale.placed(work), "training")
+    jobs_by_number = dict(plain)
+    named = _named(jobs_by_number, figures.trainings)
+    chart.dots(scale.placed((n, jobs_by_number[n]) for n in named), "plain")
+    lines = [work, plain, caps if is_capped else work]
     _name_points(
         chart,
-        [
-            (at(n), dict(work)[n], words, _BLUE)
-            for n, words in _of_trainings(work, figures.trainings)
-        ]
-        + [
-            (at(n), jobs[n], f"{counted(n, 'plain job')}: {precise(jobs[n])}", _ORANGE)
-            for n in named
-        ],
-        lines,
+        _names_of_trainings(scale, work, figures.trainings)
+        + _names_of_jobs(scale, jobs_by_number, named),
+        [scale.placed(points) for points in lines],
     )
-    _number_axis(chart, least, most, at)
+    _number_axis(chart, scale)
     title = _title(figures, is_capped)
-    dotted = (
-        f" Dotted: the most that trainings of {counted(figures.nodes_each, 'node')} can hold."
-        if is_capped
-        else ""
-    )
+    dotted = ""
+    if is_capped:
+        nodes = counted(figures.nodes_each, "node")
+        dotted = f" Dotted: the most that trainings of {nodes} can hold."
     legend = (("", f"Share of the idle node-hours turned into work. Marks are replays.{dotted}"),)
     label = (
         f"{title}. "
@@ -244,8 +242,60 @@ def number_picture(
         + "; ".join(f"{counted(n, 'plain job')} {share:.0%}" for n, share in plain)
     )
     return TopPicture(
-        title, legend, (("", chart.svg(label)),), _number_table(dict(work), dict(plain))
+        title, legend, (("", chart.svg(label)),), _number_table(dict(work), jobs_by_number)
     )
+
+
+def _scale_of(
+    work: Sequence[tuple[int, float]], plain: Sequence[tuple[int, float]], trainings: int
+) -> _NumberScale:
+    """The axis for all numbers; of plain jobs, numbers far below those of trainings are left
+    out.
+    """
+    numbers = [number for number, _ in (*work, *plain)]
+    lowest, first = min(numbers), work[0][0]
+    if first >= 10 and lowest < first // 2:
+        lowest = min(first // 2, trainings)
+    return _NumberScale(lowest, max(numbers))
+
+
+def _caps(
+    work: Sequence[tuple[int, float]], scale: _NumberScale, usable: Callable[[int], float]
+) -> list[tuple[int, float]]:
+    """The share that trainings can hold at most, at numbers all along those that were replayed."""
+    numbers = [number for number, _ in work]
+    between = [round(scale.lowest * 10 ** (scale.width * k / 24)) for k in range(25)]
+    return [
+        (number, min(usable(number), 1.0))
+        for number in sorted({*numbers, *between})
+        if numbers[0] <= number <= numbers[-1]
+    ]
+
+
+def _names_of_trainings(
+    scale: _NumberScale, work: Sequence[tuple[int, float]], trainings: int
+) -> list[_Name]:
+    """The words at points of trainings, and where the points are."""
+    shares = dict(work)
+    return [
+        (scale.at(number), shares[number], words, _BLUE)
+        for number, words in _of_trainings(work, trainings)
+    ]
+
+
+def _names_of_jobs(
+    scale: _NumberScale, shares: Mapping[int, float], named: Sequence[int]
+) -> list[_Name]:
+    """The words at points of plain jobs, and where the points are."""
+    return [
+        (
+            scale.at(number),
+            shares[number],
+            f"{counted(number, 'plain job')}: {precise(shares[number])}",
+            _ORANGE,
+        )
+        for number in named
+    ]
 
 
 def _title(figures: ReportFigures, is_capped: bool) -> str:
@@ -271,8 +321,10 @@ def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
     """
     if plain[trainings] > 0.5:
         return [n for n in (min(plain), trainings) if n == trainings or plain[n] < 0.5]
-    most = max(plain.values())
-    named = dict.fromkeys((trainings, min(plain, key=lambda n: abs(plain[n] - 2 / 3 * most))))
+    largest_share = max(plain.values())
+    named = dict.fromkeys(
+        (trainings, min(plain, key=lambda n: abs(plain[n] - 2 / 3 * largest_share)))
+    )
     return [n for n in named if plain[n] >= _TELLABLE]
 
 
@@ -281,17 +333,17 @@ def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tup
     it, with their words.
     """
     shares, first, last = dict(work), work[0], work[-1]
-    told = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
+    names = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
     if first[1] > _NEARLY_ALL - 0.1 and first[0] != trainings:
-        return [(first[0], f"{counted(first[0], 'training')}: {precise(first[1])}"), *told]
+        return [(first[0], f"{counted(first[0], 'training')}: {precise(first[1])}"), *names]
     if last[1] - shares[trainings] > 2 * _CLOSE:
-        told.append((last[0], f"{last[0]:,}: {precise(last[1])}"))
-    return told
+        names.append((last[0], f"{last[0]:,}: {precise(last[1])}"))
+    return names
 
 
 def _name_points(
     chart: Chart,
-    points: Sequence[tuple[float, float, str, str]],
+    points: Sequence[_Name],
     lines: Sequence[Sequence[tuple[float, float]]],
 ) -> None:
     """Words for points (x, share, words, kind): each at the nearest place where they touch no line
@@ -310,8 +362,8 @@ def _name_points(
     ):  # the lowest have the least room
         width, at = _LETTER * len(words), x / chart.wide
         left, base = (
-            each.ravel()
-            for each in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63))
+            axis.ravel()
+            for axis in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63))
         )
         touched = np.zeros(len(left), dtype=np.bool_)
         for px, py in drawn:
@@ -336,31 +388,32 @@ def _name_points(
             np.linspace(left[best], left[best] + width, 30),
             base[best] + np.array([0, _LINE / 2, _LINE]),
         )
-        drawn = np.concatenate((drawn, np.column_stack([each.ravel() for each in corners])))
+        drawn = np.concatenate((drawn, np.column_stack([axis.ravel() for axis in corners])))
 
 
-def _number_axis(chart: Chart, least: int, most: int, at: Callable[[int], float]) -> None:
-    tens = [10**k for k in range(7) if least <= 10**k <= most]
-    marks = (
-        tens
-        if len(tens) > 2
-        else [n * m for m in (1, 10, 100, 1000, 10000) for n in (1, 2, 5) if least <= n * m <= most]
-    )
-    for n in marks:
-        chart.text(
-            f"{n:,}",
-            at(n),
-            0,
-            dy=17,
-            anchor="start" if n == least else "end" if chart.x(at(n)) > 97 else "middle",
-        )
+def _number_axis(chart: Chart, scale: _NumberScale) -> None:
+    """Write the numbers under the axis, and what they count."""
+    for number in _marks(scale):
+        anchor = "end" if chart.x(scale.at(number)) > 97 else "middle"
+        if number == scale.lowest:
+            anchor = "start"
+        chart.text(f"{number:,}", scale.at(number), 0, dy=17, anchor=anchor)
     chart.text("trainings, or jobs, at once", chart.wide / 2, 0, dy=35, anchor="middle")
+
+
+def _marks(scale: _NumberScale) -> list[int]:
+    """Powers of ten on the axis; with 2 and 5 times them, if they are few."""
+    tens = [10**k for k in range(7) if scale.lowest <= 10**k <= scale.highest]
+    if len(tens) > 2:
+        return tens
+    numbers = [n * m for m in (1, 10, 100, 1000, 10000) for n in (1, 2, 5)]
+    return [number for number in numbers if scale.lowest <= number <= scale.highest]
 
 
 def _number_table(work: Mapping[int, float], plain: Mapping[int, float]) -> PageTable:
     rows = tuple(
-        (f"{n:,}", f"{work[n]:.1%}" if n in work else "", f"{plain[n]:.1%}" if n in plain else "")
-        for n in sorted({*work, *plain})
+        (f"{number:,}", _share_at(work, number), _share_at(plain, number))
+        for number in sorted({*work, *plain})
     )
     return PageTable(
         "top-numbers",
@@ -369,3 +422,8 @@ def _number_table(work: Mapping[int, float], plain: Mapping[int, float]) -> Page
         ("at once", "trainings", "plain one-node jobs"),
         rows,
     )
+
+
+def _share_at(shares: Mapping[int, float], number: int) -> str:
+    """The share at a number; empty if it was not tried."""
+    return f"{shares[number]:.1%}" if number in shares else ""

@@ -60,7 +60,7 @@ def trainer_page(
         ("samples", f"{last.samples:,.0f}"),
         ("loss", "-" if last.loss is None else f"{last.loss:.4g}"),
         ("changes of size", f"{len(rescale_times(history)):,}"),
-        ("nodes at most", str(max((it.nodes for it in history.nodes), default=0))),
+        ("nodes at most", str(max((line.nodes for line in history.nodes), default=0))),
     )
     table = PageTable(
         "facts",

@@ -82,8 +82,10 @@ def used_spread(row: SweepRow) -> float:
     ]
     if len(parts) < 2:
         return 0.0
-    whole, used = sum(there for there, _ in parts), sum(own for _, own in parts)
-    without = [(used - own) / (whole - there) for there, own in parts if whole > there]
+    whole, used = sum(usable for usable, _ in parts), sum(part_used for _, part_used in parts)
+    without = [
+        (used - part_used) / (whole - usable) for usable, part_used in parts if whole > usable
+    ]
     mean = sum(without) / len(without) if without else 0.0
     return (
         2
@@ -108,9 +110,9 @@ def spread_text(row: SweepRow) -> str:
     shares = sorted(usable_shares(row))
     if len(shares) < 2:
         return f"±{counted(points, 'percentage point')}"
-    told = " to ".join(dict.fromkeys((share_text(shares[0]), share_text(shares[-1]))))
+    between = " to ".join(dict.fromkeys((share_text(shares[0]), share_text(shares[-1]))))
     return (
         f"the choice of pieces makes this uncertain by ±{counted(points, 'percentage point')} "
         "(twice the standard "
-        f"error): in each, training uses {told} of what so many trainings can use at most"
+        f"error): in each, training uses {between} of what so many trainings can use at most"
     )

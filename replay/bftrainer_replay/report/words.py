@@ -38,11 +38,11 @@ def about(value: float) -> str:
 
 def range_text(values: Sequence[float]) -> str:
     """The least and the largest value, rounded if they differ."""
-    least, most = min(values), max(values)
+    smallest, largest = min(values), max(values)
     return (
-        f"{least:g}"
-        if least == most
-        else " to ".join(dict.fromkeys((f"{least:.0f}", f"{most:.0f}")))
+        f"{smallest:g}"
+        if smallest == largest
+        else " to ".join(dict.fromkeys((f"{smallest:.0f}", f"{largest:.0f}")))
     )
 
 

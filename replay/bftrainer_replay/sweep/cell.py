@@ -11,6 +11,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
+from typing import Literal
 
 from bftrainer import __version__
 from bftrainer.decide.allocation.objectives import DEFAULT_OBJECTIVE
@@ -20,7 +21,8 @@ from bftrainer_replay.simulation.replay_world import Arrival, DecideOn
 
 REPLAY, POOL = "replay", "pool"
 """The kinds of task that replay a cell under its policy, and with a pool beside its trainings."""
-_FORMAT = 9  # of a result: increase it whenever a result gets new content or a new meaning
+CurveKnowledge = Literal["known", "learn"]
+_FORMAT = 10  # of a result: increase it whenever a result gets new content or a new meaning
 # These policies ignore T_fwd, the objective and the solver: one replay serves all their values.
 _WITHOUT_SETTINGS = ("equal-share",)
 
@@ -30,7 +32,10 @@ class Cell:
     """One combination of settings. ``log`` and ``workload`` are names in :class:`Inputs`.
 
     ``max_parallel`` 0: no P_jmax, the policy decides how many train. ``cost_factor`` multiplies
-    R_up and R_dw. ``detail`` keeps the data for figures of a single replay.
+    R_up and R_dw. ``split`` divides the nodes, the trainers and P_jmax among so many pilots.
+    ``checkpoint_s`` is the time between checkpoints of a trainer, 0: it writes one at the notice.
+    ``curves``: the policy is told them, or measures them with the relative error ``noise``.
+    ``detail`` keeps the data for figures of a single replay.
     """
 
     log: str
@@ -43,6 +48,10 @@ class Cell:
     seed: int = 0
     cost_model: CostModel = CostModel.STALL
     decide_on: DecideOn = DecideOn.ALL
+    split: int = 1
+    checkpoint_s: float = 0.0
+    curves: CurveKnowledge = "known"
+    noise: float = 0.0
     detail: bool = False
 
     def looks_beyond(self, rescale_s: float) -> bool:

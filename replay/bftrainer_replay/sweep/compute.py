@@ -11,14 +11,16 @@ from bftrainer.decide.domain.ports import Policy
 from bftrainer.decide.policies.settings import PolicySettings
 from bftrainer.plugins import build_policy, find_objective
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
+from bftrainer_replay.logs.model import of_nodes
 from bftrainer_replay.simulation.bounds import Bounds
+from bftrainer_replay.simulation.learned_curves import without_curves
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
 from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.simulation.summary import summarize
 from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, Task
 from bftrainer_replay.sweep.detail import detail_of
 from bftrainer_replay.sweep.result_files import Result
-from bftrainer_replay.sweep.results import SUMMED
+from bftrainer_replay.sweep.results import SUMMED, added_up
 from bftrainer_replay.workload.workload import one_node_pool
 
 _SOLVE_S = 10.0
@@ -30,7 +32,27 @@ def compute(task: Task, inputs: Inputs) -> Result:
         return {
             "pool_node_h": _beside_trainings(scenario_of(task.cell, inputs), policy_of(task.cell))
         }
-    return replayed(task.cell, scenario_of(task.cell, inputs))[0]
+    if task.cell.split == 1:
+        return replayed(task.cell, scenario_of(task.cell, inputs))[0]
+    whole = scenario_of(task.cell, inputs)
+    parts = [
+        replayed(task.cell, _part(whole, number, task.cell.split))[0]
+        for number in range(task.cell.split)
+    ]
+    return {**added_up(parts), "span_h": parts[0]["span_h"]}
+
+
+def _part(whole: Scenario, number: int, split: int) -> Scenario:
+    """The nodes and trainers of one of ``split`` pilots, each with its part of P_jmax."""
+    names = {name for event in whole.window.events for name in event.change.joined}
+    window = of_nodes(whole.window, sorted(names | whole.window.initial)[number::split])
+    places = whole.max_parallel
+    return replace(
+        whole,
+        window=window,
+        arrivals=whole.arrivals[number::split],
+        max_parallel=None if places is None else max(round(places / split), 1),
+    )
 
 
 def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutcome]:
@@ -74,12 +96,17 @@ def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
     arrivals = inputs.arrivals_of(cell)
     if cell.cost_factor != 1.0:
         arrivals = tuple(_with_costs(arrival, cell.cost_factor) for arrival in arrivals)
+    if cell.curves == "learn":
+        arrivals = without_curves(arrivals)
     return Scenario(
         inputs.windows[cell.log],
         arrivals,
         cell.max_parallel or None,
         cell.cost_model,
         cell.decide_on,
+        cell.checkpoint_s or None,
+        cell.noise,
+        cell.seed,
     )
 
 

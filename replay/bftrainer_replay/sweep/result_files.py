@@ -5,6 +5,7 @@ does not exist.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -23,6 +24,18 @@ class ResultStore:
     """The results in one folder."""
 
     folder: Path
+
+    def check_folder(self) -> None:
+        """Raise ``UserError`` if results cannot be stored. Creates nothing."""
+        folder = self.folder.absolute()
+        present = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        if not present.is_dir():
+            problem = "is not a directory"
+        elif not os.access(present, os.W_OK | os.X_OK):
+            problem = "cannot be written"
+        else:
+            return
+        raise UserError(f"{present} {problem}; specify another directory with --out")
 
     def get(self, task: Task) -> Result | None:
         """The result; None if there is none yet. A file that is not JSON counts as missing."""

@@ -91,16 +91,20 @@ def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
     if len(parts) == 1:
         return replace(parts[0], cell=cell)
     results = [part.result for part in parts]
+    total = {**results[shown], **added_up(results)}
+    pool_h = [part.pool_node_h for part in parts if part.pool_node_h is not None]
+    pool_total_h = sum(pool_h) if len(pool_h) == len(parts) else None
+    return SweepRow(cell, total, tuple(parts), pool_node_h=pool_total_h)
+
+
+def added_up(results: Sequence[Result]) -> dict[str, object]:
+    """The result of parts that together are one replay."""
     ended_at = [result["work_ran_out_at"] for result in results]
-    total = {
-        **results[shown],
+    return {
         **_sums(results),
         "mean_runtime_h": _mean_runtime_h(results),
         "work_ran_out_at": min((at for at in ended_at if at is not None), default=None),
     }
-    pool_h = [part.pool_node_h for part in parts if part.pool_node_h is not None]
-    pool_total_h = sum(pool_h) if len(pool_h) == len(parts) else None
-    return SweepRow(cell, total, tuple(parts), pool_node_h=pool_total_h)
 
 
 def _sums(results: Sequence[Result]) -> dict[str, float]:

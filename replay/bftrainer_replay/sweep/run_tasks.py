@@ -1,29 +1,41 @@
-"""Runs tasks, in this process or in several. Every result is stored immediately.
+"""Runs tasks, in this process, in several, or on an executor. Every result is stored immediately.
 
-Workers are forked from a server that has imported all modules once. They receive the parsed log
-once and write their results themselves: the parent process only counts, and uses no core. A
-terminal sends Ctrl-C to all processes: only the parent acts on it, and kills the workers, whose
+Workers are forked from a server that has imported all modules once. They map the parsed log from
+shared memory and write their results themselves: the parent process only counts, and uses no core.
+A terminal sends Ctrl-C to all processes: only the parent acts on it, and kills the workers, whose
 tasks may take minutes.
 """
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import os
+import pickle
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import (
+    BrokenExecutor,
+    CancelledError,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+)
 from contextlib import contextmanager
-from dataclasses import dataclass
-from multiprocessing import forkserver, resource_tracker
+from dataclasses import dataclass, field
+from functools import partial
+from multiprocessing import forkserver, reduction, resource_tracker
+from queue import Empty, SimpleQueue
 from typing import Any
 
 from bftrainer.errors import BFTrainerError
 from bftrainer.system.own_programs import safe_path_for_children
+from bftrainer.system.signals import ending_deferred
 from bftrainer_replay.sweep.cell import Inputs, Task
 from bftrainer_replay.sweep.compute import compute
 from bftrainer_replay.sweep.result_files import Result, ResultStore
+from bftrainer_replay.sweep.shared_inputs import SharedInputs, read_shared, shared_inputs
 
 OnDone = Callable[[float, float], None]
 Compute = Callable[[Task, Inputs], Result]
@@ -39,6 +51,34 @@ class FailedTask:
     reason: str
 
 
+@dataclass(slots=True)
+class _Progress:
+    """Counts what is done, in the unit of ``cost``; those that are running are half done."""
+
+    on_done: OnDone
+    cost: Callable[[Task], float]
+    left: Sequence[Task]
+    at_once: int
+    done: float = 0.0
+    count: int = 0
+    whole: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.whole = sum(map(self.cost, self.left))
+
+    def add(self, task: Task) -> None:
+        """A task has ended, with or without a result."""
+        self.done += self.cost(task)
+        self.count += 1
+        self.show()
+
+    def show(self) -> None:
+        """Tell how far the work is."""
+        running = min(self.at_once - 1, len(self.left) - self.count)
+        half = running / 2 * self.whole / len(self.left) if self.count else 0.0
+        self.on_done(self.done + half, self.whole)
+
+
 def do_all(
     tasks: Sequence[Task],
     inputs: Inputs,
@@ -46,35 +86,135 @@ def do_all(
     *,
     compute: Compute = compute,
     jobs: int = 1,
+    executor: Executor | None = None,
     on_done: OnDone = lambda done, whole: None,
     cost: Callable[[Task], float] = lambda task: 1,
 ) -> tuple[FailedTask, ...]:
-    """Run the tasks that have no result in the store; ``on_done`` is called after each task with
-    (done, total), sums of ``cost``: those that are running are half done.
+    """Run the tasks that have no result in the store, in ``jobs`` processes or on an ``executor``;
+    ``on_done`` is called after each task, and every minute, with (done, total), sums of ``cost``.
 
-    A failed task does not stop the others; all failures are returned at the end. If the process is
-    killed, only the tasks that were running are lost.
+    A failed task does not stop the others; all failures are returned at the end. If a process is
+    killed, only the tasks that were running in it are lost: here they are computed again, and on an
+    ``executor`` they count as failed.
     """
     left = [task for task in tasks if store.get(task) is None]
-    done, whole = 0.0, sum(map(cost, left))
-    on_done(done, whole)
+    at_once = jobs if executor is None else 1
+    progress = _Progress(on_done, cost, left, at_once)
+    progress.show()
     failures: list[FailedTask] = []
-    if jobs == 1 or len(left) <= 1:
+    if executor is not None:
+        with shared_inputs(inputs, store.folder) as shared:
+            job = partial(_on_any_host, shared, store, compute)
+            failures += _on_executor(executor, job, left, progress)
+    elif jobs == 1 or len(left) <= 1:
         for task in left:
             failures += _kept(task, inputs, store, compute)
-            done += cost(task)
-            on_done(done, whole)
-        return tuple(failures)
-    with _workers(min(jobs, len(left)), (inputs, store, compute)) as pool:
-        futures: dict[Future[list[FailedTask]], float] = {
-            pool.submit(_in_child, task): cost(task) for task in left
-        }
-        for count, future in enumerate(as_completed(futures), start=1):
-            failures += future.result()
-            done += futures[future]
-            running = min(jobs - 1, len(left) - count)
-            on_done(done + running / 2 * whole / len(left), whole)
+            progress.add(task)
+    else:
+        failures += _in_processes(jobs, (inputs, store, compute), progress)
     return tuple(sorted(failures, key=lambda failure: failure.task.key))
+
+
+def _in_processes(
+    jobs: int, sweep: tuple[Inputs, ResultStore, Compute], progress: _Progress
+) -> list[FailedTask]:
+    """Run the tasks in processes of this machine. Those of a process that was killed, for example
+    because the memory did not suffice, are run again at the end.
+    """
+    failures: list[FailedTask] = []
+    left, breaks = list(progress.left), 0
+    while left:
+        lost: list[Task] = []
+        with process_pool(
+            min(jobs, len(left)), sweep[2].__module__, _begin_task_worker, sweep
+        ) as pool:
+            for task, future in _ended(pool, _in_child, left, progress.show):
+                if future is None or isinstance(future.exception(), BrokenExecutor):
+                    lost.append(task)
+                    continue
+                failures += future.result()
+                progress.add(task)
+        breaks = breaks + 1 if len(lost) == len(left) else 0
+        if breaks == _MOST_BREAKS:
+            return failures + [FailedTask(task, _KILLED) for task in lost]
+        # The first ones were running: whatever kills its process comes last.
+        left = [*lost[jobs + 1 :], *lost[: jobs + 1]]
+    return failures
+
+
+_MOST_BREAKS = 3
+_KILLED = "its process was killed each time, perhaps because the memory does not suffice"
+
+
+def _on_executor(
+    executor: Executor,
+    job: Callable[[Task], list[FailedTask]],
+    left: Sequence[Task],
+    progress: _Progress,
+) -> list[FailedTask]:
+    """Run the tasks on an executor that may be on other hosts."""
+    failures: list[FailedTask] = []
+    for task, future in _ended(executor, job, left, progress.show):
+        error = CancelledError() if future is None or future.cancelled() else future.exception()
+        if future is None or error is not None:
+            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            failures.append(FailedTask(task, f"its worker was lost ({reason:.200})"))
+        else:
+            failures += future.result()
+        progress.add(task)
+    return failures
+
+
+def _ended(
+    executor: Executor,
+    job: Callable[[Task], list[FailedTask]],
+    tasks: Sequence[Task],
+    show: Callable[[], None],
+) -> Iterator[tuple[Task, Future[list[FailedTask]] | None]]:
+    """The tasks as they end, each with its future; None for one that the executor does not take any
+    more.
+
+    A ProcessPoolExecutor starts its workers as tasks are submitted. A signal in the middle of that
+    would leave a worker that the parent does not list, and whose semaphores are removed while it
+    opens them: it would end with a traceback.
+    """
+    ended: SimpleQueue[tuple[Task, Future[list[FailedTask]] | None]] = SimpleQueue()
+    futures = []
+    try:
+        with ending_deferred():
+            for task in tasks:
+                try:
+                    future = executor.submit(job, task)
+                except (BrokenExecutor, RuntimeError):  # RuntimeError: it was shut down
+                    ended.put((task, None))
+                    continue
+                futures.append(future)
+                future.add_done_callback(partial(_put, ended, task))
+        count = 0
+        while count < len(tasks):
+            try:
+                task, outcome = ended.get(timeout=SHOW_S)
+            except Empty:
+                show()
+                continue
+            count += 1
+            yield task, outcome
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise
+
+
+def _put(
+    ended: SimpleQueue[tuple[Task, Future[list[FailedTask]] | None]],
+    task: Task,
+    future: Future[list[FailedTask]],
+) -> None:
+    ended.put((task, future))
+
+
+SHOW_S = 60.0
+"""Between two reports of progress, where no task ends."""
 
 
 def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> list[FailedTask]:
@@ -88,19 +228,73 @@ def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> l
     return []
 
 
+class _SharedArguments:
+    """What every worker needs, pickled once into memory that all of them map.
+
+    A worker that starts receives a file descriptor only. Sent through its pipe, a log of some
+    megabytes would hold the parent until the worker has read it.
+    """
+
+    def __init__(self, arguments: tuple[Any, ...]) -> None:
+        self._descriptor = os.memfd_create("bftrainer-sweep")
+        with os.fdopen(self._descriptor, "wb", closefd=False) as memory:
+            pickle.dump(arguments, memory, pickle.HIGHEST_PROTOCOL)
+
+    def load(self) -> tuple[Any, ...]:
+        """The same values in a worker."""
+        with mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ) as memory:
+            arguments: tuple[Any, ...] = pickle.loads(memory)  # noqa: S301  # ours
+        return arguments
+
+    def close(self) -> None:
+        """Free the memory once no worker maps it any more."""
+        os.close(self._descriptor)
+
+    def __getstate__(self) -> Any:
+        return reduction.DupFd(self._descriptor)
+
+    def __setstate__(self, duplicate: Any) -> None:
+        self._descriptor = duplicate.detach()
+
+
+def _begin_worker(begin: Callable[..., None], shared: _SharedArguments) -> None:
+    """Begin a worker process that ends when its parent ends, even if the parent is killed."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None, "a worker has a parent"
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+    begin(*shared.load())
+
+
 @contextmanager
-def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[Executor]:
+def process_pool(
+    jobs: int,
+    preload: str,
+    begin: Callable[..., None],
+    arguments: tuple[Any, ...] = (),
+) -> Iterator[Executor]:
+    """Processes of one core each, forked from a server that has imported the module ``preload``;
+    each calls ``begin`` first.
+    """
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # one core each
+    shared = _SharedArguments(arguments)
     try:
         server = multiprocessing.get_context("forkserver")
-        server.set_forkserver_preload([sweep[2].__module__])
-        with safe_path_for_children():
-            _start_server_deaf_to_the_terminal()
+        server.set_forkserver_preload([preload])
         others = set(multiprocessing.active_children())
-        with ProcessPoolExecutor(
-            jobs, mp_context=server, initializer=_begin_child, initargs=sweep
-        ) as pool:
+        # A signal that interrupted the creation of semaphores would leave them behind.
+        with ending_deferred():
+            with safe_path_for_children():
+                _start_server_deaf_to_the_terminal()
+            pool = ProcessPoolExecutor(
+                jobs, mp_context=server, initializer=_begin_worker, initargs=(begin, shared)
+            )
+        with pool:
             try:
                 yield pool
             except BaseException:
@@ -109,6 +303,7 @@ def _workers(jobs: int, sweep: tuple[Inputs, ResultStore, Compute]) -> Iterator[
                     worker.kill()
                 raise
     finally:
+        shared.close()
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name)
@@ -132,20 +327,27 @@ def _start_server_deaf_to_the_terminal() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin_child(*sweep: Any) -> None:
-    """Begin a worker process that ends when its parent ends, even if the parent is killed."""
+def _begin_task_worker(*sweep: Any) -> None:
+    """Keep the inputs of a worker's tasks."""
     global _sweep  # a worker process has one
     _sweep = sweep
-    parent = multiprocessing.parent_process()
-    assert parent is not None, "a worker has a parent"
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
 
 
 def _in_child(task: Task) -> list[FailedTask]:
     assert _sweep is not None, "the worker has its inputs"
     return _kept(task, *_sweep)
+
+
+def _on_any_host(
+    shared: SharedInputs, store: ResultStore, compute: Compute, task: Task
+) -> list[FailedTask]:
+    """Compute a task in a worker that shares the results' folder with the command."""
+    if store.get(task) is not None:
+        return []
+    for name in _ONE_THREAD:
+        os.environ.setdefault(name, "1")
+    try:
+        inputs = read_shared(shared)
+    except BFTrainerError as error:
+        return [FailedTask(task, str(error))]
+    return _kept(task, inputs, store, compute)

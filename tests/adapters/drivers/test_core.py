@@ -22,6 +22,7 @@ from bftrainer_drivers.common.core import (
     Begin,
     DriverStep,
     EndNow,
+    Excused,
     GroupFormed,
     GroupOver,
     Heard,
@@ -41,18 +42,19 @@ from bftrainer_drivers.common.core import (
     WorkerEnded,
     after,
 )
+from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Announce, Drop, Member, StartWarming
 from bftrainer_drivers.common.outcome import DriverOutcome, Exit
 
 A, B, C = (HostSlots(node, 1, fragment) for node, fragment in zip("abc", "123", strict=True))
 LOG = Path("worker.log")
-ELASTIC = Terms(True, 1, stop_s=30, hang_s=60)
-HOROVOD = Terms(True, 1, stop_s=30, hang_s=60, confirmed=True)
-TORCHFT = Terms(True, 2, stop_s=30, hang_s=60)
-TORCHRUN = Terms(False, 1, stop_s=30, hang_s=60)
-RESTART = Terms(False, 1, stop_s=30, hang_s=60, collective=False, stop_signal=10)
+ELASTIC = Terms(True, LegalSizes(1), stop_s=30, hang_s=60)
+HOROVOD = Terms(True, LegalSizes(1), stop_s=30, hang_s=60, confirmed=True)
+TORCHFT = Terms(True, LegalSizes(2), stop_s=30, hang_s=60)
+TORCHRUN = Terms(False, LegalSizes(1), stop_s=30, hang_s=60)
+RESTART = Terms(False, LegalSizes(1), stop_s=30, hang_s=60, collective=False, stop_signal=10)
 
-POOL = Terms(True, 1, stop_s=30, hang_s=math.inf, collective=False, independent=True)
+POOL = Terms(True, LegalSizes(1), stop_s=30, hang_s=math.inf, collective=False, independent=True)
 
 
 class Told:
@@ -177,11 +179,37 @@ def test_a_silence_of_hang_s_fails_the_trainer(terms: Terms) -> None:
 
 
 @ALL
+def test_a_start_without_a_step_is_bounded_by_first_step_s(terms: Terms) -> None:
+    if terms is POOL:
+        return
+    told = Told(replace(terms, first_step_s=900))
+    told.hear(HostsListed((A, B)), at_s=100.0)
+    told.hear(*(Warmed(step.member) for step in told.of(StartWarming)), TimePassed())  # type: ignore[attr-defined]
+    told.hear(*(Joined(told.member(host), LOG) for host in (A, B)))
+    told.hear(TimePassed(), at_s=999.0)
+    assert told.state.outcome is None
+    told.hear(TimePassed(), at_s=1000.0)
+    assert told.state.outcome == DriverOutcome(
+        Ending.FAILED, "no step within 900 s of its start (first_step_s)", 1, LOG
+    )
+    assert [event.silent_s for event in told.reports(Hung)] == [900.0] * 2  # type: ignore[attr-defined]
+
+
+@ALL
+def test_a_sign_of_life_is_enough_for_a_start(terms: Terms) -> None:
+    told = training(replace(terms, first_step_s=9), A, B)
+    told.hear(TimePassed(), at_s=40.0)
+    assert told.state.outcome is None
+
+
+@ALL
 def test_too_few_nodes_end_the_driver(terms: Terms) -> None:
     told = Told(terms)
-    told.hear(HostsListed((A,) if terms.min_nodes > 1 else ()))
+    told.hear(HostsListed((A,) if terms.sizes.smallest > 1 else ()))
     assert told.state.outcome.ending is Ending.STOPPED
-    assert re.search(rf"nodes?, but min_nodes is {terms.min_nodes}$", told.state.outcome.reason)
+    assert re.search(
+        rf"nodes?, but min_nodes is {terms.sizes.smallest}$", told.state.outcome.reason
+    )
 
 
 @ALL
@@ -446,6 +474,151 @@ def test_the_core_changes_no_state_and_says_nothing_after_the_end(
         for step in told.steps:
             if isinstance(step, Begin | Announce):
                 assert not {each.host.fragment for each in step.members} & withheld
+
+
+@pytest.mark.parametrize(
+    ("met_stranger", "has_stepped", "fails"),
+    [(True, False, False), (True, True, True), (False, False, True)],
+)
+def test_a_group_that_a_stranger_breaks_while_it_connects_begins_again(
+    met_stranger: bool, has_stepped: bool, fails: bool
+) -> None:
+    told = training(TORCHRUN, A, B) if has_stepped else Told(TORCHRUN)
+    if not has_stepped:
+        told.hear(HostsListed((A, B)))
+        told.hear(*(Joined(told.member(host), LOG) for host in (A, B)))
+    for host in (A, B):
+        error = "RuntimeError: Connection closed by peer [127.0.0.1]:4711"
+        end = Exit(1, False, LOG, error, host.node, met_stranger=met_stranger)
+        told.hear(WorkerEnded(told.member(host), end))
+    told.hear(GroupOver())
+    assert (told.state.outcome is not None) is fails
+    assert bool(told.of(Begin)) is not fails
+
+
+TWO_OR_FOUR = LegalSizes(1, 4, (2, 4))
+GROUPS = pytest.mark.parametrize(
+    "terms",
+    [replace(terms, sizes=TWO_OR_FOUR) for terms in (HOROVOD, TORCHFT, TORCHRUN, RESTART, ELASTIC)],
+    ids=["horovod", "torchft", "torchrun", "restart", "stock"],
+)
+D = HostSlots("d", 1, "4")
+
+
+def uses(told: Told) -> list[list[HostSlots]]:
+    """The hosts of the groups that the last steps begin or allow."""
+    groups = [step.members for step in told.steps if isinstance(step, Begin | Announce)]
+    return [[member.host for member in members] for members in groups]
+
+
+@GROUPS
+def test_a_loss_leaves_the_largest_legal_size(terms: Terms) -> None:
+    told = training(terms, A, B, C, D)
+    told.ended(D, -9)
+    if not terms.elastic:
+        assert KillGroup() in told.hear(TimePassed(), at_s=2.1)
+        for host in (A, B, C):
+            told.ended(host, -9, planned=True)
+        told.hear(GroupOver())
+    assert uses(told) == [[A, B]]
+    assert told.state.leaving is None
+    assert told.hear(TimePassed()) == []
+
+
+@GROUPS
+def test_hosts_beyond_a_legal_size_wait_until_it_is_the_next_one(terms: Terms) -> None:
+    told = training(terms, A, B)
+    assert told.hear(HostsListed((A, B, C)), TimePassed()) == []
+    told.hear(HostsListed((A, B, C, D)))
+    joining = [step.member for step in told.steps if isinstance(step, StartWarming)]
+    assert [member.host for member in joining] == ([C, D] if terms.elastic else [A, B, C, D])
+    told.hear(*(Warmed(member) for member in joining[:-1]), TimePassed())
+    patience_s = told.state.membership.straggler_s
+    told.hear(TimePassed(), at_s=patience_s - 1)
+    assert uses(told) == []
+    assert told.of(AskWorkersToStop) == []
+    told.hear(Warmed(joining[-1]), TimePassed())
+    if terms.elastic:
+        assert uses(told) == [[A, B, C, D]]
+    else:
+        assert told.of(AskWorkersToStop) == [AskWorkersToStop("other nodes")]
+
+
+@pytest.mark.parametrize("terms", [HOROVOD, TORCHFT, ELASTIC], ids=["horovod", "torchft", "stock"])
+def test_a_straggler_does_not_make_a_group_of_another_size(terms: Terms) -> None:
+    told = training(replace(terms, sizes=TWO_OR_FOUR), A, B)
+    told.hear(HostsListed((A, B, C, D)))
+    c, d = (step.member for step in told.steps if isinstance(step, StartWarming))
+    told.hear(Warmed(c), TimePassed())
+    told.hear(TimePassed(), at_s=50.0)
+    assert uses(told) == []
+    told.hear(Warmed(d), TimePassed())
+    assert uses(told) == [[A, B, C, D]]
+
+
+@GROUPS
+def test_without_a_legal_size_the_group_saves_and_ends(terms: Terms) -> None:
+    told = training(terms, A, B)
+    told.ended(B, -9)
+    told.hear(TimePassed())
+    if terms.elastic:
+        assert told.of(AskWorkersToStop) == [AskWorkersToStop("1 node, but sizes is [2, 4]")]
+        told.hear(GroupFormed((told.member(A).label,)))
+    told.ended(A, 83)
+    told.hear(GroupOver())
+    assert told.state.outcome == DriverOutcome(Ending.STOPPED, "1 node, but sizes is [2, 4]")
+
+
+@pytest.mark.parametrize("terms", [HOROVOD, TORCHFT, ELASTIC], ids=["horovod", "torchft", "stock"])
+def test_an_exception_that_leaves_no_legal_size_is_a_failure_and_no_lack_of_nodes(
+    terms: Terms,
+) -> None:
+    """Else a broken script would end driver after driver without a failure, one node each."""
+    told = training(replace(terms, sizes=TWO_OR_FOUR), A, B)
+    told.ended(B, 1, "ValueError: boom")
+    told.hear(TimePassed())
+    assert told.state.leaving is not None
+    told.hear(GroupFormed((told.member(A).label,)))
+    told.ended(A, 83)
+    told.hear(GroupOver())
+    assert told.state.outcome == DriverOutcome(Ending.FAILED, "status 1", 1, LOG)
+
+
+def test_a_pool_uses_every_node_because_its_workers_need_no_others() -> None:
+    told = training(POOL, A, B)
+    told.hear(HostsListed((A, B, C)))
+    assert [step.member.host for step in told.steps if isinstance(step, StartWarming)] == [C]
+
+
+def test_a_member_that_was_excused_comes_back_where_no_group_may_form_without_it() -> None:
+    told = training(replace(HOROVOD, sizes=LegalSizes(2)), A, B)
+    told.hear(Excused(told.member(B)), TimePassed())
+    (again,) = (step.member for step in told.steps if isinstance(step, StartWarming))
+    told.hear(Warmed(again), TimePassed())
+    assert uses(told) == [[A, B]]
+
+
+@GROUPS
+@given(story=HEARD)
+def test_no_group_of_another_size_begins(terms: Terms, story: Sequence[tuple[str, int]]) -> None:
+    told = Told(terms)
+    hosts = (A, B, C, D)
+    for now_s, (what, number) in enumerate(story):
+        membership = told.state.membership
+        members = [*membership.group, *membership.announced, *membership.warm, *membership.warming]
+        member = members[number % len(members)] if members else Member("x", A)
+        heard: Heard = {
+            "hosts": HostsListed(hosts[: 1 + number % 4]),
+            "warm": Warmed(member),
+            "join": Joined(member, LOG),
+            "end": WorkerEnded(member, Exit(-9, False, LOG)),
+            "form": GroupFormed(tuple(member.label for member in membership.announced)),
+            "over": GroupOver(),
+        }.get(what, TimePassed())
+        told.hear(heard, at_s=float(10 * now_s))
+        for group in uses(told):
+            is_in_use = len(group) in (2, 4)
+            assert is_in_use or not terms.sizes.largest_within(len(group)), "or none can form"
 
 
 PREEMPTED = frozenset({A.fragment})

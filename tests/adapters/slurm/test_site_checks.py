@@ -11,6 +11,7 @@ import pytest
 from support.public_sites import SITES, PublicSite, config, partition, qos
 from support.recorded_slurm import recorded
 
+from bftrainer.cluster.model import GiveWay, HoldingPermit
 from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import CommandError
 from bftrainer_clusters.slurm import jobs
@@ -18,7 +19,12 @@ from bftrainer_clusters.slurm.associations import Accounting, Association
 from bftrainer_clusters.slurm.checks import judge
 from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.setup import parse_partitions
-from bftrainer_clusters.slurm.site_checks import accepted_names, checks_of_holding, permit_of
+from bftrainer_clusters.slurm.site_checks import (
+    WayChoice,
+    accepted_names,
+    checks_of_holding,
+    permit_of,
+)
 from bftrainer_clusters.slurm.site_facts import SiteSetup, jobs_argv, unused
 
 SETTINGS = SlurmSettings(partition="scavenge")
@@ -355,3 +361,75 @@ def test_the_recorded_sites_of_the_documentation_pass() -> None:
     text = recorded("site-recommended.config.txt")
     facts = SiteSetup(text, parse_partitions(recorded("site-recommended.partitions.txt")))
     assert permit_of(checks_of_holding(SETTINGS, facts, "me"), facts).refusal == ""
+
+
+ALL_WAYS = frozenset(GiveWay)
+NEVER = PublicSite(config("none", "OFF"), [MAIN], SlurmSettings(partition="main"))
+
+
+def choice(give_way: str, hides_jobs: bool = False, **more: object) -> WayChoice:
+    return WayChoice(give_way, hides_jobs=hides_jobs, **({"keeps": ALL_WAYS} | more))  # type: ignore[arg-type]
+
+
+def way(site: PublicSite, chosen: WayChoice) -> HoldingPermit:
+    return permit_of(checks_of_holding(site.settings, site.facts, "me"), site.facts, chosen)
+
+
+def test_where_slurm_ends_holders_the_site_does() -> None:
+    fit = by_partition(MAIN, SCAVENGE)
+    assert way(fit, choice("auto")) == HoldingPermit()
+    assert way(fit, choice("auto", hides_jobs=True)) == HoldingPermit()
+    assert way(fit, choice("yield")).give_way is GiveWay.YIELD
+    assert way(fit, choice("blind")).give_way is GiveWay.BLIND
+
+
+@pytest.mark.parametrize("site", [NEVER, EXEMPT])
+def test_where_it_does_not_the_pilot_yields(site: PublicSite) -> None:
+    permit = way(site, choice("auto"))
+    assert (permit.give_way, permit.refusal, permit.releases) == (GiveWay.YIELD, "", False)
+    assert permit.why.startswith(("preemption: ", "exempt time: "))
+    assert way(site, choice("auto", hides_jobs=True)).give_way is GiveWay.BLIND
+    assert way(site, choice("blind")).give_way is GiveWay.BLIND
+    assert way(site, choice("site")).refusal
+
+
+@pytest.mark.parametrize("give_way", ["auto", "yield", "blind"])
+def test_what_a_yield_does_not_cure_is_refused(give_way: str) -> None:
+    forced = MAIN.replace("OverSubscribe=NO", "OverSubscribe=FORCE:2")
+    assert forced != MAIN
+    for site in (
+        PublicSite(config("none", "OFF"), [forced], SlurmSettings(partition="main")),
+        PublicSite(config("none", "OFF"), [MAIN], SlurmSettings(partition="nosuch")),
+        PublicSite(config("none", "OFF"), [MAIN], SlurmSettings(partition="main", qos="nosuch")),
+    ):
+        permit = way(site, choice(give_way, qos=site.settings.qos))
+        assert (permit.give_way, bool(permit.refusal)) == (GiveWay.SITE, True), site
+    of_gpus = way(NEVER, choice(give_way, keeps=frozenset({GiveWay.SITE})))
+    assert (of_gpus.give_way, bool(of_gpus.refusal)) == (GiveWay.SITE, True)
+
+
+def test_a_hidden_queue_cannot_be_watched() -> None:
+    permit = way(NEVER, choice("yield", hides_jobs=True))
+    assert "needs the queue, which PrivateData hides" in permit.refusal
+    assert 'set nodes.give_way = "blind"' in permit.refusal
+
+
+def test_accounting_that_is_silent_is_unknown_unless_the_user_has_chosen_to_yield() -> None:
+    facts = replace(NEVER.facts, accounting=Accounting(silence="sacctmgr: no response"))
+    checks = checks_of_holding(NEVER.settings, facts, "me")
+    assert "no response" in permit_of(checks, facts, choice("auto")).refusal
+    assert permit_of(checks, facts, choice("yield")).give_way is GiveWay.YIELD
+
+
+def test_doctor_names_the_way_and_fails_nothing_that_the_pilot_cures() -> None:
+    text = recorded("site-recommended.config.txt").replace(
+        "PreemptType             = preempt/partition_prio",
+        "PreemptType             = preempt/none",
+    )
+    facts = replace(NEVER.facts, config_text=text)
+    shown = judge(NEVER.settings, facts, "me", give_way="auto")
+    lines = {check.name: check for check in shown}
+    assert lines["preemption"].state is CheckStatus.WARNING
+    assert lines["preemption"].detail.endswith("the pilot releases nodes for main jobs itself")
+    assert lines["give way"].detail.startswith("yield: ")
+    assert "give way" not in {check.name for check in judge(NEVER.settings, facts, "me")}

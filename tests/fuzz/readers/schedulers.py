@@ -87,7 +87,14 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
             f"17|eve|a|q|PENDING|p,q|1790000000|n[1-3]|3||N/A|Priority|x|y|{MARK}",
             f"18|eve|a|q|RUNNING|p|N/A|(null)|1|n1|1790000000|None|bftrainer-holder|{OURS}|{MARK}",
         ),
+        _lines(
+            "JOBID|PRIORITY|ARRAY_TASK_ID|EXC_NODES|SUBMIT_TIME|NODELIST|USER|ACCOUNT|QOS|STATE|PARTITION|START_TIME"
+            f"|SCHEDNODES|NODES|REQ_NODES|END_TIME|REASON|NAME|COMMENT|{MARK}",
+            "17|9|1,3%2|n[1-2]|1790000000||eve|a|q|PENDING|p,q|N/A|(null)|3||N/A|Resources|x|y"
+            f"|{MARK}",
+        ),
     ),
+    "slurm.node_waits.parse_task_count": (b"1,3,5-9:2%2", b"0-99,200-...", b"N/A"),
     "slurm.published.parse_head": (
         b'{"at_s": 1.7e9, "for_s": 12.0, "size": 99, "mark": "0123", "news": "89ab", '
         b'"weights_size": 0, "cluster": ""}',

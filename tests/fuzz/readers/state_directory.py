@@ -11,12 +11,16 @@ from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-from fuzz.readers.reader import Reader
+from fuzz.readers.reader import Reader, of_file
 from support.command_line import bftrainer
 from support.journals import JOURNALS, journal_script, write_journal
 
 from bftrainer.errors import BFTrainerError, UserError
 
+AUDIT = (
+    b'{"at_s": 1.5, "decision": 8, "place": 0, "result": "equal", "solver": "highs", "value": 1885.7, "optimum": 1885.7, '
+    b'"reason": "", "took_s": 0.02, "totals": {"equal": 8, "differing": 0, "skipped": {"too large in 10 s": 3}}}\n'
+)
 _SETTINGS = ("policy", "solver", "objective", "forward_s", "seed", "max_parallel", "gather_s")
 
 
@@ -255,10 +259,20 @@ def _spool(data: bytes, folder: Path) -> None:
         received.request.spec.trainer()
 
 
+def _audit(path: Path) -> None:
+    from bftrainer.pilot.audit.totals import read_totals
+
+    totals = read_totals(path.parent)
+    if totals is None:
+        raise UserError("no totals")
+    assert len(str(totals)) < 10_000
+
+
 def readers() -> Iterator[Reader]:
     """The readers of a state directory."""
     yield Reader("journal row", _journal_row, tuple(_row_samples()), is_json=True)
     yield Reader("journal", _journal, tuple(_journal_samples()), is_json=True, clean=BFTrainerError)
+    yield Reader("audit", of_file(_audit, "audit.jsonl"), (AUDIT,), is_json=True)
     yield Reader("registry", _registry, (json.dumps(_tables()).encode(),), is_json=True)
     yield Reader(
         "spool", _spool, (_spool_sample(), b'{"kind": "cancel", "trainer": "a"}'), is_json=True

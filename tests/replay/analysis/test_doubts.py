@@ -230,10 +230,29 @@ def test_a_selection_of_jobs_seems_to_lack_jobs(tmp_path: Path) -> None:
     assert not few.lacks_jobs, "a small cluster may have no failures"
 
 
+def test_ids_that_are_missing_in_the_log_of_one_partition(tmp_path: Path) -> None:
+    """A tenth of the jobs is in another partition: cut out of the log, the rest seems to lack it,
+    and one partition with dense ids is a cluster.
+    """
+    rows = selected(lambda number: True).splitlines(keepends=True)
+    names = [f"{'short' if number % 10 == 0 else 'main'}|" for number in range(len(rows) - 1)]
+    lines = [name + row for name, row in zip(names, rows[1:], strict=True)]
+    header = "Partition|" + rows[0]
+    cut_out = header + "".join(line for line in lines if line.startswith("main"))
+    assert (
+        "all jobs are of partition main, and 11% of the job ids"
+        in doubts(read(tmp_path, cut_out)).lacks_jobs
+    )
+    renamed = header + "".join(line.replace("short|", "main|") for line in lines)
+    for whole in (header + "".join(lines), renamed):
+        assert not doubts(read(tmp_path, whole)).lacks_jobs
+
+
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("column", "value", "sign"),
     [
+        (3, "black", "all jobs are of partition black, and"),
         (5, "calla", "all jobs belong to account calla"),
         (5, "taifl", "all jobs belong to account taifl"),
         (16, "COMPLETED", "jobs have the state COMPLETED"),

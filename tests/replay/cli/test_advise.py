@@ -203,3 +203,23 @@ def test_mistakes(tmp_path: Path) -> None:
     assert "cannot be read" in complaint(
         bftrainer("advise", tmp_path / "none.csv", "--out", tmp_path / "out")
     )
+
+
+def test_any_executor_gives_the_same_advice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``--workers`` is where the replays run, and no more."""
+    (tmp_path / "pool_of_advise.py").write_text(
+        "from concurrent.futures import ThreadPoolExecutor\n\nPOOL = ThreadPoolExecutor(1)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    log = [f"{DAY}00:00:00,{nodes(4)},", f"{DAY}02:00:00,,n00"]
+    expected = advised(tmp_path, log, ONE, LINEAR)
+    tables = ("--trainers", tmp_path / "trainers.csv", "--curves", tmp_path / "curves.csv")
+    where = ("--workers", "pool_of_advise:POOL", "--out", tmp_path / "pool")
+    ended = bftrainer("advise", tmp_path / "log.csv", *tables, *where, "--json")
+    assert ended.status == 0, ended
+    assert "on ThreadPoolExecutor" in ended.err
+    advice = json.loads(ended.out)
+    assert {name: expected[name] for name in advice} == advice
+    assert list((tmp_path / "pool" / "cells").iterdir())

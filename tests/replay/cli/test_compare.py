@@ -51,6 +51,19 @@ def test_all_policies_are_ranked_with_one_denominator(inputs: list[object], tmp_
         assert {address.partition(":")[0] for address in browser.requested} == {"file", "data"}
 
 
+def test_processes_rank_as_one_process_does(inputs: list[object]) -> None:
+    common = (*inputs, "--policies", "bftrainer,equal-share,plain?nodes=2", "--json")
+    alone = json.loads(executed("replay", "compare", *common).out)
+    ended = executed("replay", "compare", *common, "--workers", 2)
+    assert "note: 5 replays on 2 cores" in ended.err
+    timed = {"decision_s", "wall_s"}
+    kept = [
+        [{name: row[name] for name in row if name not in timed} for row in rows]
+        for rows in (alone, json.loads(ended.out))
+    ]
+    assert kept[0] == kept[1]
+
+
 def _check_page(out: Path) -> None:
     """Every measure has its picture with a sentence and its data."""
     text = (out / "report.html").read_text()

@@ -91,6 +91,14 @@ def test_the_end_of_each_trainer_and_of_a_group(state: Path, log: Path) -> None:
     assert f"{datetime.fromtimestamp(one['done_s']):%a %m-%d}" in text
 
 
+def test_processes_replay_the_past_as_well(state: Path, log: Path) -> None:
+    command = ("forecast", "one", "--state", state, "--log", log, "--seconds", 1, "--json")
+    (row,) = map(json.loads, bftrainer(*command, "--workers", 2).out.splitlines())
+    assert row["trainers"] == ["one"]
+    assert row["replays"] >= 32
+    assert time.time() < row["from_s"] < row["done_s"] < row["to_s"]
+
+
 def test_a_submission_with_a_deadline_says_how_likely(state: Path, log: Path) -> None:
     piloted(state, log)
     given = ["--state", state, "--max-nodes", 4, "--samples-per-s", 10, "--samples-total", "1e4"]

@@ -7,7 +7,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,8 @@ from pathlib import Path
 import pytest
 from replay.commands import executed
 
-from bftrainer_replay.cli.sweeping import TenthLines
+from bftrainer.system.own_programs import module_command
+from bftrainer_replay.cli.sweeping import TenthLines, progress_of_reading
 
 LONG_S = 120.0
 
@@ -49,7 +49,6 @@ def workers(leader: int) -> list[int]:
     ("number", "status", "line"),
     [
         (signal.SIGINT, 130, "bftrainer: interrupted"),
-        (signal.SIGTERM, 143, "bftrainer: ended by SIGTERM"),
         (signal.SIGHUP, 129, "bftrainer: ended by SIGHUP"),
     ],
 )
@@ -61,9 +60,7 @@ def test_a_signal_ends_a_report_and_its_processes_whatever_they_do(
     """
     executed("replay", "generate", "--nodes", 64, "--days", 1, "--out", tmp_path / "log.csv")
     command = [
-        sys.executable,
-        "-m",
-        "bftrainer",
+        *module_command("bftrainer"),
         "replay",
         "report",
         f"{tmp_path}/log.csv",
@@ -95,6 +92,26 @@ def test_a_signal_ends_a_report_and_its_processes_whatever_they_do(
                 os.kill(process, signal.SIGKILL)
 
 
+def test_a_signal_while_workers_start_leaves_one_line_and_no_process(tmp_path: Path) -> None:
+    """As ``timeout`` ends a command: the signal comes when the first of two workers is there."""
+    executed("replay", "generate", "--nodes", 64, "--days", 10, "--out", tmp_path / "log.csv")
+    command = [*module_command("bftrainer"), "replay", "report", f"{tmp_path}/log.csv", "--full"]
+    with subprocess.Popen(
+        [*command, "--jobs", "2", "--out", f"{tmp_path}/out"],
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    ) as report:
+        wait_for(lambda: bool(workers(report.pid)) or report.poll() is not None)
+        report.send_signal(signal.SIGTERM)
+        assert report.wait(LONG_S) == 143
+        wait_for(lambda: not session(report.pid))
+        assert report.stderr is not None
+        lines = [text for text in report.stderr.read().splitlines() if text]
+        assert lines[1:] == ["bftrainer: ended by SIGTERM"], lines
+    assert list((tmp_path / "out").rglob("*")) == []
+
+
 def test_without_a_terminal_there_is_a_line_per_tenth(capsys: pytest.CaptureFixture[str]) -> None:
     now_s = 0.0
     lines = TenthLines("replays", lambda: now_s)
@@ -114,3 +131,27 @@ def test_a_short_command_has_no_lines_of_progress(capsys: pytest.CaptureFixture[
     for percent in range(101):
         lines.show(percent / 100)
     assert capsys.readouterr().err == ""
+
+
+def test_reading_a_large_log_has_a_line_per_tenth(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    now_s = 0.0
+    files = [tmp_path / name for name in ("july.txt", "august.txt")]
+    for path in files:
+        path.touch()
+        os.truncate(path, 50_000_000)
+    with progress_of_reading(files, lambda: now_s) as on_bytes:
+        assert on_bytes is not None
+        for _ in range(100):
+            now_s += 1.0
+            on_bytes(1_000_000)
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "reading july.txt: 10 %, about 2 min left"
+    assert lines[-1] == "reading july.txt: 90 %, about 10 s left"
+    assert len(lines) == 9
+
+
+def test_reading_a_small_or_missing_log_has_none(tmp_path: Path) -> None:
+    with progress_of_reading([tmp_path / "missing"]) as on_bytes:
+        assert on_bytes is None

@@ -227,9 +227,11 @@ def test_the_next_month_says_what_has_changed(made: tuple[Path, Ended], tmp_path
     last["idle_share"], last["dates"] = 0.5, "May 2020"
     (tmp_path / "last.json").write_text(json.dumps(last))
     options = ("--out", made[0] / "out", "--jobs", 1)
-    ended = bftrainer(
-        "replay", "report", made[0] / "log.csv.gz", *options, "--compare", tmp_path / "last.json"
-    )
+    rates = ("--node-hour-price", 2, "--currency", "CHF", "--extra-kw", 0.5)
+    log, last_report = made[0] / "log.csv.gz", tmp_path / "last.json"
+    ended = bftrainer("replay", "report", log, *options, "--compare", last_report, *rates)
+    assert re.search(r"^Costs: At 2 CHF a node-hour, the idle nodes cost", ended.out, re.MULTILINE)
+    assert "Nodes in training would use" in (made[0] / "out" / "report.html").read_text()
     assert re.search(
         r"^Compared: With the report on May 2020: idle 50\.0% then, [\d.]+% now; ",
         ended.out,
@@ -496,8 +498,9 @@ def test_paper_and_no_script_get_the_pictures(made: tuple[Path, Ended], browser:
     ("options", "expected"),
     [
         (("--workload", "nas"), "'--workload': 'nas' is not one of"),
-        (("--jobs", "0"), "--jobs 0: expected 1 or more"),
+        (("--jobs", "0"), "--workers 0: expected 1 or more"),
         (("--model", "gpt", "--workload", "hpo"), "unknown model 'gpt'"),
+        (("--out", f"{__file__}/out"), "test_report.py is not a directory; specify another"),
     ],
 )
 def test_mistakes_leave_nothing_behind(

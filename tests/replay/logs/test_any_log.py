@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.command_line import bftrainer
+from support.log_examples import EXAMPLES
 from support.log_sums import seconds
 from support.ran import python
 from support.reading_logs import PLAIN, changes, read, totals
@@ -75,6 +77,21 @@ def test_several_files_are_one_log(tmp_path: Path, files: tuple[list[str], ...])
     ]
     waited = sum(until - since for until, since in zip(until_s, queue.eligible_s[:], strict=True))
     assert waited == (expected.start_s[:] - expected.eligible_s[:]).sum()
+
+
+@pytest.mark.parametrize("form", ["sacct", "sacct-json", "swf", "events"])
+def test_every_byte_of_all_files_is_counted_while_they_are_read(tmp_path: Path, form: str) -> None:
+    plain, packed = tmp_path / "plain", tmp_path / "packed"
+    plain.write_bytes(EXAMPLES[form])
+    packed.write_bytes(gzip.compress(EXAMPLES[form]))
+    for path in (plain, packed):
+        sizes: list[int] = []
+        open_log(path, PLAIN, sizes.append)
+        assert path.stat().st_size - 8 <= sum(sizes) <= path.stat().st_size  # less what names it
+    if form == "sacct":
+        sizes = []
+        open_log(plain, replace(PLAIN, more_files=(packed,)), sizes.append)
+        assert sum(sizes) > plain.stat().st_size
 
 
 def test_what_is_wrong_is_told_with_its_file(tmp_path: Path) -> None:

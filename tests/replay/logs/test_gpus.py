@@ -18,7 +18,7 @@ from support.log_examples import EXAMPLES
 from support.reading_logs import read
 
 from bftrainer.decide.domain.events import PoolChanged
-from bftrainer.fragment_names import node_of, part_of
+from bftrainer.slots import slot_of
 from bftrainer_replay.logs.event_log import read_event_log, write_event_log
 from bftrainer_replay.logs.gpus import counted, held_parts, on_idle_nodes
 from bftrainer_replay.logs.model import EventLog, GpuFacts, PoolEvent, cut, level
@@ -89,13 +89,13 @@ def test_a_pilot_holds_no_gpu_that_is_not_idle_and_loses_whole_parts(
             quiet_s = at_s
         step = steps.get(at_s, PoolChanged())
         assert step.left <= pool
-        assert {part_of(slot) for slot in step.left}.isdisjoint(map(part_of, pool - step.left)), (
-            "a part that broke"
-        )
+        assert {slot_of(name).fragment for name in step.left}.isdisjoint(
+            slot_of(name).fragment for name in pool - step.left
+        ), "a part that broke"
         assert step.joined.isdisjoint(pool), "a part that returns is another one"
         pool = (pool - step.left) | step.joined
         for node in "abcd":
-            mine = sum(node_of(slot) == node for slot in pool)
+            mine = sum(slot_of(name).node == node for name in pool)
             free = sum(name.startswith(node) for name in idle)
             assert mine <= free
             assert mine == free or at_s <= quiet_s + back_s, "idle GPUs are held again"

@@ -152,7 +152,7 @@ def summit(shuffled: bool = False) -> Scenario:
 
 
 def renamed(here: LogWindow, names: list[str]) -> LogWindow:
-    """The same log with the names dealt out anew: neighbours by name are no neighbours in the
+    """The same log with the names shuffled: neighbours by name are no neighbours in the
     machine any more.
     """
     other = dict(zip(names, random.Random(1).sample(names, len(names)), strict=True))

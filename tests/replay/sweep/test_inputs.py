@@ -10,6 +10,7 @@ import pytest
 from replay.windows import window
 
 from bftrainer_replay.cli.sampling import replayed
+from bftrainer_replay.cli.workers import Workers
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.report.gpu_chapter import source_by_node
 from bftrainer_replay.simulation.play import ran_out_s
@@ -64,7 +65,8 @@ def test_a_replay_that_runs_out_of_generated_work_is_refused(
     source = SweepWorkload("few", too_few, has_times=is_table)
     cell = Cell("log", "few", max_parallel=1)
     inputs = inputs_of({"log": pool}, [source], [cell])
-    arguments = (each_once([task(cell, inputs)]), [cell], whole(pool), inputs, source, tmp_path, 1)
+    tasks, sample = each_once([task(cell, inputs)]), whole(pool)
+    arguments = (tasks, [cell], sample, inputs, source, tmp_path, Workers(1))
     if is_table:
         assert list(replayed(*arguments)) == [cell]
         assert (

@@ -4,12 +4,14 @@ made again.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from bftrainer.decide.domain.model import Curve, Trainer
+from bftrainer.errors import UserError
 from bftrainer_replay.comparison.advise import numbers_to_try
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, cut
@@ -52,6 +54,21 @@ def test_processes_give_what_one_process_gives_and_a_damaged_result_is_made_agai
     times = [path.stat().st_mtime_ns for path in files[1:]]
     assert results(inputs, tmp_path / "two", 2) == one
     assert [path.stat().st_mtime_ns for path in files[1:]] == times
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_before_the_first_replay(
+    tmp_path: Path,
+) -> None:
+    """Each of the replays had failed instead, after its minutes."""
+    (tmp_path / "report").write_text("")
+    with pytest.raises(UserError, match=r"report is not a directory; specify another .* --out"):
+        ResultStore(tmp_path / "report" / "cells").check_folder()
+    ResultStore(tmp_path / "other" / "cells").check_folder()
+    assert not (tmp_path / "other").exists()
+    tmp_path.chmod(0o555)
+    if not os.access(tmp_path, os.W_OK):  # root may write everywhere
+        with pytest.raises(UserError, match=r"cannot be written; specify another .* --out"):
+            ResultStore(tmp_path / "other" / "cells").check_folder()
 
 
 @pytest.mark.parametrize("jobs", [1, 2])

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 @click.command()
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of lines.")
 @click.option(
-    "--lsf",
+    "--site",
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
-    help="Check only LSF, using [lsf] in FILE: run all of the pilot's queries. Read-only.",
+    help="Check only the site of this configuration: run all of the pilot's queries. Read-only.",
 )
 @click.option(
     "--keep",
     type=DIR,
-    default=Path("lsf-answers"),
+    default=Path("site-answers"),
     metavar="FOLDER",
-    help="Directory for LSF output that cannot be parsed.",
+    help="Directory for output of the scheduler that cannot be parsed.",
 )
 @click.option(
     "--state",
@@ -38,11 +38,11 @@ if TYPE_CHECKING:
     default=lambda: os.environ.get("BFTRAINER_STATE"),
     show_default="$BFTRAINER_STATE",
     help=(
-        "Also check a pilot's state directory: its file system and locks, its site, Horovod. "
-        "Changes nothing."
+        "Also check a pilot's state directory: its file system and locks, its site, what its "
+        "launchers need. Changes nothing."
     ),
 )
-def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> None:
+def doctor(as_json: bool, site: Path | None, keep: Path, state: Path | None) -> None:
     """Check this installation: Python, solvers, plots, job scripts; with --state, a pilot's
     directory and site.
 
@@ -54,12 +54,12 @@ def doctor(as_json: bool, lsf: Path | None, keep: Path, state: Path | None) -> N
     Example:
       bftrainer doctor
       bftrainer doctor --state ~/.bftrainer
-      bftrainer doctor --lsf bftrainer.toml
+      bftrainer doctor --site bftrainer.toml
     """
     from bftrainer.console.cli.doctor.frame import is_healthy, print_json, print_lines
     from bftrainer.console.cli.doctor.installation import examine
 
-    checks = [*examine(), *_live(state, keep)] if lsf is None else _lsf(lsf, keep)
+    checks = [*examine(), *_live(state, keep)] if site is None else _configured_site(site, keep)
     if as_json:
         print_json(checks)
     else:
@@ -100,9 +100,10 @@ def _site(name: str, keep: Path) -> list[Check]:
         ]
 
 
-def _lsf(config: Path, keep: Path) -> list[Check]:
-    """Check the site's LSF instead of the installation."""
+def _configured_site(path: Path, keep: Path) -> list[Check]:
+    """Check the site of a configuration instead of the installation."""
     from bftrainer.cluster.site_plugin import find_site
     from bftrainer.config.pilot import read_config
 
-    return find_site("lsf").check(read_config(config), str(config), keep)
+    config = read_config(path)
+    return find_site(config.nodes.holder).check(config, str(path), keep)

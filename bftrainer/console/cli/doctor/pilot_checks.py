@@ -13,7 +13,7 @@ from contextlib import closing
 from pathlib import Path
 
 from bftrainer.cluster.site_plugin import SitePlugin, find_site
-from bftrainer.config.pilot import HintsConfig, PilotConfig, WorkersConfig
+from bftrainer.config.pilot import DecisionsConfig, HintsConfig, PilotConfig, WorkersConfig
 from bftrainer.console.cli.doctor.shared_files import examine_files
 from bftrainer.console.client.state_dir import CONFIG_NAME, read
 from bftrainer.counted import counted
@@ -25,11 +25,13 @@ from bftrainer.errors import (
     StateDirError,
     UserError,
 )
+from bftrainer.pilot.audit.totals import PROBLEMS, read_totals
 from bftrainer.pilot.hints import HintCounts, send_test
 from bftrainer.pilot.metrics import without_client
 from bftrainer.pilot.metrics_server import SOCKET, read_token
 from bftrainer.pilot.persistence.spool import open_state_dir
 from bftrainer.pilot.persistence.store import DB_NAME, open_store
+from bftrainer.plugin_traits import PackageProbe, all_launchers
 from bftrainer.system import command
 from bftrainer.system.network import interface_address
 from bftrainer.system.own_programs import code_command
@@ -37,10 +39,6 @@ from bftrainer.system.processes import is_alive
 
 _LOW_SPACE_BYTES = 100_000_000
 _IMPORT_S = 120.0
-_PROBE = """
-import json, torch, horovod, horovod.torch
-print(json.dumps([torch.__version__, horovod.__version__, bool(horovod.torch.gloo_built())]))
-"""
 
 
 def examine_pilot(state: Path, keep: Path) -> list[Check]:
@@ -79,11 +77,28 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
         *examine_files(folder, config.nodes.holder, site.runs_here),
         _metrics(config),
         examine_hints(folder, config.hints),
+        examine_audit(folder, config.decisions),
         _root(config, site),
         *_interface(config, site),
-        _horovod(),
+        *(_packages_of(traits.probe) for traits in all_launchers().values() if traits.probe),
         *site.check(config, str(folder / CONFIG_NAME), keep),
     ]
+
+
+def examine_audit(folder: Path, config: DecisionsConfig) -> Check:
+    """Check that every decision that was solved again as a MILP had the same value."""
+    totals = read_totals(folder)
+    if totals is None:
+        off = "off (decisions.audit_share = 0)"
+        return Check.ok("audit", "no decision yet" if config.audit_share else off)
+    if totals.differing:
+        where = folder / PROBLEMS
+        remedy = (
+            f"report a bug with the files in {where}; `bftrainer solve FILE --solver highs` and "
+            "`--solver exact` show both answers"
+        )
+        return Check.warning("audit", str(totals), remedy)
+    return Check.ok("audit", str(totals))
 
 
 def _space(folder: Path) -> Check:
@@ -208,30 +223,24 @@ def examine_strangers(workers: WorkersConfig, address: str) -> Check:
     return Check.warning("strangers", detail, remedy)
 
 
-def _horovod() -> Check:
-    """Import Horovod in a process of its own, since that may take long or end the interpreter."""
-    remedy = "docs/horovod.md shows how to build it; only launchers horovod and horovodrun need it"
+def _packages_of(probe: PackageProbe) -> Check:
+    """Import what a launcher needs in a process of its own, since that may take long or end the
+    interpreter.
+    """
     try:
-        text = command.run(code_command(_PROBE), timeout_s=_IMPORT_S)
-        torch, horovod, gloo = json.loads(text.splitlines()[-1])
+        text = command.run(code_command(probe.code), timeout_s=_IMPORT_S)
+        detail, problem, remedy = json.loads(text.splitlines()[-1])
     except CommandError as error:
-        state = (
-            CheckStatus.MISSING if "ModuleNotFoundError" in error.problem else CheckStatus.BROKEN
-        )
-        return Check(
-            "horovod", state, error.problem.rpartition(" / ")[2][:160], remedy, required=False
-        )
+        is_missing = "ModuleNotFoundError" in error.problem
+        state = CheckStatus.MISSING if is_missing else CheckStatus.BROKEN
+        words = error.problem.rpartition(" / ")[2][:160]
+        return Check(probe.name, state, words, probe.remedy, required=False)
     except (ValueError, IndexError) as error:
-        return Check.broken("horovod", f"unexpected output: {error}", remedy, required=False)
-    if not gloo:
-        built = "HOROVOD_WITH_GLOO=1 pip install --no-cache-dir --force-reinstall horovod"
-        return Check.broken(
-            "horovod",
-            f"{horovod} was built without gloo, which elastic runs need",
-            built,
-            required=False,
-        )
-    return Check.ok("horovod", f"{horovod} with gloo, torch {torch}", required=False)
+        words = f"unexpected output: {error}"
+        return Check.broken(probe.name, words, probe.remedy, required=False)
+    if problem:
+        return Check.broken(probe.name, problem, remedy, required=False)
+    return Check.ok(probe.name, detail, required=False)
 
 
 _ARRIVES_S = 4.0

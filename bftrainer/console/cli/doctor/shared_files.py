@@ -15,6 +15,7 @@ from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import CommandError, InvalidValueError
 from bftrainer.fragment_names import is_fragment_name
+from bftrainer.plugin_traits import site_traits
 from bftrainer.system.command import outcome
 from bftrainer.system.mounts import Mount, mount_of
 from bftrainer.system.own_programs import plain_code_command
@@ -23,7 +24,6 @@ _LOCAL = {"btrfs", "ext2", "ext3", "ext4", "f2fs", "overlay", "ramfs", "tmpfs", 
 _COHERENT = {"beegfs", "ceph", "gpfs", "lustre"}
 _NFS_DEFAULTS = {"acregmin": "3", "acregmax": "60", "acdirmin": "30", "acdirmax": "60"}
 _LOCK_S = 30.0
-_TRY = {"slurm": "srun -N1 ls -d {}", "lsf": "bsub -I ls -d {}"}
 _OTHER_PROCESS = """
 import fcntl, sys
 try:
@@ -162,7 +162,7 @@ def _visible(folder: Path, holder: str) -> Check:
             f"{counted(len(nodes), 'node')}, such as {nodes[0]}, see the directory: their "
             "holders have written there",
         )
-    how = _TRY.get(holder, "ls -d {} on a node").format(folder)
+    how = site_traits(holder).try_on_node.format(f"ls -d {folder}")
     return Check.ok(
         "nodes",
         f"not tried whether nodes see the directory, since no holder runs; to try it: `{how}`",

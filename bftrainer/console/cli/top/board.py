@@ -12,7 +12,7 @@ from typing import Any
 
 from bftrainer.console.cli.output import clock_time, length
 from bftrainer.console.cli.top.reader import Snapshot
-from bftrainer.console.cli.trainers import PENDING, PENDING_REMARK, STARTING, status_text
+from bftrainer.console.cli.trainers import LEAVING, PENDING, PENDING_REMARK, STARTING, status_text
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 
 SPEED_OVER_S = 60.0
@@ -221,6 +221,7 @@ class Board:
 
 _ORDER = (
     TrainerStatus.RUNNING.value,
+    LEAVING,
     STARTING,
     TrainerStatus.WAITING.value,
     TrainerStatus.QUEUED.value,

@@ -183,7 +183,8 @@ class _Loop:
                 f"line {places[0].lineno}: set_epoch({steps}.step_number) lets a restart "
                 "begin with other samples"
             )
-        source.notes.append(f"a step of one worker counts as {batch} samples; {order}")
+        size = "1 sample" if str(batch) == "1" else f"{batch} samples"
+        source.notes.append(f"a step of one worker counts as {size}; {order}")
         return "StepLoop"
 
     @property

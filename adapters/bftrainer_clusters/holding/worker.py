@@ -1,11 +1,11 @@
-"""The prefix that starts a worker in an LSF holder: ``python -m bftrainer_clusters.lsf.worker
+"""The prefix that starts a worker in a holder: ``python -m bftrainer_clusters.holding.worker
 HOLDERS NODE JOB COMMAND...``.
 
-It does for LSF what ``srun --jobid`` does for Slurm: it passes on standard input, output, signals
-and the exit status of the worker. It leaves an order for lsf_starter.py in the holder and ends when
-the worker does, or with 137 as soon as the payload marks that it leaves (or the holder's folder is
-gone). :data:`ENDS_BY` kills the worker, and this process ends after it. After a SIGKILL of this
-process the worker ends within ``lsf_starter.ALIVE_S``, so it may train beside its successor.
+It does for any scheduler what ``srun --jobid`` does for Slurm: it passes on standard input, output,
+signals and the exit status of the worker. It leaves an order for starter.py in the holder and ends
+when the worker does, or with 137 as soon as the payload marks that it leaves (or the holder's
+folder is gone). :data:`ENDS_BY` kills the worker, and this process ends after it. After a SIGKILL
+of this process the worker ends within ``starter.ALIVE_S``, so it may train beside its successor.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from types import FrameType
 
 from bftrainer.fragment_names import fragment_name
 from bftrainer.system.umask import private_files, users_umask
-from bftrainer_clusters.on_node.lsf_starter import write
+from bftrainer_clusters.on_node.starter import write
 
 _POLL_S = 0.1
 _ALIVE_EVERY_S = 1.0
 _LOST = 137
 ENDS_BY = signal.SIGALRM
-"""Used by neither LSF nor trainers, and by default without a core file."""
+"""Used by neither schedulers nor trainers, and by default without a core file."""
 
 
 def main(holders: Path, node: str, job: str, command: list[str]) -> int:
@@ -128,8 +128,8 @@ def _pass_signals_to(order: Path) -> None:
 
 
 def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver: int) -> None:
-    """From the driver the signal is for the worker; from LSF it announces the end of the *pilot's*
-    job, and is ignored.
+    """From the driver the signal is for the worker; from a scheduler it announces the end of the
+    *pilot's* job, and is ignored.
     """
     while True:
         if signal.sigwaitinfo({signal.SIGUSR2}).si_pid == driver:

@@ -1,19 +1,21 @@
-"""Starts workers inside an LSF holder: ``python3 lsf_starter.py HOLDERS_DIR WORKER_PREFIX...``. Its
-other end is lsf/worker.py.
+"""Starts workers inside a holder: ``python3 starter.py HOLDERS_DIR NODE JOB_VARIABLE KEPT_VARIABLES
+WORKER_PREFIX...``. Its other end is holding/worker.py.
 
-Nothing outside a running LSF job can start a process in it (blaunch and jsrun work only inside), so
-orders arrive as folders in the folder of the holder, ``work/ORDER/``:
+On most schedulers nothing outside a running job can start a process in it (LSF's blaunch and jsrun
+work only inside), so orders arrive as folders in the folder of the holder, ``work/ORDER/``:
 
-  order     written by lsf/worker.py, by rename: argv, environment, cwd and umask, in JSON
-  alive     rewritten by lsf/worker.py; without a change for ALIVE_S the worker is killed
+  order     written by worker.py, by rename: argv, environment, cwd and umask, in JSON
+  alive     rewritten by worker.py; without a change for ALIVE_S the worker is killed
   in, eof   the worker's standard input, and a mark for its end
   signal    the number of a signal to send to the worker
   out       the worker's standard output and error
   exit      the worker's exit status, or 128 + signal, by rename: the order is over
 
-Workers stay in the job's process group, so LSF's signals to the job reach them, and have LSB_JOBID
-in their environment, which the payload's sweep looks for. Standard library, Python 3.6: it runs
-with the compute (or launch) node's plain python3.
+Workers stay in the job's process group, so the scheduler's signals to the job reach them, and have
+JOB_VARIABLE, with the job's id, in their environment, which the payload's sweep looks for.
+KEPT_VARIABLES are prefixes of further variables that workers have from this job and not from their
+driver, joined by commas; it may be empty. Standard library, Python 3.6: it runs with the compute
+(or launch) node's plain python3.
 """
 
 import contextlib
@@ -71,9 +73,11 @@ def kill_all_of(order):  # type: (str) -> None
 
 
 class StartedWorker:
-    """The worker of one order."""
+    """The worker of one order. ``prefix`` are the words before its own, with the node filled in;
+    ``variables`` are the job's, which it gets whatever its driver has.
+    """
 
-    def __init__(self, folder, prefix, node):  # type: (str, list[str], str) -> None
+    def __init__(self, folder, prefix, variables):  # type: (str, list[str], dict[str, str]) -> None
         self.folder = folder
         self.alive = b""
         self.alive_s = time.monotonic()
@@ -81,14 +85,9 @@ class StartedWorker:
         with open(os.path.join(folder, "order")) as file:
             order = json.load(file)
         env = dict(order["environment"])
-        for name, value in os.environ.items():
-            if name.startswith(("LSB_", "LSF_", "LS_", "CSM_", "JSM_")):
-                env[name] = (
-                    # blaunch and jsrun need the variables of this job, not those of the pilot's
-                    value
-                )
+        env.update(variables)
         env["BFTRAINER_ORDER"] = os.path.basename(folder)
-        argv = [word.replace("{node}", node) for word in prefix] + order["argv"]
+        argv = prefix + order["argv"]
         with open(os.path.join(folder, "out"), "ab") as out:
             self.process = subprocess.Popen(  # noqa: S603
                 argv,
@@ -145,12 +144,13 @@ class StartedWorker:
             pass  # the worker has closed its input
 
 
-def start(folder, prefix, node):  # type: (str, list[str], str) -> StartedWorker | None
+def start(folder, prefix, variables):
+    # type: (str, list[str], dict[str, str]) -> StartedWorker | None
     """Start the worker of an order; if that fails, the order ends with status 127 and the reason in
     ``out``.
     """
     try:
-        return StartedWorker(folder, prefix, node)
+        return StartedWorker(folder, prefix, variables)
     except (OSError, ValueError, KeyError) as error:
         if not os.path.isdir(folder):
             return None
@@ -160,10 +160,18 @@ def start(folder, prefix, node):  # type: (str, list[str], str) -> StartedWorker
         return None
 
 
-def main(holders, prefix):  # type: (str, list[str]) -> None
+def main(holders, node, variable, kept, prefix):  # type: (str, str, str, str, list[str]) -> None
     """Poll for orders until the payload ends this process."""
-    node = os.environ["LSB_MCPU_HOSTS"].split()[-2]
-    work = os.path.join(holders, node + "#" + os.environ["LSB_JOBID"], "work")
+    work = os.path.join(holders, node + "#" + os.environ[variable], "work")
+    words = [word.replace("{node}", node) for word in prefix]
+    # Programs that start processes on the nodes of a job need the variables of this job, not those
+    # of the job that the pilot runs in.
+    prefixes = tuple(prefix for prefix in kept.split(",") if prefix)
+    variables = {
+        name: value
+        for name, value in os.environ.items()
+        if name == variable or name.startswith(prefixes)
+    }
     workers = {}  # type: dict[str, StartedWorker | None]
     while True:
         try:
@@ -173,7 +181,7 @@ def main(holders, prefix):  # type: (str, list[str]) -> None
         for name in names:
             folder = os.path.join(work, name)
             if name not in workers and os.path.exists(os.path.join(folder, "order")):
-                workers[name] = start(folder, prefix, node)
+                workers[name] = start(folder, words, variables)
         for name, worker in workers.items():
             if worker is not None and worker.look():
                 workers[name] = None
@@ -182,4 +190,4 @@ def main(holders, prefix):  # type: (str, list[str]) -> None
 
 if __name__ == "__main__":
     os.umask(PRIVATE)
-    main(sys.argv[1], sys.argv[2:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:])

@@ -1,0 +1,129 @@
+"""The port of a scheduler in five verbs, and the values that go through it."""
+
+from __future__ import annotations
+
+import signal
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Generic
+
+from bftrainer.cluster.model import Observation
+from bftrainer_clusters.holding.holder_jobs import JobPhase, SettingsT
+
+
+@dataclass(frozen=True, slots=True)
+class JobRequest:
+    """A holder job to submit: all of one ``node``, for ``minutes`` at most, with all its ``gpus``.
+
+    ``label`` is one word of letters, digits and ``_.:-``. The scheduler must keep it, as the job's
+    name or in another field, because ``list`` has to report it. ``argv`` is the program to run on
+    the node; its words hold no line break, and a scheduler that passes them to a shell must quote
+    them.
+    """
+
+    node: str
+    minutes: int
+    label: str
+    argv: tuple[str, ...]
+    gpus: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class JobRecord:
+    """A job as the scheduler lists it. ``state`` is the scheduler's word, a key of
+    :attr:`SimpleCluster.states`; ``ends_s`` the end of the time limit of a running job (scheduler's
+    epoch, None: unknown); ``reason`` why it waits or has ended, for messages.
+    """
+
+    id: str
+    label: str
+    state: str
+    ends_s: float | None = None
+    reason: str = ""
+
+
+class SimpleCluster(ABC, Generic[SettingsT]):
+    """A batch scheduler in five verbs. Each asks the scheduler once and waits for the answer.
+
+    A verb raises :class:`~bftrainer.errors.CommandError` or ``SchedulerError`` where the scheduler
+    gives no answer, or one that is not understood: no answer is not an empty cluster.
+    ``settings`` is the table of the configuration, and is replaced when the pilot reads it again.
+    """
+
+    name: ClassVar[str]
+    """The scheduler's name in messages."""
+    job_variable: ClassVar[str]
+    """The environment variable in which the scheduler gives a job its id."""
+    states: ClassVar[Mapping[str, JobPhase]]
+    """What each job state of the scheduler means for the job's node. A state that is missing here
+    is an error that quotes it.
+    """
+    kept_variables: ClassVar[tuple[str, ...]] = ()
+    """Prefixes of further variables of a job that its workers need."""
+    min_interval_s: ClassVar[float] = 2.0
+    """The shortest time between two calls of ``list``, in seconds."""
+
+    def __init__(self, settings: SettingsT) -> None:
+        self.settings = settings
+
+    @abstractmethod
+    def observe(self) -> Observation:
+        """All nodes, the pending jobs of all users and the reservations, as of now."""
+
+    @abstractmethod
+    def submit(self, job: JobRequest) -> str:
+        """Submit a job that is preempted by ending it, and that never starts again. Returns its id,
+        of letters, digits, ``_`` and ``-``.
+        """
+
+    @abstractmethod
+    def list(self) -> Iterable[JobRecord]:
+        """All jobs of this user that are not over. Jobs that are over may be listed for a while:
+        their states explain why nodes are gone. A job that three answers in a row lack is over.
+        """
+
+    @abstractmethod
+    def cancel(self, ids: Sequence[str]) -> None:
+        """End one or more jobs, pending or running. A job that is over is no error."""
+
+    @abstractmethod
+    def signal(self, ids: Sequence[str], number: signal.Signals) -> None:
+        """Send a signal to the first process of one or more running jobs. A job that is over is no
+        error.
+        """
+
+    def leave(self, ids: Sequence[str]) -> None:
+        """Tell the payloads of running jobs to end, in whatever way frees their nodes soonest."""
+        self.signal(ids, signal.SIGTERM)
+
+    def unknown(self, ids: Sequence[str]) -> frozenset[str]:
+        """Those of the jobs that the scheduler does not know any more, asked for after two lists
+        without them.
+        """
+        return frozenset(ids) - {job.id for job in self.list()}
+
+    def why_no_holder(self) -> str:
+        """Why no holder may run here, in one line; empty if holders may run. Asked every ten
+        minutes.
+
+        Override it: a site whose scheduler suspends preempted jobs, or lets main jobs wait for
+        them, must be refused.
+        """
+        return ""
+
+    def is_limit(self, reason: str) -> bool:
+        """Whether the words of a failed submission, or of a pending job, mean a limit on all jobs
+        of the pilot and not a problem with the node.
+        """
+        return False
+
+    @property
+    def holder_queues(self) -> frozenset[str]:
+        """The queues (partitions) of holders. Jobs that wait there are no main jobs."""
+        return frozenset()
+
+    @property
+    def worker_prefix(self) -> tuple[str, ...]:
+        """Words before the command of a worker inside its job, such as ``blaunch {node}``."""
+        return ()

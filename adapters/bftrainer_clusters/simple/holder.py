@@ -1,0 +1,199 @@
+"""The common holder loop on a :class:`~bftrainer_clusters.simple.cluster.SimpleCluster`."""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic
+
+from bftrainer.cluster.model import NodeRequest
+from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
+from bftrainer.fragment_names import fragment_name
+from bftrainer.system.clock import Clock
+from bftrainer_clusters.holding.holder_files import HolderFiles
+from bftrainer_clusters.holding.holder_jobs import (
+    HolderJobs,
+    JobPhase,
+    SchedulerTraits,
+    SettingsT,
+    holder_script,
+    limit_minutes,
+)
+from bftrainer_clusters.holding.job_holder import JobHolder
+from bftrainer_clusters.on_node import job_payload, starter
+from bftrainer_clusters.simple.cluster import JobRecord, JobRequest, SimpleCluster
+
+SCRIPT = "holder.sh"
+_CHECK_SITE_S = 600.0
+_LABEL = re.compile(r"[\w.:-]+", re.ASCII)
+_ID = re.compile(r"[\w-]+", re.ASCII)
+
+
+class SimpleHolder(JobHolder[SettingsT]):
+    """Holds nodes for one pilot. ``table`` is the scheduler's table in the configuration, ``pilot``
+    marks the pilot's jobs.
+    """
+
+    def __init__(
+        self,
+        cluster: SimpleCluster[SettingsT],
+        table: str,
+        holders: Path,
+        pilot: str,
+        clock: Clock,
+        lease_s: float = 60.0,
+        poll_s: float = 10.0,
+    ) -> None:
+        files = HolderFiles(holders.absolute())
+        jobs = SimpleJobs(cluster, table, files, pilot, clock, lease_s)
+        super().__init__(jobs, cluster.settings, files, clock, poll_s)
+
+
+@dataclass(frozen=True, slots=True)
+class SimpleJob:
+    """A holder of this pilot as its scheduler lists it."""
+
+    record: JobRecord
+    node: str
+    phase: JobPhase
+
+    @property
+    def id(self) -> str:
+        return self.record.id
+
+    @property
+    def fragments(self) -> tuple[str, ...]:
+        return (fragment_name(self.node, self.record.id),)
+
+    @property
+    def state(self) -> str:
+        return self.record.state
+
+    @property
+    def ends_s(self) -> float | None:
+        return self.record.ends_s if self.phase is JobPhase.RUNS else None
+
+    @property
+    def reason(self) -> str:
+        return self.record.reason
+
+
+@dataclass
+class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
+    """Holder jobs by five verbs, with the shared job script."""
+
+    cluster: SimpleCluster[SettingsT]
+    table: str
+    files: HolderFiles
+    pilot: str
+    clock: Clock
+    lease_s: float
+    problem: str = ""
+    next_check_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.next_check_s = self.clock.elapsed_s()
+        self.script = holder_script(self.cluster.settings.holder_script, SCRIPT)
+        self.label = f"bftrainer:{self.pilot}:"
+
+    @property
+    def traits(self) -> SchedulerTraits:
+        cluster = self.cluster
+        return SchedulerTraits(
+            cluster.name, self.table, "the submission", cluster.min_interval_s, failures_in_a_row=1
+        )
+
+    def reconfigure(self, settings: SettingsT) -> None:
+        self.cluster.settings = settings
+
+    def begin(self) -> None:
+        """Nothing: the site is checked with the first holder."""
+
+    def why_no_holder(self) -> str:
+        """The cluster's own answer, which is asked for every ten minutes."""
+        now_s = self.clock.elapsed_s()
+        if now_s >= self.next_check_s:
+            self.problem = self.cluster.why_no_holder()
+            self.next_check_s = now_s + _CHECK_SITE_S
+        return self.problem
+
+    def is_limit(self, reason: str) -> bool:
+        return self.cluster.is_limit(reason)
+
+    def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
+        """Submit one holder. Raises ``SchedulerError`` for a node whose name is no plain word."""
+        label = self.label + request.node
+        if not _LABEL.fullmatch(label):
+            raise SchedulerError(
+                f"node {request.node!r} cannot be held: {label!r} is no word of letters, digits "
+                "and _.:-; exclude the node (nodes.exclude)"
+            )
+        settings = self.cluster.settings
+        minutes = limit_minutes(request.window_s, settings.longest_s)
+        job = JobRequest(request.node, minutes, label, self.argv(request.node), request.gpus)
+        id_ = self.cluster.submit(job)
+        if not _ID.fullmatch(id_):
+            raise SchedulerError(
+                f"{self.cluster.name} named a job {id_[:80]!r}, expected letters, digits, _ and -"
+            )
+        return id_
+
+    def argv(self, node: str) -> tuple[str, ...]:
+        """The command of a holder: the job script with its arguments."""
+        cluster = self.cluster
+        kept = ",".join((cluster.job_variable, *cluster.kept_variables))
+        return (
+            "/bin/bash",
+            str(self.script),
+            cluster.settings.python,
+            job_payload.__file__,
+            starter.__file__,
+            str(self.files.root),
+            f"{self.lease_s:g}",
+            node,
+            cluster.job_variable,
+            kept,
+            *cluster.worker_prefix,
+        )
+
+    def listed(self) -> Mapping[str, SimpleJob]:
+        """The jobs with this pilot's label. Raises ``UnknownStateError`` for a state that the table
+        lacks.
+        """
+        jobs = (self._job(record) for record in self.cluster.list() if self._is_own(record))
+        return {job.id: job for job in jobs}
+
+    def _is_own(self, record: JobRecord) -> bool:
+        return record.label.startswith(self.label)
+
+    def _job(self, record: JobRecord) -> SimpleJob:
+        phase = self.cluster.states.get(record.state)
+        if phase is None:
+            raise UnknownStateError("job", record.state)
+        return SimpleJob(record, record.label.removeprefix(self.label), phase)
+
+    def unknown(self, ids: list[str]) -> frozenset[str]:
+        return self.cluster.unknown(ids)
+
+    def leave(self, ids: list[str]) -> None:
+        with suppress(CommandError, SchedulerError):
+            self.cluster.leave(ids)
+
+    def end(self, ids: list[str]) -> None:
+        with suppress(CommandError, SchedulerError):
+            self.cluster.cancel(ids)
+
+    def end_workers(self, names: list[str]) -> None:
+        kill_workers(self.files.root, names)
+
+
+def kill_workers(holders: Path, names: Iterable[str]) -> None:
+    """Leave a SIGKILL in the folder of each order of these fragments, for the starter to send."""
+    orders = [order for name in names for order in (holders / name / "work").glob("*")]
+    for order in orders:
+        with suppress(OSError):
+            starter.write(str(order / "signal"), str(int(signal.SIGKILL)))

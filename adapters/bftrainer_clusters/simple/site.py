@@ -1,0 +1,156 @@
+"""The site of a :class:`~bftrainer_clusters.simple.cluster.SimpleCluster`: what an entry point of
+``bftrainer.sites`` names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Generic
+
+from bftrainer.cluster.model import Availability
+from bftrainer.cluster.observed import ObservedSite
+from bftrainer.cluster.site_plugin import BatchSystem, JobNodes, OwnJob, Site
+from bftrainer.cluster.windows import PilotJobs
+from bftrainer.config.pilot import NodesConfig, PilotConfig
+from bftrainer.config.validation import check_table
+from bftrainer.counted import counted
+from bftrainer.decide.domain.checks import Check
+from bftrainer.errors import CommandError, SchedulerError, UserError
+from bftrainer.system.clock import Clock
+from bftrainer.system.own_programs import module_command
+from bftrainer_clusters.holding import worker
+from bftrainer_clusters.holding.holder_jobs import RELOADED, SettingsT
+from bftrainer_clusters.holding.site_settings import check_times, pilot_name, reloader
+from bftrainer_clusters.simple.cluster import SimpleCluster
+from bftrainer_clusters.simple.holder import SimpleHolder
+
+
+@dataclass(frozen=True)
+class SimpleSite(Generic[SettingsT]):
+    """The plug-in of a scheduler. ``name`` is the holder's name and the table of the configuration,
+    ``table`` the model of that table, ``cluster`` makes a cluster from the table.
+
+    ``reloaded`` are the keys of the table that a running pilot applies on SIGHUP,
+    ``dropped_variables`` prefixes of variables that workers must not have from the pilot's own job.
+    """
+
+    name: str
+    table: type[SettingsT]
+    cluster: Callable[[SettingsT], SimpleCluster[SettingsT]]
+    reloaded: Collection[str] = RELOADED
+    dropped_variables: tuple[str, ...] = ()
+    init_values: Mapping[str, object] = field(default_factory=dict)
+    runs_here: bool = False
+
+    @property
+    def batch(self) -> BatchSystem:
+        return SimpleBatch(self)
+
+    def settings(self, config: PilotConfig, where: str) -> SettingsT:
+        """The table of a configuration. Raises ``UserError`` where it has a mistake."""
+        settings = check_table(config.site_table(self.name), self.table, f"{where}: {self.name}")
+        check_times(self.name, settings.timeout_s, config.times.lease_s, where)
+        return settings
+
+    def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
+        settings = self.settings(config, "configuration")
+        cluster = self.cluster(settings)
+        holders = (state_dir / "holders").absolute()
+        times = config.times
+        holder = SimpleHolder(
+            cluster, self.name, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s
+        )
+        reconfigure = reloader(
+            self.name,
+            settings,
+            self.reloaded,
+            lambda fresh: self.settings(fresh, "configuration"),
+            holder.reconfigure,
+        )
+        return Site(
+            cluster,
+            holder,
+            PilotJobs(partitions=cluster.holder_queues),
+            worker_settings(holders, (cluster.job_variable, *self.dropped_variables)),
+            reconfigure=reconfigure,
+        )
+
+    def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
+        """One check for each question that a pilot asks; nothing without a configuration."""
+        if config is None:
+            return []
+        cluster = self.cluster(self.settings(config, where))
+        questions: dict[str, Callable[[], str]] = {
+            f"{self.name}: nodes": lambda: _nodes(cluster),
+            f"{self.name}: jobs": lambda: f"{counted(len(tuple(cluster.list())), 'job')} of yours",
+            f"{self.name}: holders": lambda: _permission(cluster),
+        }
+        return [_answer(name, question) for name, question in questions.items()]
+
+
+@dataclass(frozen=True)
+class SimpleBatch(Generic[SettingsT]):
+    """The scheduler as ``bftrainer record`` observes it. Pilots are no jobs of their own: a site
+    whose pilots run as jobs brings its own :class:`~bftrainer.cluster.site_plugin.BatchSystem`.
+    """
+
+    site: SimpleSite[SettingsT]
+
+    def job_id(self, environment: Mapping[str, str]) -> str:
+        return ""
+
+    def own_job(self, job: str, state_dir: Path, clock: Clock) -> OwnJob:
+        raise UserError(f"holder {self.site.name!r}: a pilot cannot run as a job of this scheduler")
+
+    def job_is_gone(self, job: str) -> bool | None:
+        """Unknown, without a configuration."""
+        return None
+
+    def job_nodes(self, environment: Mapping[str, str], config: PilotConfig) -> JobNodes | None:
+        return None
+
+    def observe(
+        self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None
+    ) -> ObservedSite:
+        if slots_per_node is not None:
+            raise UserError(f"--slots-per-node {slots_per_node}: remove the option")
+        if config is None:
+            nodes, classes, settings = NodesConfig(), {}, check_table({}, self.site.table, where)
+        else:
+            nodes, classes = config.nodes, config.classes
+            settings = self.site.settings(config, where)
+        cluster = self.site.cluster(settings)
+        ours = PilotJobs(partitions=cluster.holder_queues, assume_window_s=math.inf)
+        return ObservedSite(cluster, ours, nodes, classes=classes)
+
+
+def worker_settings(holders: Path, dropped_variables: tuple[str, ...]) -> dict[str, object]:
+    """How drivers start workers in holders, and end them. ``dropped_variables`` are prefixes."""
+    prefix = module_command(worker.__name__, str(holders), "{node}", "{fragment_id}")
+    return {
+        "prefix": prefix,
+        "ends_by": int(worker.ENDS_BY),
+        "drop_environment": list(dropped_variables),
+    }
+
+
+def _nodes(cluster: SimpleCluster[SettingsT]) -> str:
+    nodes = cluster.observe().nodes
+    idle = sum(node.availability is Availability.FREE for node in nodes)
+    return f"{counted(len(nodes), 'node')}, {idle} idle"
+
+
+def _permission(cluster: SimpleCluster[SettingsT]) -> str:
+    if problem := cluster.why_no_holder():
+        raise SchedulerError(problem)
+    return "holders may run"
+
+
+def _answer(name: str, question: Callable[[], str]) -> Check:
+    try:
+        return Check.ok(name, question())
+    except (CommandError, SchedulerError) as error:
+        return Check.broken(name, str(error))

@@ -1,0 +1,121 @@
+"""Main jobs that wait for nodes, for a pilot that makes way for them itself. Pure.
+
+Read off the list of all jobs that is read anyway, with a few more columns (``job_list.WAITS``).
+Seen with 22.05.8: a job of ``-N1-4`` shows 4 nodes, which are what it would get on an empty
+cluster; ``None`` is the reason of a job that has just been submitted; pending tasks of an array are
+one record, ``1,3,5,7%2``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from bftrainer.cluster.model import ListedHolder, NodeView, NodeWait, NodeWaits
+from bftrainer.errors import SchedulerError
+from bftrainer_clusters.slurm.hostlists import NOTHING, HostLists
+from bftrainer_clusters.slurm.job_list import HOLDER_NAME, Job, JobList, waits
+from bftrainer_clusters.slurm.records import is_number
+
+_FOR_NODES = re.compile(
+    r"(None|Resources|Priority|Cleaning|Nodes.required.for.job.are|ReqNodeNotAvail)"
+)
+"""The reasons of jobs that idle nodes may let start. All others wait for something else: a limit, a
+time, another job, a license, a user.
+"""
+_HOLDER_OF = re.compile(r"bftrainer: idle node held by pilot (\S+) of ([^;]*);")
+MANY_TASKS = 1_000_000
+"""Tasks of an array whose list Slurm has cut short (``...``)."""
+RECENT_S = 300.0
+_MOST_TASKS = re.compile(r"(.*?)(?:%([0-9]{1,9}))?")
+
+
+def node_waits(jobs: JobList, nodes: Iterable[NodeView]) -> NodeWaits:
+    """The waiting jobs, the holders of all pilots that run, and recent starts of other jobs.
+
+    A job is a holder by its name, its comment and the user whom the comment names: main jobs that
+    only look alike are their users' own loss. Raises ``SchedulerError``.
+    """
+    of_partition: dict[str, set[str]] = {}
+    for node in nodes:
+        for partition in node.partitions:
+            of_partition.setdefault(partition, set()).add(node.name)
+    usable: dict[str, frozenset[str]] = {}
+    lists = HostLists()
+    waiting: list[NodeWait] = []
+    holders: list[ListedHolder] = []
+    starts: list[tuple[str, float]] = []
+    for job in jobs.jobs:
+        if (pilot := _pilot_of(job)) is not None:
+            holders += _running(job, pilot, lists)
+        elif waits(job):
+            names = job["%P"]
+            if names not in usable:
+                parts = [of_partition.get(name, set()) for name in names.split(",")]
+                usable[names] = frozenset().union(*parts)
+            if _FOR_NODES.match(job["%r"]):
+                waiting.append(_wait(job, usable[names], lists))
+        elif job["%T"] == "RUNNING" and is_number(job["%S"]):
+            starts.append((job["%A"], float(job["%S"])))
+    latest_s = max((start_s for _, start_s in starts), default=0.0)
+    recent = tuple(start for start in starts if start[1] >= latest_s - RECENT_S)
+    return NodeWaits(tuple(waiting), tuple(holders), recent)
+
+
+def _pilot_of(job: Job) -> str | None:
+    """The pilot of a holder, with its user; None for a main job."""
+    words = _HOLDER_OF.match(job["%k"]) if job["%j"] == HOLDER_NAME else None
+    if words is None or words[2] != job["%u"]:
+        return None
+    return f"{words[2]}/{words[1]}"
+
+
+def _running(job: Job, pilot: str, lists: HostLists) -> list[ListedHolder]:
+    """The nodes of a holder that runs or is ending."""
+    if job["%T"] not in ("RUNNING", "COMPLETING"):
+        return []
+    is_leaving = job["%T"] == "COMPLETING"
+    nodes = sorted(lists.read(job["%N"]))
+    return [ListedHolder(job["%A"], node, is_leaving, pilot) for node in nodes]
+
+
+def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
+    size, priority, submitted = job["%D"], job["%Q"], job["%V"]
+    if not is_number(size) or not is_number(priority):
+        raise SchedulerError(f"squeue: job {job['%A']}: {size[:40]!r} nodes, {priority[:40]!r}")
+    required = lists.read(job["%n"])
+    tasks = parse_task_count(job["%K"])
+    nodes = (usable | required) - lists.read(job["%x"])
+    return NodeWait(
+        job["%A"],
+        max(int(size), 1) * tasks,
+        float(priority),
+        nodes,
+        required,
+        job["%r"],
+        float(submitted) if is_number(submitted) else None,
+        max(int(size), 1) if tasks > 1 else 0,
+    )
+
+
+def parse_task_count(text: str) -> int:
+    """How many pending tasks of an array (``1,3,5-9:2%2``) may run at the same time; 1 of another
+    job. Raises ``SchedulerError``.
+    """
+    if text in NOTHING or is_number(text):
+        return 1
+    parts = _MOST_TASKS.fullmatch(text)
+    tasks, limit = (parts[1], parts[2]) if parts else (text, None)
+    at_once = int(limit) if limit else MANY_TASKS
+    if tasks.endswith("..."):
+        return max(min(MANY_TASKS, at_once), 1)
+    count = sum(map(_range_length, tasks.split(",")))
+    return max(min(count, at_once), 1)
+
+
+def _range_length(text: str) -> int:
+    numbers = re.fullmatch(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?", text)
+    if numbers is None:
+        raise SchedulerError(f"squeue: not the tasks of an array: {text[:40]!r}")
+    first, last, step = (int(number or "0") for number in numbers.groups())
+    return (last - first) // max(step, 1) + 1 if numbers[2] else 1

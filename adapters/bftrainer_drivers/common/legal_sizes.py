@@ -1,0 +1,91 @@
+"""The node counts at which a trainer may train, and the hosts that a driver uses of those present.
+
+The pilot orders legal sizes only, but nodes are lost without an order. Until the pilot has decided,
+the driver itself keeps to the sizes. Pure; all launchers ask it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from bftrainer.counted import counted
+from bftrainer.wires.messages import TrainerMessage
+
+HostT = TypeVar("HostT")
+
+
+@dataclass(frozen=True, slots=True)
+class LegalSizes:
+    """Every count from ``min_nodes`` to ``max_nodes`` (None: no bound); with ``listed``, these
+    only.
+    """
+
+    min_nodes: int = 1
+    max_nodes: int | None = None
+    listed: tuple[int, ...] | None = None
+
+    @classmethod
+    def of(cls, trainer: TrainerMessage) -> LegalSizes:
+        """The sizes that the trainer's message has."""
+        if trainer.sizes is None:
+            return cls(trainer.min_nodes, trainer.max_nodes)
+        listed = tuple(size for size in trainer.sizes if size > 0)
+        return cls(trainer.min_nodes, trainer.max_nodes, listed)
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether some count between the smallest and the largest legal size is not legal."""
+        return self.listed is not None and len(self.listed) <= self.listed[-1] - self.listed[0]
+
+    @property
+    def smallest(self) -> int:
+        """The smallest legal size."""
+        return self.min_nodes if self.listed is None else self.listed[0]
+
+    def largest_within(self, count: int) -> int:
+        """The largest legal size of at most ``count`` nodes; 0: there is none."""
+        if self.listed is not None:
+            return max((size for size in self.listed if size <= count), default=0)
+        if count < self.min_nodes:
+            return 0
+        return count if self.max_nodes is None else min(count, self.max_nodes)
+
+    def allow(self, count: int) -> bool:
+        """Whether a group may train on ``count`` nodes."""
+        return count > 0 and self.largest_within(count) == count
+
+    def shortage(self, count: int) -> str:
+        """Why ``count`` nodes are too few, for a driver's reason."""
+        nodes = counted(count, "node")
+        if self.listed is None:
+            return f"{nodes}, but min_nodes is {self.min_nodes}"
+        return f"{nodes}, but sizes is {list(self.listed)}"
+
+
+ANY_SIZE = LegalSizes()
+
+
+def in_use(
+    present: Sequence[HostT], sizes: LegalSizes, preferred: Sequence[Sequence[HostT]] = ()
+) -> list[HostT]:
+    """The hosts of ``present`` that a trainer uses, in their order: as many as the largest legal
+    size allows.
+
+    Those of the first collection in ``preferred`` stay before those of the second, and so on: a
+    group gives up nodes that it does not train on yet before others.
+    """
+    size = sizes.largest_within(len(present))
+    if size == len(present):
+        return list(present)
+
+    def rank(number: int) -> tuple[int, int]:
+        level = next(
+            (level for level, hosts in enumerate(preferred) if present[number] in hosts),
+            len(preferred),
+        )
+        return level, number
+
+    kept = sorted(sorted(range(len(present)), key=rank)[:size])
+    return [present[number] for number in kept]

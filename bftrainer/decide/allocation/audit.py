@@ -1,0 +1,70 @@
+"""The comparison of a decision's answer with the optimum of a MILP solver. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from bftrainer.decide.allocation.chain import Chain, milp_solvers
+from bftrainer.decide.allocation.check import VALUE_TOLERANCE
+from bftrainer.decide.domain.ports import Allocator
+from bftrainer.decide.domain.problem import Problem, Status
+from bftrainer.errors import BFTrainerError, Reason, SolverError
+
+
+class AuditResult(Enum):
+    """The outcome of one comparison. SKIPPED: the MILP was not solved to a proven optimum."""
+
+    EQUAL = "equal"
+    DIFFERS = "differs"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class AuditVerdict:
+    """One comparison. ``optimum`` is the value of Eqn 16 that the MILP ``solver`` proved.
+
+    ``reason`` says in a few words why a comparison was skipped, and in full what differs.
+    """
+
+    result: AuditResult
+    solver: str = ""
+    optimum: float | None = None
+    reason: str = ""
+
+
+def audit_solver(time_limit_s: float, restricted_license: bool) -> Allocator:
+    """The paper's MILP by Gurobi, else by HiGHS, without the dynamic program behind them."""
+    return Chain(milp_solvers(time_limit_s, restricted_license), "milp")
+
+
+def audited(problem: Problem, value: float, solver: Allocator, time_limit_s: float) -> AuditVerdict:
+    """Compare the ``value`` of a decision (Eqn 16) with the optimum that ``solver`` proves.
+
+    Both directions count: a lower value is a decision that was not optimal, and a higher one a
+    solver that calls worse counts optimal. Raises nothing but errors of this program.
+    """
+    try:
+        answer = solver.solve(problem)
+    except SolverError as error:
+        return AuditVerdict(AuditResult.SKIPPED, reason=_skipped(error.reason, time_limit_s))
+    except BFTrainerError as error:
+        return AuditVerdict(AuditResult.DIFFERS, solver.name, reason=str(error))
+    if answer.status is not Status.OPTIMAL:
+        cause = answer.fallbacks[-1].reason if answer.fallbacks else Reason.TIME_LIMIT
+        return AuditVerdict(
+            AuditResult.SKIPPED, answer.solver, reason=_skipped(cause, time_limit_s)
+        )
+    optimum = answer.objective_value
+    if math.isclose(value, optimum, rel_tol=VALUE_TOLERANCE, abs_tol=VALUE_TOLERANCE):
+        return AuditVerdict(AuditResult.EQUAL, answer.solver, optimum)
+    text = f"the decision is worth {value:.9g}, but {answer.solver} proves {optimum:.9g}"
+    return AuditVerdict(AuditResult.DIFFERS, answer.solver, optimum, text)
+
+
+def _skipped(reason: Reason, time_limit_s: float) -> str:
+    """Why there was no optimum to compare with."""
+    if reason is Reason.TIME_LIMIT:
+        return f"too large in {time_limit_s:g} s"
+    return str(reason.value)

@@ -1,0 +1,80 @@
+"""The audit's file: one line per comparison, each with the totals so far; and its reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bftrainer.system.json_tail import JsonTail
+from bftrainer.wires.paths import older_part
+
+AUDIT_LOG = "audit.jsonl"
+"""In a state directory. The process of the audit writes it; the pilot and commands read it."""
+PROBLEMS = "audit"
+"""The folder of a state directory with the problems on which a decision and the MILP differ."""
+_LAST_BYTES = 1 << 16
+_MOST_REASONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class AuditTotals:
+    """How many answers of solvers were compared. ``skipped``: by the reason."""
+
+    equal: int = 0
+    differing: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def compared(self) -> int:
+        """Answers with a proven optimum beside them."""
+        return self.equal + self.differing
+
+    def __str__(self) -> str:
+        """``audited: 1,204 of 1,204 equal, 31 skipped: too large in 10 s``."""
+        text = f"audited: {self.equal:,} of {self.compared:,} equal"
+        for reason, count in sorted(self.skipped.items()):
+            text += f", {count:,} skipped: {reason}"
+        return text
+
+    def plus_skipped(self, reason: str, count: int = 1) -> dict[str, int]:
+        """The skipped ones with ``count`` more."""
+        return {**self.skipped, reason: self.skipped.get(reason, 0) + count}
+
+    def as_dict(self) -> dict[str, object]:
+        """The totals as a JSON object, which :func:`totals_of` reads."""
+        return {"equal": self.equal, "differing": self.differing, "skipped": dict(self.skipped)}
+
+
+def totals_of(value: object) -> AuditTotals | None:
+    """The totals in a line of the file; None for anything else: a file may have been damaged."""
+    if not isinstance(value, dict):
+        return None
+    equal, differing, skipped = (value.get(key) for key in ("equal", "differing", "skipped"))
+    if not isinstance(skipped, dict) or len(skipped) > _MOST_REASONS:
+        return None
+    if not all(map(_is_count, (equal, differing, *skipped.values()))):
+        return None
+    by_reason = {str(reason)[:60]: count for reason, count in skipped.items()}
+    return AuditTotals(int(equal or 0), int(differing or 0), by_reason)
+
+
+def _is_count(value: object) -> bool:
+    return type(value) is int and value >= 0
+
+
+def read_totals(state_dir: Path) -> AuditTotals | None:
+    """The totals of a state directory's audit; None where there has been none."""
+    path = state_dir / AUDIT_LOG
+    for part in (path, older_part(path)):
+        for line in reversed(_last_lines(part)):
+            if (totals := totals_of(line.get("totals"))) is not None:
+                return totals
+    return None
+
+
+def _last_lines(path: Path) -> list[dict[str, Any]]:
+    tail = JsonTail(path)
+    tail.skip(but_bytes=_LAST_BYTES)
+    return tail.read()

@@ -1,0 +1,228 @@
+"""Make way for main jobs where the scheduler does not: which nodes to release, which holders to
+shorten, and for how long to hold others. Pure.
+
+The scheduler plans with the time limits of holders. A limit of a day puts the start of the first
+job a day away, and lets jobs behind it start first, on nodes that it should get. So holders are
+short, and shorter while jobs wait. That is also the guarantee that needs no pilot.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from bftrainer.cluster.model import FragmentPhase, GiveWay
+from bftrainer.pilot.nodes.blind_yielding import next_blind
+from bftrainer.pilot.nodes.held_fragments import HeldFragment
+from bftrainer.pilot.nodes.low_water import LowWater
+from bftrainer.pilot.nodes.node_facts import LimitWaits, Moment, NodeFacts, NodeMemory
+from bftrainer.pilot.nodes.yielding import JobServed, YieldRelease, YieldRules, next_yield
+
+BUSY_LIMIT_S = 600.0
+"""While main jobs wait, no holder ends later than this."""
+_SLACK_S = 90.0
+"""Schedulers count time limits in whole minutes."""
+_SHORTEN_AGAIN_S = 60.0
+_SETTLED_S = {GiveWay.SITE: 0.0, GiveWay.YIELD: 300.0, GiveWay.BLIND: 3600.0}
+_BLIND = "a main job waits, as far as the scheduler's counters tell"
+
+
+@dataclass(frozen=True, slots=True)
+class Shorten:
+    """Let the holders of these fragments end after so many seconds at the latest."""
+
+    names: frozenset[str]
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hasten:
+    """Trainers may take no longer than this to leave fragments that have been given back."""
+
+    names: frozenset[str]
+    patience_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class WayDecision:
+    """What making way asks for. ``blocks``: nothing may be requested now."""
+
+    memory: NodeMemory
+    releases: tuple[YieldRelease, ...] = ()
+    steps: tuple[Shorten | Hasten, ...] = ()
+    served: tuple[JobServed, ...] = ()
+    blocks: bool = False
+    words: tuple[str, ...] = ()
+
+
+def make_way(facts: NodeFacts, moment: Moment, kept: Sequence[HeldFragment]) -> WayDecision:
+    """Decide what the latest look at the queue, or at the counters, asks for. ``kept`` are the
+    fragments that are not given back for other reasons.
+    """
+    facts = replace(facts, memory=_with_low_water(facts))
+    match facts.permit.give_way:
+        case GiveWay.YIELD:
+            decision = _yield(facts, kept)
+        case GiveWay.BLIND:
+            decision = _yield_blindly(facts, kept)
+        case GiveWay.SITE:
+            return WayDecision(facts.memory)
+    leaving = {name for release in decision.releases for name in release.names}
+    return _shortened(facts, moment, [h for h in kept if h.name not in leaving], decision)
+
+
+def window_cap_s(facts: NodeFacts) -> float:
+    """The longest time for which a node may be held from now on."""
+    if facts.permit.give_way is GiveWay.SITE:
+        return math.inf
+    worst_wait_s = facts.config.nodes.worst_wait_s
+    is_waiting = facts.queue is not None and bool(facts.queue.jobs)
+    return min(worst_wait_s, BUSY_LIMIT_S) if is_waiting else worst_wait_s
+
+
+def settled_room(facts: NodeFacts, node_class: str, kept: Iterable[HeldFragment]) -> float:
+    """How many more nodes of a class may be held below the low-water mark."""
+    mark = dict(facts.memory.low_water).get(node_class, LowWater()).nodes
+    if mark is None:
+        return math.inf
+    own = {h.node for h in kept if (h.node_class or "") == node_class}
+    return mark - len(own | facts.harvest.held_by_others(node_class))
+
+
+def _with_low_water(facts: NodeFacts) -> NodeMemory:
+    """The marks of all classes after the latest look; none where no reserve is wanted."""
+    memory, harvest = facts.memory, facts.harvest
+    window_s = facts.config.nodes.settled_s
+    if window_s is None:
+        window_s = _SETTLED_S[facts.permit.give_way]
+    if window_s == 0.0:
+        return replace(memory, low_water=(), low_water_s=-math.inf)
+    if harvest.at_s <= memory.low_water_s:
+        return memory
+    own: dict[str, set[str]] = {}
+    for h in facts.fragments:
+        if h.fragment.phase is not FragmentPhase.GONE:
+            own.setdefault(h.node_class or "", set()).add(h.node)
+    marks = dict(memory.low_water)
+    for node_class in marks.keys() | own.keys() | harvest.classes():
+        nodes = harvest.of_class(node_class) | own.get(node_class, set())
+        earlier = marks.get(node_class, LowWater())
+        marks[node_class] = earlier.seen(len(nodes), harvest.at_s, window_s)
+    return replace(memory, low_water=tuple(sorted(marks.items())), low_water_s=harvest.at_s)
+
+
+def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
+    """Before the queue has been seen, nothing may be requested."""
+    if facts.queue is None:
+        return WayDecision(facts.memory, blocks=True)
+    nodes = facts.config.nodes
+    own_pilot = f"{facts.own.user}/{facts.own.pilot}"
+    rules = YieldRules(nodes.yield_notice_s, nodes.yield_poll_s, nodes.worst_wait_s, own_pilot)
+    given_back = [h for h in facts.fragments if h.given_back_s is not None]
+    leaving = [h for h in facts.fragments if h.given_back_s is None and h not in kept]
+    own = [*kept, *given_back, *(replace(h, given_back_s=facts.queue.at_s) for h in leaving)]
+    before = facts.memory.yielding
+    decision = next_yield(facts.queue, own, _costs(facts), before, rules)
+    memory = replace(facts.memory, yielding=decision.memory)
+    hasten = (Hasten(decision.hasten, rules.notice_s),) if decision.hasten else ()
+    return WayDecision(
+        memory,
+        decision.releases,
+        hasten,
+        served=decision.served,
+        blocks=decision.memory.blocks,
+    )
+
+
+def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
+    """Release the cheapest nodes, a step at each glance."""
+    if facts.glance is None:
+        return WayDecision(facts.memory, blocks=True)
+    costs = _costs(facts)
+    ready = [h for h in kept if h.is_ready]
+    order = sorted(ready, key=lambda h: (h.name in costs, costs.get(h.name, 0.0), -h.asked_s))
+    before = facts.memory.blind
+    decision = next_blind(facts.glance, len(order), before, facts.config.nodes.yield_notice_s)
+    memory = replace(facts.memory, blind=decision.memory)
+    releases = []
+    if chosen := order[: decision.release_count]:
+        names = tuple(sorted(h.name for h in chosen))
+        releases.append(YieldRelease("", names, _BLIND))
+    pending = tuple(sorted(h.name for h in kept if h.ready_s is None))
+    if decision.memory.offers and pending:
+        releases.append(YieldRelease("", pending, _BLIND))
+    words = (decision.words,) if decision.words else ()
+    return WayDecision(memory, tuple(releases), blocks=decision.memory.offers, words=words)
+
+
+def _costs(facts: NodeFacts) -> dict[str, float]:
+    """What a trainer loses by a rescale, by each fragment that it uses."""
+    costs = dict.fromkeys(facts.used, 0.0)
+    for nodes, cost in facts.demand.moves:
+        costs |= dict.fromkeys(nodes, cost)
+    return costs
+
+
+def _shortened(
+    facts: NodeFacts, moment: Moment, staying: Iterable[HeldFragment], decision: WayDecision
+) -> WayDecision:
+    """The decision, with an order to shorten the holders that may not last as long as they would.
+
+    The limits are by the scheduler's clock. An order that had no effect is repeated.
+    """
+    if facts.clock_offset_s is None:
+        return decision
+    server_s = moment.now_s - facts.clock_offset_s
+    seconds = window_cap_s(facts)
+    latest_s = server_s + seconds + _SLACK_S
+    recent = {
+        name: at_s
+        for name, at_s in decision.memory.shortened
+        if moment.now_s - at_s < _SHORTEN_AGAIN_S
+    }
+    names = frozenset(
+        h.name
+        for h in staying
+        if h.is_ready
+        and h.fragment.ends_s is not None
+        and h.fragment.ends_s > latest_s
+        and h.name not in recent
+    )
+    if not names:
+        return decision
+    recent |= dict.fromkeys(names, moment.now_s)
+    memory = replace(decision.memory, shortened=tuple(sorted(recent.items())))
+    steps = (*decision.steps, Shorten(names, seconds))
+    return replace(decision, memory=memory, steps=steps)
+
+
+# Room for main-queue jobs that wait for a limit that counts holders: no scheduler preempts for it.
+
+
+def above(kept: Sequence[HeldFragment], used: Collection[str], max_kept: int) -> list[HeldFragment]:
+    """The fragments above a cap: parts first, of these unused ones, the latest first."""
+    if len(kept) <= max_kept:
+        return []
+    order = sorted(kept, key=lambda h: (not h.fragment.is_part, h.name in used, -h.asked_s, h.name))
+    return order[: len(kept) - max_kept]
+
+
+def in_the_way(
+    leaving: int, kept: Sequence[HeldFragment], used: Collection[str], waits: LimitWaits
+) -> list[HeldFragment]:
+    """The fragments to give back for the waiting jobs: as many as they need, less those that leave.
+
+    All that have not started are among them: they would be next.
+    """
+    needed = max(sum(job.size for job in waits.jobs) - leaving, 0)
+    not_started = [h for h in kept if not h.is_ready]
+    ready = [h for h in kept if h.is_ready]
+    return not_started + above(ready, used, max(len(ready) - needed, 0))
+
+
+def limit_reason(waits: LimitWaits) -> str:
+    """Name the job and the limit for which fragments are given back."""
+    first, more = waits.jobs[0], len(waits.jobs) - 1
+    others = f" and {more} more" if more else ""
+    return f"job {first.job}{others} waits for a limit that holders use up ({first.reason})"

@@ -1,0 +1,458 @@
+"""Decide which held nodes a pilot releases for main jobs that wait for nodes. Pure.
+
+Where the scheduler does not end holders, or not at once, the pilot does. At each look at the queue
+it walks through the waiting jobs by priority. A job that fits on idle and held nodes gets its nodes
+from the idle ones first, then from those that are held. Nothing is requested until it has started.
+
+The pilot cannot know why a job is pending: it may wait for a reservation of a larger job, a feature
+or a license. So nodes are *offered*. An offer that a complete backfill cycle did not take is void:
+the nodes may be held again until something has changed.
+
+All pilots see the same queue and order the holders of all pilots alike, youngest first. The first
+ones are released, each by its own pilot, so no node is released twice.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from bftrainer.cluster.model import ListedHolder, NodeWait
+from bftrainer.counted import counted
+from bftrainer.fragment_names import job_of, node_of
+from bftrainer.pilot.nodes.held_fragments import HeldFragment
+from bftrainer.times import PilotS
+
+LOOKS = 2
+"""Looks with enough idle nodes before an offer may be void."""
+CYCLE_S = 120.0
+"""Where the scheduler does not show its backfill cycles, one is over after this time."""
+CLOCK_STEP_S = 1.0
+"""Schedulers show whole seconds."""
+RELEASED_S = 60.0
+"""So long a released holder may still be listed as running."""
+FIRST_REST_S, LONGEST_REST_S = 5.0, 60.0
+"""After a void offer, the job's next one comes at the earliest after this time, doubled by each
+further void offer: a job that waits for something else costs trainers a bounded number of moves.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingQueue:
+    """The queue at one look.
+
+    ``at_s`` is the pilot's time of the look, ``server_s`` the scheduler's, ``before_s`` the pilot's
+    time of the look before. ``planned_s`` is when the latest complete backfill cycle began (None:
+    unknown), by the scheduler's clock. ``idle`` and ``busy`` are nodes, busy ones with main jobs.
+    ``starts``: main jobs that have started lately, by the scheduler's clock.
+    """
+
+    at_s: PilotS
+    server_s: float
+    before_s: PilotS
+    jobs: tuple[NodeWait, ...] = ()
+    holders: tuple[ListedHolder, ...] = ()
+    idle: frozenset[str] = frozenset()
+    busy: frozenset[str] = frozenset()
+    starts: tuple[tuple[str, float], ...] = ()
+    planned_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class YieldRules:
+    """``notice_s``: how long trainers may take to leave. ``poll_s``: between two looks.
+    ``worst_wait_s``: the longest time limit of a holder. ``own_pilot``: this pilot in the list of
+    holders.
+    """
+
+    notice_s: float = 5.0
+    poll_s: float = 2.0
+    worst_wait_s: float = 1800.0
+    own_pilot: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class VoidOffer:
+    """What was the case when an offer turned out to be void; it is not repeated until something of
+    this has changed.
+    """
+
+    at_s: PilotS
+    rest_s: float
+    busy: frozenset[str]
+    waiting: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Nodes that are offered to a job.
+
+    ``blocked_s``: the earliest time at which it may have waited for held nodes. ``released``: own
+    nodes, since ``released_s``. ``enough_s``: the scheduler's time of the first of ``looks`` in a
+    row in which enough nodes were idle. ``awaited``: holders of other pilots that were to be
+    released at ``awaited_s``.
+    """
+
+    job: NodeWait
+    seen_s: PilotS
+    blocked_s: PilotS
+    released: int = 0
+    released_s: PilotS | None = None
+    looks: int = 0
+    enough_s: float | None = None
+    awaited: frozenset[str] = frozenset()
+    awaited_s: PilotS = PilotS(math.inf)
+    void: VoidOffer | None = None
+    void_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class YieldMemory:
+    """What a decision remembers for the next look.
+
+    ``released``: (job, node, when) of own holders. ``unresponsive``: holders that other pilots did
+    not release in time. All holders of these pilots count as main jobs do. ``blocks``: whether
+    nothing may be requested.
+    """
+
+    look_s: PilotS = PilotS(-math.inf)
+    offers: tuple[Offer, ...] = ()
+    released: tuple[tuple[str, str, PilotS], ...] = ()
+    unresponsive: frozenset[str] = frozenset()
+    blocks: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class YieldRelease:
+    """Own fragments that leave together for a job."""
+
+    job: str
+    names: tuple[str, ...]
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobServed:
+    """A job for which own nodes were released is no longer pending.
+
+    ``delay_s``: at most this time after it was blocked by held nodes it has started; None if it did
+    not start. ``words``: the line in the log of events.
+    """
+
+    job: str
+    delay_s: float | None
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class YieldDecision:
+    """What to release, for whom; ``served``: jobs whose yields are over. ``hasten``: fragments that
+    are leaving already, and that a job waits for now.
+    """
+
+    memory: YieldMemory
+    releases: tuple[YieldRelease, ...] = ()
+    hasten: frozenset[str] = frozenset()
+    served: tuple[JobServed, ...] = ()
+
+
+def next_yield(
+    queue: WaitingQueue,
+    own: Sequence[HeldFragment],
+    costs: Mapping[str, float],
+    memory: YieldMemory,
+    rules: YieldRules,
+) -> YieldDecision:
+    """Decide what a look at the queue asks for. The same look counts once.
+
+    ``own`` are all fragments of this pilot; ``costs`` what trainers lose by leaving one, by name.
+    """
+    if queue.at_s <= memory.look_s:
+        return YieldDecision(memory)
+    pool = _Pool.of(queue, own, costs, memory, rules)
+    offers: list[Offer] = []
+    releases: list[YieldRelease] = []
+    earlier = {offer.job.job: offer for offer in memory.offers}
+    waiting = frozenset(job.job for job in queue.jobs)
+    blocks = False
+    for job in sorted(queue.jobs, key=lambda job: (-job.priority, _number(job.job), job.job)):
+        offer = _judged(_offer_of(job, earlier.get(job.job), queue), queue, waiting, pool)
+        if offer.void is None and pool.fits(job):
+            blocks = True
+            offer, names = pool.serve(offer, queue)
+            if names:
+                releases.append(YieldRelease(job.job, names, reason_of(job)))
+        offers.append(offer)
+    if blocks and pool.pending:
+        releases.append(YieldRelease("", pool.pending, "a main job waits for nodes"))
+    served = tuple(
+        _served(offer, queue)
+        for offer in memory.offers
+        if offer.released and offer.job.job not in waiting
+    )
+    memory = YieldMemory(
+        queue.at_s, tuple(offers), pool.released_after(releases), pool.unresponsive, blocks
+    )
+    return YieldDecision(memory, tuple(releases), frozenset(pool.hastened), served)
+
+
+def reason_of(job: NodeWait) -> str:
+    """Why a fragment is released, for the log of events."""
+    why = f" ({job.reason})" if job.reason not in ("", "None") else ""
+    return f"job {job.job} waits for {counted(job.size, 'node')}{why}"
+
+
+def _number(job: str) -> int:
+    return int(job) if job.isdecimal() else 0
+
+
+def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offer:
+    """The offer of a job as of this look. One that needs other nodes now begins anew."""
+    if earlier is None:
+        submitted_s = queue.before_s
+        if job.submitted_s is not None:
+            age_s = queue.server_s + CLOCK_STEP_S - job.submitted_s
+            submitted_s = PilotS(queue.at_s - age_s)
+        blocked_s = PilotS(min(max(submitted_s, queue.before_s), queue.at_s))
+        return Offer(job, queue.at_s, blocked_s)
+    was = earlier.job
+    is_same = (job.size, job.nodes, job.required) == (was.size, was.nodes, was.required)
+    if is_same:
+        return replace(earlier, job=job)
+    return replace(earlier, job=job, looks=0, enough_s=None, void=None)
+
+
+def _judged(offer: Offer, queue: WaitingQueue, waiting: frozenset[str], pool: _Pool) -> Offer:
+    """The offer, which may have become void, or be repeated after that."""
+    if offer.void is not None:
+        if _is_repeated(offer.void, queue, waiting, pool.rules):
+            return replace(offer, void=None, looks=0, enough_s=None)
+        return offer
+    enough_s = offer.enough_s
+    if enough_s is None or not pool.has_idle(offer.job):
+        return offer
+    has_cycle = queue.planned_s is not None and queue.planned_s > enough_s + CLOCK_STEP_S
+    if offer.looks < LOOKS or not (has_cycle or queue.server_s - enough_s > CYCLE_S):
+        return offer
+    count = offer.void_count + 1
+    rest_s = min(FIRST_REST_S * 2 ** (count - 1), LONGEST_REST_S)
+    void = VoidOffer(queue.at_s, rest_s, queue.busy, waiting)
+    return replace(offer, void=void, void_count=count)
+
+
+def _is_repeated(
+    void: VoidOffer, queue: WaitingQueue, waiting: frozenset[str], rules: YieldRules
+) -> bool:
+    """Whether a main job has started or ended since, or the longest wait has passed."""
+    age_s = queue.at_s - void.at_s
+    if age_s >= rules.worst_wait_s:
+        return True
+    has_changed = queue.busy != void.busy or not void.waiting <= waiting
+    return has_changed and age_s >= void.rest_s
+
+
+def _served(offer: Offer, queue: WaitingQueue) -> JobServed:
+    """A job that is no longer pending. Schedulers show the seconds of starts, looks are finer."""
+    job, started_s = offer.job, dict(queue.starts).get(offer.job.job)
+    why = f", {job.reason}" if job.reason not in ("", "None") else ""
+    offered_s = offer.released_s if offer.released_s is not None else offer.seen_s
+    words = (
+        f"{counted(job.size, 'node')}{why}: {counted(offer.released, 'node')} released "
+        f"{offered_s - offer.seen_s:.1f} s after the job was seen"
+    )
+    if started_s is None:
+        return JobServed(job.job, None, f"{words}; it is no longer pending")
+    latest_s = queue.at_s - offer.blocked_s
+    whole_s = queue.at_s + started_s + CLOCK_STEP_S - queue.server_s - offer.blocked_s
+    delay_s = max(min(whole_s, latest_s), 0.0)
+    return JobServed(job.job, delay_s, f"{words}; it started at most {delay_s:.1f} s late")
+
+
+@dataclass(slots=True)
+class _Pool:
+    """The nodes that are left for the jobs further down the queue.
+
+    ``leaving`` will be idle soon, some of them as soon as the trainers of ``given_back`` fragments
+    have left. ``own`` and ``others`` are holders by node; ``pending`` are own fragments that are
+    not ready, of which ``starting`` have their nodes already.
+    """
+
+    rules: YieldRules
+    at_s: PilotS
+    idle: set[str]
+    leaving: set[str]
+    own: dict[str, HeldFragment]
+    others: dict[str, str]
+    costs: Mapping[str, float]
+    given_back: Mapping[str, str] = field(default_factory=dict)
+    hastened: set[str] = field(default_factory=set)
+    starting: frozenset[str] = frozenset()
+    pending: tuple[str, ...] = ()
+    released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
+    unresponsive: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(
+        cls,
+        queue: WaitingQueue,
+        own: Sequence[HeldFragment],
+        costs: Mapping[str, float],
+        memory: YieldMemory,
+        rules: YieldRules,
+    ) -> _Pool:
+        """The nodes at this look. Own holders are those of the fragments, and those that were just
+        released.
+        """
+        released = {
+            (job, node): at_s
+            for job, node, at_s in memory.released
+            if queue.at_s - at_s < RELEASED_S
+        }
+        own_jobs = {job_of(h.name) for h in own}
+        ready = {h.node: h for h in own if h.is_ready}
+        listed = {(holder.job, holder.node): holder for holder in queue.holders}
+        leaving = {holder.node for holder in queue.holders if holder.is_leaving}
+        leaving |= {node for job, node in released if (job, node) in listed}
+        leaving |= {h.node for h in own if not h.is_ready and (job_of(h.name), h.node) in listed}
+        strays = [holder for holder in queue.holders if holder.pilot == rules.own_pilot]
+        leaving |= {holder.node for holder in strays if holder.job not in own_jobs}
+        unresponsive = _unresponsive(memory, queue, rules)
+        silent_pilots = {holder.pilot for holder in queue.holders if holder.job in unresponsive}
+        others = {
+            holder.node: holder.job
+            for holder in queue.holders
+            if holder.node not in leaving
+            and holder.job not in own_jobs
+            and holder.pilot not in silent_pilots
+        }
+        held = ready.keys() | others.keys() | leaving
+        not_started = sorted(h.name for h in own if h.ready_s is None and h.given_back_s is None)
+        return cls(
+            rules,
+            queue.at_s,
+            set(queue.idle - held),
+            leaving - ready.keys(),
+            ready,
+            others,
+            costs,
+            {h.node: h.name for h in own if h.given_back_s is not None and not h.is_released},
+            starting=frozenset(
+                h.node for h in own if h.name in not_started and (job_of(h.name), h.node) in listed
+            ),
+            pending=tuple(not_started),
+            released=released,
+            unresponsive=unresponsive,
+        )
+
+    def fits(self, job: NodeWait) -> bool:
+        """Whether its nodes are idle, leaving or held."""
+        return job.required <= self._usable() and self._size(job) > 0
+
+    def has_idle(self, job: NodeWait) -> bool:
+        """Whether enough nodes are idle, so that the scheduler could start it now."""
+        return job.required <= self.idle and len(self.idle & job.nodes) >= self._size(job)
+
+    def _usable(self) -> set[str]:
+        return self.idle | self.leaving | self.own.keys() | self.others.keys()
+
+    def _size(self, job: NodeWait) -> int:
+        """How many nodes it could get: all that it needs, whole tasks of an array, or none."""
+        usable = len(self._usable() & job.nodes)
+        if usable >= job.size:
+            return job.size
+        return usable - usable % job.task_size if job.task_size else 0
+
+    def serve(self, offer: Offer, queue: WaitingQueue) -> tuple[Offer, tuple[str, ...]]:
+        """Take the nodes of a job that fits; the offer after that, and own fragments to release."""
+        job = offer.job
+        is_enough, size = self.has_idle(job), self._size(job)
+        starting = set(self.starting & self.leaving)
+        required = self._required(job)
+        count = max(size - len(job.required), 0)
+        for nodes in (self.idle, self.leaving):
+            taken = sorted(nodes & (job.nodes - job.required))[:count]
+            nodes.difference_update(taken)
+            self.hastened.update(self.given_back[node] for node in taken if node in self.given_back)
+            count -= len(taken)
+        chosen = (*required, *self._chosen(job, count))
+        starting -= self.leaving  # their holders are canceled
+        own = tuple(sorted(self.own.pop(node).name for node in chosen if node in self.own))
+        others = frozenset(self.others.pop(node) for node in chosen if node in self.others)
+        self.released |= {(job_of(name), node_of(name)): self.at_s for name in own}
+        released = len(own) + len(starting)
+        return self._offered(offer, released, others, is_enough, queue), own
+
+    def _required(self, job: NodeWait) -> list[str]:
+        """The nodes that a job names and that have to be released for it."""
+        held = sorted(job.required - self.idle - self.leaving)
+        leaving = job.required & self.leaving & self.given_back.keys()
+        self.hastened.update(self.given_back[node] for node in leaving)
+        self.idle -= job.required
+        self.leaving -= job.required
+        return held
+
+    def _chosen(self, job: NodeWait, count: int) -> list[str]:
+        """The nodes to release: the same ones in every pilot; of this pilot alone, the cheapest."""
+        others = [node for node in self.others if node in job.nodes]
+        own = [node for node in self.own if node in job.nodes]
+        if not others:
+            return sorted(own, key=self._cost)[:count]
+        holders = {node: self.others[node] for node in others}
+        holders |= {node: job_of(self.own[node].name) for node in own}
+        order = sorted(holders, key=lambda node: (-_number(holders[node]), holders[node], node))
+        return order[:count]
+
+    def _cost(self, node: str) -> tuple[bool, float, float, str]:
+        """Sort nodes without a trainer first, then those of the trainer that loses least, the
+        latest ones first.
+        """
+        held = self.own[node]
+        cost = self.costs.get(held.name)
+        return cost is not None, cost or 0.0, -held.asked_s, held.name
+
+    def _offered(
+        self,
+        offer: Offer,
+        released: int,
+        others: frozenset[str],
+        is_enough: bool,
+        queue: WaitingQueue,
+    ) -> Offer:
+        enough_s = None
+        if is_enough:
+            enough_s = queue.server_s if offer.enough_s is None else offer.enough_s
+        released_s = offer.released_s
+        if released and released_s is None:
+            released_s = queue.at_s
+        awaited_s = offer.awaited_s if others <= offer.awaited and others else queue.at_s
+        return replace(
+            offer,
+            released=offer.released + released,
+            released_s=released_s,
+            looks=offer.looks + 1 if is_enough else 0,
+            enough_s=enough_s,
+            awaited=others,
+            awaited_s=awaited_s if others else PilotS(math.inf),
+        )
+
+    def released_after(
+        self, releases: Iterable[YieldRelease]
+    ) -> tuple[tuple[str, str, PilotS], ...]:
+        """Own holders that have been released lately, or are now."""
+        released = dict(self.released)
+        for release in releases:
+            released |= {(job_of(name), node_of(name)): self.at_s for name in release.names}
+        return tuple((job, node, at_s) for (job, node), at_s in sorted(released.items()))
+
+
+def _unresponsive(memory: YieldMemory, queue: WaitingQueue, rules: YieldRules) -> frozenset[str]:
+    """Holders of other pilots that should have left by now. A holder that is no longer listed is
+    forgotten.
+    """
+    limit_s = rules.notice_s + 2.0 * rules.poll_s
+    late = frozenset[str]().union(
+        *(offer.awaited for offer in memory.offers if queue.at_s - offer.awaited_s >= limit_s)
+    )
+    running = {holder.job for holder in queue.holders if not holder.is_leaving}
+    return (memory.unresponsive | late) & running

@@ -1,0 +1,112 @@
+"""Averages the gradients of workers that train one model without DistributedDataParallel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+_BUCKET_BYTES = 32 << 20
+"""A copy of so many bytes of gradients is sent at once."""
+
+
+class GradientAverage:
+    """Averages the gradients at the end of each ``backward()``: all of them, in one fixed order.
+
+    A reduction for each gradient as it arrives would add gradients of different layers where ranks
+    take different branches of the model. Here every rank sends a gradient of every weight that
+    requires one, zeros where it has none, as DistributedDataParallel does with
+    ``find_unused_parameters``. A weight that no rank has used keeps no gradient.
+
+    Args:
+        model: Its weights are made equal to those of rank 0 now. Layers may be frozen and unfrozen
+            later, on all ranks alike.
+        size: The number of workers of the default process group.
+    """
+
+    def __init__(self, model: torch.nn.Module, size: int) -> None:
+        import torch.distributed as dist
+
+        self._weights = list(model.parameters())
+        self._size = size
+        self._is_queued = False
+        for weight in self._weights:
+            dist.broadcast(weight.data, 0)
+            if not (weight.is_floating_point() or weight.is_complex()):
+                continue
+            requires_grad = weight.requires_grad
+            weight.requires_grad_(True)  # else torch refuses the hook of a frozen weight
+            weight.register_post_accumulate_grad_hook(self._gradient_arrived)
+            weight.requires_grad_(requires_grad)
+
+    def _gradient_arrived(self, weight: Any) -> None:
+        if self._is_queued:
+            return
+        import torch
+
+        self._is_queued = True
+        engine: Any = torch.autograd.Variable._execution_engine
+        engine.queue_callback(self._average)
+
+    def _average(self) -> None:
+        """Called by torch once the gradients of this ``backward()`` are complete."""
+        import torch
+
+        self._is_queued = False
+        with torch.no_grad():
+            for bucket in self._buckets():
+                self._average_bucket(bucket)
+
+    def _buckets(self) -> Iterator[list[torch.nn.Parameter]]:
+        """The weights that require a gradient, in their order, by type and device."""
+        by_kind: dict[Any, list[torch.nn.Parameter]] = {}
+        for weight in self._weights:
+            if weight.requires_grad:
+                by_kind.setdefault((weight.dtype, weight.device), []).append(weight)
+        for weights in by_kind.values():
+            bucket: list[torch.nn.Parameter] = []
+            size_bytes = 0
+            for weight in weights:
+                bucket.append(weight)
+                size_bytes += weight.numel() * weight.element_size()
+                if size_bytes >= _BUCKET_BYTES:
+                    yield bucket
+                    bucket, size_bytes = [], 0
+            if bucket:
+                yield bucket
+
+    def _average_bucket(self, weights: Sequence[torch.nn.Parameter]) -> None:
+        """Average the gradients of these weights with one reduction, which also tells who has
+        one.
+        """
+        import torch
+        import torch.distributed as dist
+
+        counts = [weight.numel() for weight in weights]
+        flat = weights[0].new_zeros(sum(counts) + len(weights))
+        *parts, used = flat.split([*counts, len(weights)])
+        averages = [part.view(weight.shape) for part, weight in zip(parts, weights)]
+        present = [number for number, weight in enumerate(weights) if weight.grad is not None]
+        own = [_dense(weights[number].grad) for number in present]
+        torch._foreach_copy_([averages[number] for number in present], own)
+        used[present] = self._size  # so that the division makes it a count
+        dist.all_reduce(flat)
+        flat.div_(self._size)
+        dense: list[tuple[Any, Any]] = []
+        for weight, average, count in zip(weights, averages, used.tolist()):
+            if count and weight.grad is None:
+                weight.grad = average.clone()
+            elif count and weight.grad is not None and weight.grad.is_sparse:
+                weight.grad = average.to_sparse(weight.grad.sparse_dim())
+            elif count:
+                dense.append((weight.grad, average))
+        if dense:
+            gradients, values = zip(*dense)
+            torch._foreach_copy_(list(gradients), list(values))
+
+
+def _dense(gradient: Any) -> Any:
+    """Gradients of sparse embeddings differ in their rows between ranks."""
+    return gradient.to_dense() if gradient.is_sparse else gradient

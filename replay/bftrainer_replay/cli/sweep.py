@@ -1,0 +1,162 @@
+"""``bftrainer replay sweep``: a grid of replays on many cores, ranks, workers or jobs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from bftrainer.console.cli.choices import DIR, FILE
+from bftrainer.console.cli.ending import ended_by_signals
+from bftrainer.console.cli.output import note, say
+from bftrainer.counted import counted
+from bftrainer.errors import UserError
+from bftrainer_replay.cli.choices import folder_beside, written
+from bftrainer_replay.cli.sweeping import complain_of, progress_each_minute
+from bftrainer_replay.cli.workers import Workers, opened_workers, where_option
+from bftrainer_replay.cli.workload_options import tell_remarks
+
+if TYPE_CHECKING:
+    from bftrainer_replay.sweep.cell import Task
+    from bftrainer_replay.sweep.grid import GridSweep
+    from bftrainer_replay.sweep.result_files import ResultStore
+
+
+@click.command()
+@click.argument("grid", type=FILE, metavar="GRID.toml")
+@click.option(
+    "--out",
+    type=DIR,
+    help="Output directory.  [default: GRID-sweep in the current directory, like july-sweep for "
+    "july.toml]",
+)
+@where_option
+@click.option(
+    "--shard",
+    metavar="I/N",
+    help="Compute only the I-th of N parts, I from 1 to N: for job arrays.",
+)
+@click.option("--collect", is_flag=True, help="Compute nothing; write the tables of what is there.")
+@click.option("--dry-run", is_flag=True, help="Print the number of replays and their core-hours.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON array, an object per cell.")
+@ended_by_signals()
+def sweep(
+    grid: Path,
+    out: Path | None,
+    where: str | None,
+    shard: str | None,
+    collect: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Replay every combination of logs, workloads and settings in GRID.toml.
+
+    Each result is a file in DIR/cells, named after a hash of its settings and inputs: a killed
+    sweep resumes where it stopped, and an extended grid computes only the new cells. At the end,
+    DIR/results.csv has a row per cell (and results.parquet, if pyarrow is installed). The tables
+    are the same wherever the replays run.
+
+    \b
+    Example:
+      bftrainer replay sweep grid.toml --out sweep
+      mpiexec -n 9 bftrainer replay sweep grid.toml --out sweep --workers mpi
+      bftrainer replay sweep grid.toml --out sweep --shard 3/64
+      bftrainer replay sweep grid.toml --out sweep --collect
+    """
+    with opened_workers(None if collect or dry_run else where) as workers:
+        if workers is not None:
+            _sweep(
+                grid, out or folder_beside(grid, "sweep"), workers, shard, collect, dry_run, as_json
+            )
+
+
+def _sweep(
+    grid: Path,
+    out: Path,
+    workers: Workers,
+    shard: str | None,
+    collect: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    from bftrainer_replay.sweep.grid import read_sweep, shard_of
+    from bftrainer_replay.sweep.result_files import ResultStore
+    from bftrainer_replay.sweep.run_grid import CELLS
+
+    if shard is not None and collect:
+        raise UserError("--shard cannot be combined with --collect: run it after all shards")
+    chosen = read_sweep(grid)
+    for remark in dict.fromkeys(
+        r for window in chosen.inputs.windows.values() for r in window.remarks
+    ):
+        note(remark)
+    tell_remarks(chosen.inputs)
+    store = ResultStore(out / CELLS)
+    tasks = chosen.tasks
+    chosen_tasks = tasks if shard is None else shard_of(tasks, shard)
+    left = [task for task in chosen_tasks if store.get(task) is None]
+    _say_size(chosen, chosen_tasks, left, shard)
+    if dry_run:
+        return
+    if not collect:
+        _compute(chosen, chosen_tasks, store, workers)
+    if shard is None:
+        _write(chosen, store, out, as_json)
+
+
+def _say_size(
+    chosen: GridSweep, chosen_tasks: Sequence[Task], left: Sequence[Task], shard: str | None
+) -> None:
+    """Print how much there is to do."""
+    part = "" if shard is None else f" of shard {shard}"
+    hours = sum(map(chosen.cost_s, left)) / 3600
+    done = len(chosen_tasks) - len(left)
+    click.echo(
+        f"{counted(len(chosen.cells), 'cell')}, {counted(len(chosen_tasks), 'replay')}{part}: "
+        f"{done:,} done, {len(left):,} to do, about {hours:.3g} core-hours",
+        err=True,
+    )
+
+
+def _compute(
+    chosen: GridSweep,
+    tasks: Sequence[Task],
+    store: ResultStore,
+    workers: Workers,
+) -> None:
+    from bftrainer_replay.sweep.run_tasks import do_all
+
+    with progress_each_minute("sweep") as show:
+        failures = do_all(
+            tasks,
+            chosen.inputs,
+            store,
+            jobs=workers.processes,
+            executor=workers.executor,
+            on_done=show,
+            cost=chosen.cost_s,
+        )
+    complain_of(failures, len(tasks))
+
+
+def _write(chosen: GridSweep, store: ResultStore, out: Path, as_json: bool) -> None:
+    """Write the tables of the results that are there."""
+    from bftrainer.system.files import write_atomically
+    from bftrainer_replay.sweep.results import as_dict, rows_of
+    from bftrainer_replay.sweep.tables import as_csv, as_parquet
+
+    rows = rows_of(chosen.cells, chosen.inputs, store)
+    parquet = as_parquet(rows)
+    with written(out):
+        write_atomically(out / "results.csv", as_csv(rows))
+        if parquet is not None:
+            write_atomically(out / "results.parquet", parquet)
+    if missing := len(chosen.cells) - len(rows):
+        note(f"{missing:,} of {counted(len(chosen.cells), 'cell')} have no result yet")
+    if as_json:
+        click.echo(json.dumps([as_dict(row) for row in rows]))
+    else:
+        say(f"Written: {out / 'results.csv'}, {counted(len(rows), 'row')}")

@@ -1,0 +1,114 @@
+"""Executors of a sweep: the words of ``--workers`` as objects of :mod:`concurrent.futures`.
+
+A task is named by its content and its result is a file, so any executor will do. ``mpi`` is
+mpi4py.futures: rank 0 distributes the work, the others compute. ``dask:ADDRESS`` is a running
+cluster of Dask. ``MODULE:NAME`` is an executor, or a function that returns one.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from bftrainer.errors import UserError
+
+MPI, DASK = "mpi", "dask:"
+_CONNECT_S = 10
+
+
+@contextmanager
+def opened_executor(workers: str) -> Iterator[Executor | None]:
+    """The executor that ``workers`` names, until the end of the block.
+
+    None: this process is a rank of MPI that has computed for another one, and has no more to do.
+    Raises ``UserError`` for one that is not installed, not running or not an executor.
+    """
+    if workers == MPI:
+        with _of_mpi() as executor:
+            yield executor
+    elif workers.startswith(DASK):
+        with _of_dask(workers.removeprefix(DASK)) as executor:
+            yield executor
+    else:
+        with _of_module(workers) as executor:
+            yield executor
+
+
+@contextmanager
+def _of_mpi() -> Iterator[Executor | None]:
+    try:
+        world: Any = import_module("mpi4py.MPI").COMM_WORLD
+        futures: Any = import_module("mpi4py.futures")
+    except (ImportError, RuntimeError) as error:  # RuntimeError: there is no MPI library
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"--workers mpi: mpi4py cannot be used ({reason:.120}); install it with `pip install "
+            "'bftrainer[mpi]'`, and an MPI such as openmpi"
+        ) from error
+    if world.Get_size() == 1:
+        raise UserError(
+            "--workers mpi: there is one rank only; start the command with `mpiexec -n 9`"
+        )
+    with futures.MPICommExecutor(world, root=0) as executor:
+        try:
+            yield executor
+        except BaseException:
+            if executor is not None:
+                executor.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@contextmanager
+def _of_dask(address: str) -> Iterator[Executor]:
+    try:
+        distributed: Any = import_module("distributed")
+    except ImportError as error:
+        raise UserError(
+            f"--workers dask:{address}: {error}; install it with `pip install 'bftrainer[dask]'`"
+        ) from error
+    try:
+        client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(
+            f"--workers dask:{address}: no scheduler answers ({error}); expected an address such "
+            "as dask:tcp://host:8786"
+        ) from error
+    with client:
+        yield client.get_executor(pure=False)
+
+
+@contextmanager
+def _of_module(name: str) -> Iterator[Executor]:
+    loaded = _loaded(name)
+    executor = loaded if isinstance(loaded, Executor) else loaded()
+    if not isinstance(executor, Executor):
+        raise UserError(
+            f"--workers {name}: gives a {type(executor).__name__}, expected a "
+            "concurrent.futures.Executor"
+        )
+    with executor:
+        yield executor
+
+
+def _loaded(name: str) -> Any:
+    """The object of ``module:name``; a module beside the user is the last that is searched for."""
+    module_name, colon, attribute = name.partition(":")
+    if not (colon and module_name and attribute):
+        raise UserError(
+            f"--workers {name}: expected a number, mpi, dask:ADDRESS or MODULE:EXECUTOR"
+        )
+    try:
+        if find_spec(module_name.partition(".")[0]) is None and "" not in sys.path:
+            sys.path.append("")
+        module = import_module(module_name)
+    except (ImportError, ValueError) as error:
+        raise UserError(f"--workers {name}: cannot import {module_name!r} ({error})") from error
+    loaded: Executor | Callable[[], Any] | None = getattr(module, attribute, None)
+    if not (isinstance(loaded, Executor) or callable(loaded)):
+        raise UserError(f"--workers {name}: {module_name!r} has no executor {attribute!r}")
+    return loaded

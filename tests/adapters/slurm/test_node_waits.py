@@ -1,0 +1,116 @@
+"""Main jobs that wait for nodes, as three versions of Slurm list them, and the counters of sdiag."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.recorded_slurm import MARK, VERSIONS, recorded
+
+from bftrainer.cluster.model import NodeWaits
+from bftrainer.errors import SchedulerError
+from bftrainer_clusters.slurm.job_list import parse_jobs, query
+from bftrainer_clusters.slurm.node_waits import MANY_TASKS, node_waits, parse_task_count
+from bftrainer_clusters.slurm.text import parse_counters, parse_nodes
+
+NODES = frozenset({"node01", "node02", "node03", "node04"})
+
+
+def waits(version: str) -> NodeWaits:
+    jobs = parse_jobs(recorded("waiting.jobs.txt", version), MARK)
+    assert jobs.has_waits
+    return node_waits(jobs, parse_nodes(recorded("waiting.nodes.txt", version)))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_what_waiting_jobs_need(version: str) -> None:
+    seen = waits(version)
+    first = min(int(job.job) for job in seen.jobs)
+    jobs = {int(job.job) - first: job for job in seen.jobs}
+    assert [jobs[n].size for n in range(6)] == [2, 2, 4, 2, 1, 2]
+    assert [jobs[n].task_size for n in range(6)] == [0, 0, 0, 1, 0, 0]
+    assert [jobs[n].nodes for n in range(4)] == [NODES] * 4
+    assert jobs[4].nodes == {"node03", "node04"}, "-x"
+    assert jobs[5].required == {"node02", "node03"}, "-w"
+    assert jobs[9].size == 1, "a job that only calls itself a holder is a main job"
+    assert 7 not in jobs, "held by its user"
+    assert all(job.submitted_s and job.submitted_s > 1.7e9 for job in seen.jobs)
+    assert {job.reason for job in seen.jobs} == {"Resources"}
+
+
+def test_jobs_that_wait_for_a_time_or_another_job_do_not_count() -> None:
+    """26.05.5 shows such reasons a moment later."""
+    assert len(waits("22.05.8").jobs) == 7
+    assert len(waits("24.11.5").jobs) in (7, 9)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_holders_of_all_pilots(version: str) -> None:
+    holders = sorted(waits(version).holders, key=lambda holder: holder.node)
+    assert [(holder.node, holder.pilot) for holder in holders] == [
+        ("node01", "root/a"),
+        ("node02", "root/a"),
+        ("node03", "root/b"),
+    ]
+    assert not any(holder.is_leaving for holder in holders)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_main_jobs_that_have_started_lately(version: str) -> None:
+    ((job, start_s),) = waits(version).starts
+    assert job.isdecimal()
+    assert start_s > 1.7e9
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_counters(version: str) -> None:
+    seen = parse_counters(recorded("waiting.sdiag.txt", version))
+    assert (seen.submitted, seen.started, seen.ended, seen.pending) == (17, 4, 0, 0)
+    assert seen.at_s - 60 < seen.pending_at_s <= seen.at_s
+
+
+def test_a_cycle_that_goes_on_is_not_a_complete_one() -> None:
+    text = recorded("waiting.sdiag.txt")
+    assert parse_counters(text).planned_s == parse_counters(text).at_s - 1.0
+    warning = "Backfilling stats (WARNING: data obtained in the middle of backfilling execution.)"
+    assert parse_counters(text.replace("Backfilling stats", warning)).planned_s is None
+
+
+def test_counters_that_are_missing_are_an_error() -> None:
+    text = recorded("waiting.sdiag.txt").replace("Jobs started:", "Jobs begun:")
+    with pytest.raises(SchedulerError, match="Jobs started"):
+        parse_counters(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ("N/A", 1),
+        ("", 1),
+        ("7", 1),
+        ("1,3,5,7%2", 2),
+        ("0-9", 10),
+        ("0-20:5", 5),
+        ("0-20:5,30%50", 6),
+        ("1-3,5%0", 1),
+        ("0-99,200-...", MANY_TASKS),
+        ("1,2,...%3", 3),
+    ],
+)
+def test_tasks_of_an_array(text: str, count: int) -> None:
+    assert parse_task_count(text) == count
+
+
+@given(st.text(alphabet="0123456789,-:%.x", max_size=20))
+def test_tasks_that_are_no_tasks_are_an_error(text: str) -> None:
+    with suppress(SchedulerError):
+        assert 1 <= parse_task_count(text) <= 10**10
+
+
+def test_the_list_without_these_columns_is_read_as_before() -> None:
+    plain = query(mark=MARK)
+    text = plain.columns.replace("%", "")
+    assert "Q" not in text.split("|")
+    assert query(mark=MARK, with_waits=True).columns.startswith("%A|%Q|")

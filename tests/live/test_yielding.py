@@ -1,0 +1,349 @@
+"""Which held nodes a pilot releases for main jobs that wait: cases, and what holds for every queue
+and any number of pilots.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bftrainer.cluster.model import Fragment, FragmentPhase, ListedHolder, NodeWait
+from bftrainer.fragment_names import fragment_name, job_of, node_of
+from bftrainer.pilot.nodes.held_fragments import HeldFragment
+from bftrainer.pilot.nodes.yielding import (
+    CYCLE_S,
+    LONGEST_REST_S,
+    WaitingQueue,
+    YieldMemory,
+    YieldRules,
+    next_yield,
+)
+from bftrainer.times import PilotS
+
+RULES = YieldRules(notice_s=5.0, poll_s=2.0, worst_wait_s=1800.0)
+NODES = tuple(f"n{i}" for i in range(8))
+ALL = frozenset(NODES)
+SERVER_S = 1_000_000.0
+
+
+def wait(job: int, size: int, priority: float = 1.0, **more: object) -> NodeWait:
+    return NodeWait(str(job), size, priority, **({"nodes": ALL, "reason": "Resources"} | more))  # type: ignore[arg-type]
+
+
+def fragment(node: str, job: int, phase: FragmentPhase = FragmentPhase.READY) -> HeldFragment:
+    ready_s = PilotS(1.0) if phase is FragmentPhase.READY else None
+    return HeldFragment(
+        Fragment(fragment_name(node, str(job)), phase), node, PilotS(float(job)), "", ready_s
+    )
+
+
+@dataclass
+class Site:
+    """A cluster in which pilots look in turn. ``busy`` are nodes of main jobs, ``held`` nodes by
+    node: (holder job, pilot).
+    """
+
+    held: dict[str, tuple[int, str]] = field(default_factory=dict)
+    busy: set[str] = field(default_factory=set)
+    jobs: list[NodeWait] = field(default_factory=list)
+    now_s: float = 0.0
+    planned_s: float | None = None
+    memories: dict[str, YieldMemory] = field(default_factory=dict)
+    released: list[str] = field(default_factory=list)
+    starts: list[tuple[str, float]] = field(default_factory=list)
+    served: list[tuple[str, float | None]] = field(default_factory=list)
+
+    def queue(self) -> WaitingQueue:
+        holders = tuple(
+            ListedHolder(str(job), node, pilot=pilot) for node, (job, pilot) in self.held.items()
+        )
+        idle = ALL - self.held.keys() - self.busy
+        return WaitingQueue(
+            PilotS(self.now_s),
+            SERVER_S + self.now_s,
+            PilotS(self.now_s - 2.0),
+            tuple(self.jobs),
+            holders,
+            frozenset(idle),
+            frozenset(self.busy),
+            tuple(self.starts),
+            self.planned_s,
+        )
+
+    def own(self, pilot: str) -> list[HeldFragment]:
+        return [fragment(node, job) for node, (job, of) in self.held.items() if of == pilot]
+
+    def look(self, pilot: str = "a", queue: WaitingQueue | None = None) -> tuple[str, ...]:
+        """The nodes that a pilot releases at once after a look."""
+        memory = self.memories.get(pilot, YieldMemory())
+        seen = queue or self.queue()
+        decision = next_yield(seen, self.own(pilot), {}, memory, RULES)
+        self.memories[pilot] = decision.memory
+        self.served += [(served.job, served.delay_s) for served in decision.served]
+        names = [name for release in decision.releases for name in release.names]
+        assert len(set(names)) == len(names)
+        nodes = tuple(map(node_of, names))
+        for name in names:
+            job, _ = self.held.pop(node_of(name))
+            assert str(job) == job_of(name), "its own"
+        self.released += nodes
+        return nodes
+
+    def after(self, seconds: float) -> Site:
+        self.now_s += seconds
+        return self
+
+    @property
+    def blocks(self) -> bool:
+        return self.memories["a"].blocks
+
+
+def holding(count: int = 8, **more: object) -> Site:
+    """One pilot holds nodes, the rest is idle."""
+    held = {node: (100 + i, "a") for i, node in enumerate(NODES[:count])}
+    return Site(held=held, **more)  # type: ignore[arg-type]
+
+
+def test_a_job_gets_as_many_nodes_as_it_needs_the_latest_ones() -> None:
+    site = holding(jobs=[wait(1, 2)])
+    assert site.look() == ("n6", "n7")
+    assert site.blocks
+
+
+def test_idle_nodes_count_and_are_left_to_it() -> None:
+    site = holding(6, jobs=[wait(1, 3)])
+    assert len(site.look()) == 1
+    assert site.after(2.0).look() == ()
+    assert site.blocks
+
+
+def test_one_look_counts_once() -> None:
+    site = holding(jobs=[wait(1, 2)])
+    queue = site.queue()
+    assert len(site.look(queue=queue)) == 2
+    assert site.look(queue=queue) == ()
+
+
+def test_what_is_released_and_still_listed_counts_as_leaving() -> None:
+    site = holding(jobs=[wait(1, 2)])
+    before = site.queue()
+    assert len(site.look()) == 2
+    assert site.look(queue=replace(before, at_s=PilotS(1.0))) == ()
+
+
+def test_own_holders_that_are_known_no_more_count_as_leaving() -> None:
+    """They were released after the look, for another reason."""
+    site = holding(4, busy=set(NODES[4:]), jobs=[wait(1, 2)])
+    queue = site.queue()
+    rules = replace(RULES, own_pilot="a")
+    decision = next_yield(queue, site.own("a")[:2], {}, YieldMemory(), rules)
+    assert decision.releases == ()
+    assert decision.memory.blocks
+
+
+def test_a_fragment_that_is_leaving_for_another_reason_is_hastened() -> None:
+    site = holding(3, busy=set(NODES[3:]), jobs=[wait(1, 2)])
+    first, *others = site.own("a")
+    leaving = replace(first, given_back_s=PilotS(0.0))
+    decision = next_yield(site.queue(), [leaving, *others], {}, YieldMemory(), RULES)
+    assert decision.hasten == {leaving.name}
+    assert [len(release.names) for release in decision.releases] == [1]
+
+
+def test_cheapest_first() -> None:
+    site = holding(3, busy=set(NODES[3:]), jobs=[wait(1, 2)])
+    costs = {fragment_name("n2", "102"): 60.0, fragment_name("n0", "100"): 9.0}
+    decision = next_yield(site.queue(), site.own("a"), costs, YieldMemory(), RULES)
+    assert [release.names for release in decision.releases] == [("n0#100", "n1#101")]
+
+
+def test_a_job_that_does_not_fit_takes_nothing_and_blocks_nothing() -> None:
+    site = holding(4, busy=set(NODES[4:]), jobs=[wait(1, 5)])
+    assert site.look() == ()
+    assert not site.blocks
+    site.jobs.append(wait(2, 1, 0.5))
+    assert site.after(2.0).look() == ("n3",)
+
+
+def test_by_priority() -> None:
+    site = holding(4, busy=set(NODES[4:]), jobs=[wait(1, 3, 1.0), wait(2, 2, 9.0)])
+    assert len(site.look()) == 2, "the first needs more than the second leaves"
+
+
+def test_only_nodes_that_the_job_can_use() -> None:
+    site = holding(jobs=[wait(1, 1, nodes=frozenset({"n3", "n4"}))])
+    assert site.look() == ("n4",)
+    site = holding(jobs=[wait(1, 2, required=frozenset({"n0"}))])
+    assert site.look() == ("n0", "n7")
+
+
+def test_an_array_starts_with_the_tasks_that_fit() -> None:
+    site = holding(3, busy=set(NODES[3:]), jobs=[wait(1, 10, task_size=2)])
+    assert len(site.look()) == 2
+
+
+def test_a_pending_holder_is_canceled() -> None:
+    site = holding(2, busy=set(NODES[3:]), jobs=[wait(1, 1)])
+    pending = fragment("n2", 200, FragmentPhase.PENDING)
+    decision = next_yield(site.queue(), [*site.own("a"), pending], {}, YieldMemory(), RULES)
+    assert [release.names for release in decision.releases] == [("n2#200",)], "n2 is idle"
+
+
+def test_a_holder_that_is_starting_counts_as_released_for_the_job() -> None:
+    site = holding(2, busy=set(NODES[2:]), jobs=[wait(1, 2)])
+    starting = [fragment(node, job, FragmentPhase.PENDING) for node, (job, _) in site.held.items()]
+    decision = next_yield(site.queue(), starting, {}, YieldMemory(), RULES)
+    assert [release.names for release in decision.releases] == [("n0#100", "n1#101")]
+    assert decision.memory.offers[0].released == 2
+
+
+def void(site: Site) -> None:
+    """An offer that a whole backfill cycle does not take."""
+    site.look()
+    site.after(2.0).look()
+    site.after(2.0).look()
+    assert site.blocks, "no cycle yet"
+    site.planned_s = SERVER_S + site.now_s + 0.5
+    site.after(2.0).look()
+    assert not site.blocks
+
+
+def test_an_offer_that_is_not_taken_is_void_until_something_changes() -> None:
+    site = holding(jobs=[wait(1, 2)])
+    void(site)
+    site.held |= {node: (200 + i, "a") for i, node in enumerate(ALL - site.held.keys())}
+    for _ in range(500):
+        assert site.after(2.0).look() == ()
+    site.busy = {"n0"}
+    del site.held["n0"]
+    assert len(site.after(2.0).look()) == 2, "a main job has started"
+
+
+def test_a_void_offer_is_repeated_after_the_longest_wait_or_for_another_need() -> None:
+    site = holding(jobs=[wait(1, 2)])
+    void(site)
+    site.held |= {node: (200 + i, "a") for i, node in enumerate(ALL - site.held.keys())}
+    assert site.after(1790.0).look() == ()
+    assert len(site.after(20.0).look()) == 2
+    site = holding(jobs=[wait(1, 2)])
+    void(site)
+    site.jobs = [wait(1, 3)]
+    assert len(site.after(2.0).look()) == 1
+
+
+def test_without_shown_cycles_an_offer_lasts_for_a_while() -> None:
+    site = holding(jobs=[wait(1, 2)])
+    site.look()
+    while site.after(2.0).now_s < CYCLE_S:
+        site.look()
+        assert site.blocks
+    site.after(8.0).look()
+    assert not site.blocks
+
+
+def test_a_job_that_cannot_run_costs_few_moves_however_busy_the_site_is() -> None:
+    """Main jobs come and go all the time. The pilot holds idle nodes again as soon as it may."""
+    site, moves = holding(jobs=[wait(1, 2)]), 0
+    for second in range(0, 3600, 2):
+        site.busy = {"n0"} if second % 4 else set()
+        site.held.pop("n0", None)
+        site.planned_s = SERVER_S + site.now_s + 1.0
+        moves += bool(site.after(2.0).look())
+        if not site.blocks:
+            idle = ALL - site.held.keys() - site.busy - {"n0"}
+            site.held |= dict.fromkeys(idle, (1000 + second, "a"))
+    assert 10 < moves <= 3600 / LONGEST_REST_S + 8
+
+
+def test_served_jobs_are_told_with_the_latest_time_of_their_start() -> None:
+    site = holding(jobs=[wait(1, 2, submitted_s=SERVER_S - 1.0), wait(2, 1)])
+    site.look()
+    site.jobs, site.starts = [], [("1", SERVER_S)]
+    site.busy = {"n7", "n6"}
+    site.after(2.0).look()
+    assert site.served == [("1", 3.0), ("2", None)]
+
+
+def test_two_pilots_release_together_what_is_needed() -> None:
+    site = holding(jobs=[wait(1, 4)])
+    site.held = {node: (100 + i, "ab"[i % 2]) for i, node in enumerate(NODES)}
+    queue = site.queue()
+    assert sorted(site.look("a", queue) + site.look("b", queue)) == ["n4", "n5", "n6", "n7"]
+    site = holding(jobs=[wait(1, 4)])
+    site.held = {node: (100 + i, "ab"[i % 2]) for i, node in enumerate(NODES)}
+    site.look("a")
+    site.after(1.0).look("b")
+    assert sorted(site.released) == ["n4", "n5", "n6", "n7"], "one after the other as well"
+
+
+def test_a_pilot_that_does_not_respond_is_left_out() -> None:
+    site = holding(jobs=[wait(1, 4)])
+    site.held = {node: (100 + i, "ab"[i % 2]) for i, node in enumerate(NODES)}
+    assert len(site.look("a")) == 2
+    looks = 0
+    while len(site.released) < 4:
+        site.after(2.0).look("a")
+        looks += 1
+    assert 2.0 * looks <= RULES.notice_s + 2.0 * RULES.poll_s + 2.0
+
+
+jobs = st.lists(
+    st.builds(
+        wait,
+        st.integers(1, 9),
+        st.integers(1, 8),
+        st.integers(0, 3).map(float),
+        nodes=st.frozensets(st.sampled_from(NODES), min_size=1),
+    ),
+    max_size=5,
+    unique_by=lambda job: job.job,
+)
+owners = st.lists(st.sampled_from(["", "main", "a", "b", "c"]), min_size=8, max_size=8)
+
+
+@given(owners, jobs, st.lists(st.sampled_from("abc"), max_size=12))
+def test_pilots_in_any_order_release_no_more_than_what_is_missing(
+    who: list[str], queue: list[NodeWait], turns: list[str]
+) -> None:
+    """In any order of looks, at one queue: no node twice, only own ones, and never more than the
+    jobs that fit need beyond idle nodes.
+    """
+    site = Site(jobs=queue)
+    site.busy = {node for node, owner in zip(NODES, who, strict=True) if owner == "main"}
+    site.held = {
+        node: (100 + i, owner)
+        for i, (node, owner) in enumerate(zip(NODES, who, strict=True))
+        if owner in ("a", "b", "c")
+    }
+    usable = ALL - site.busy
+    needed = sum(job.size for job in queue if len(usable & job.nodes) >= job.size)
+    for pilot in turns:
+        site.after(0.1).look(pilot)
+    assert len(set(site.released)) == len(site.released)
+    assert len(site.released) <= needed
+
+
+@given(owners, jobs)
+def test_the_first_job_that_fits_gets_its_nodes_from_all_pilots_at_one_look(
+    who: list[str], queue: list[NodeWait]
+) -> None:
+    site = Site(jobs=queue)
+    site.busy = {node for node, owner in zip(NODES, who, strict=True) if owner == "main"}
+    site.held = {
+        node: (100 + i, owner)
+        for i, (node, owner) in enumerate(zip(NODES, who, strict=True))
+        if owner in ("a", "b", "c")
+    }
+    seen = site.queue()
+    for pilot in "abc":
+        site.look(pilot, seen)
+    usable = ALL - site.busy
+    fitting = [job for job in queue if len(usable & job.nodes) >= job.size]
+    if fitting:
+        first = min(fitting, key=lambda job: (-job.priority, int(job.job)))
+        idle = usable - site.held.keys()
+        assert len(idle & first.nodes) >= first.size
+    else:
+        assert site.released == []
