@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from bftrainer.cluster.past_jobs import JobLog
+from bftrainer.cluster.site_plugin import SitePlugin, batch_systems, find_site
+from bftrainer.errors import UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +85,30 @@ class AccountedSite(Protocol):
         """The jobs of the last days, or those in a file. Raises ``InputFileError`` for a file,
         ``CommandError`` and ``SchedulerError`` for the scheduler.
         """
+
+
+def accounted_site(scheduler: str | None) -> AccountedSite:
+    """The site of a scheduler, or the only one with an account; raises ``UserError``."""
+    site = _able_site("job_log", scheduler, "no account of past jobs can be read")
+    assert isinstance(site, AccountedSite)
+    return site
+
+
+def adjustable_site(scheduler: str | None) -> AdjustableSite:
+    """The site of a scheduler, or the only one whose changes are known; raises ``UserError``."""
+    site = _able_site("setup_steps", scheduler, "no changes are known")
+    assert isinstance(site, AdjustableSite)
+    return site
+
+
+def _able_site(method: str, scheduler: str | None, problem: str) -> SitePlugin:
+    """The site of a scheduler that has a method; without a name, the only one that has it."""
+    able = {
+        name: find_site(name) for name, _ in batch_systems() if hasattr(find_site(name), method)
+    }
+    names = ", ".join(able) or "a package that brings one"
+    if scheduler and scheduler not in able:
+        raise UserError(f"--scheduler {scheduler}: {problem}; expected {names}")
+    if not scheduler and len(able) != 1:
+        raise UserError(f"--scheduler is missing; expected {names}")
+    return able[scheduler or next(iter(able))]

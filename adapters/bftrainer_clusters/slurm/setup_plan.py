@@ -108,7 +108,8 @@ def _by_partition(view: SiteView, name: str) -> SetupPlan:
     config = tuple(_preemption(view, BY_PARTITION))
     is_changed = any(change.key in ("PreemptType", "PreemptMode") for change in config)
     tier = 1 if ours is None or not _is_lowest(ours, others) else ours.tier
-    shift = 0 if tier > 1 else max(0, 2 - min(other.tier for other in others))
+    lowest = min(other.tier for other in others)
+    shift = 0 if tier > 1 else max(0, 2 - lowest)
     raised = [_raised(other, shift, is_changed, facts.config) for other in others]
     nodes = frozenset[str]().union(
         *(other.nodes for other in others if other.starts_jobs and not other.whole_blocks)

@@ -58,7 +58,10 @@ if TYPE_CHECKING:
     help="Number of jobs in the table.",
 )
 @click.option(
-    "--scheduler", type=SCHEDULER, default="slurm", show_default=True, help="Whose account."
+    "--scheduler",
+    type=SCHEDULER,
+    show_default="the one that has an account",
+    help="Whose account.",
 )
 @json_option
 @wide_option
@@ -67,7 +70,7 @@ def audit(
     days: float,
     within_s: float,
     top: int,
-    scheduler: str,
+    scheduler: str | None,
     as_json: bool,
     wide: bool,
 ) -> None:
@@ -111,17 +114,10 @@ def audit(
     say(_verdict(jobs, delays, within_s))
 
 
-def _account(scheduler: str, days: float, log: Path | None) -> JobLog:
-    from bftrainer.cluster.site_advice import AccountedSite
-    from bftrainer.cluster.site_plugin import find_site
-    from bftrainer.errors import UserError
+def _account(scheduler: str | None, days: float, log: Path | None) -> JobLog:
+    from bftrainer.cluster.site_advice import accounted_site
 
-    site = find_site(scheduler)
-    if not isinstance(site, AccountedSite):
-        raise UserError(
-            f"--scheduler {scheduler}: its account of past jobs cannot be read; expected slurm"
-        )
-    return site.job_log(days, log)
+    return accounted_site(scheduler).job_log(days, log)
 
 
 def _row(delay: MainDelay) -> tuple[str, ...]:

@@ -24,9 +24,12 @@ from bftrainer.console.cli.output import say
     help="QOS of the holders, with preemption by QOS. Default: a new one.",
 )
 @click.option(
-    "--scheduler", type=SCHEDULER, default="slurm", show_default=True, help="Whose configuration."
+    "--scheduler",
+    type=SCHEDULER,
+    show_default="the one whose changes are known",
+    help="Whose configuration.",
 )
-def site_setup(partition: str, qos: str, scheduler: str) -> None:
+def site_setup(partition: str, qos: str, scheduler: str | None) -> None:
     """Print the exact changes for this cluster after which main jobs preempt holders at once.
 
     The configuration is read, and nothing is executed: the output is a difference of slurm.conf and
@@ -38,11 +41,6 @@ def site_setup(partition: str, qos: str, scheduler: str) -> None:
       bftrainer site-setup
       bftrainer site-setup --qos scavenger > steps.txt
     """
-    from bftrainer.cluster.site_advice import AdjustableSite
-    from bftrainer.cluster.site_plugin import find_site
-    from bftrainer.errors import UserError
+    from bftrainer.cluster.site_advice import adjustable_site
 
-    site = find_site(scheduler)
-    if not isinstance(site, AdjustableSite):
-        raise UserError(f"--scheduler {scheduler}: no changes are known; expected slurm")
-    say(site.setup_steps(partition, qos), nl=False)
+    say(adjustable_site(scheduler).setup_steps(partition, qos), nl=False)
