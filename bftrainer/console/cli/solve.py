@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 def solve(problem: str, solver: str, time_limit_s: float, as_json: bool) -> None:
     """Solve one allocation problem: how many nodes should each trainer get?
 
-    PROBLEM.json contains the pool (a number of nodes), forward_s (T_fwd), the objective and the
-    trainers; - reads standard input. The problems that the audit of a pilot writes are such files.
+    PROBLEM.json contains the pool (a number of nodes), forward_s (T_fwd), the name of a built-in
+    objective, and the trainers; - reads standard input. The problems that the audit of a pilot writes are such files.
 
     \b
     Example:
@@ -106,7 +106,7 @@ def _print(problem: Problem, answer: Answer, took_s: float) -> None:
     show_table((name_column("TRAINER"), *heads), rows)
     gap = f", gap {answer.gap:.2%}" if answer.gap else ""
     say(
-        f"{sum(answer.counts)} of {counted(problem.pool_size, 'node')}; "
+        f"{sum(answer.counts):,} of {counted(problem.pool_size, 'node')}; "
         f"objective {answer.objective_value:.9g} "
         f"({answer.solver}, {answer.status.value}{gap}, {1e3 * took_s:.1f} ms)"
     )
