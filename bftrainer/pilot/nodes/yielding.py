@@ -309,38 +309,25 @@ class _Pool:
             for job, node, at_s in memory.released
             if queue.at_s - at_s < RELEASED_S
         }
-        own_jobs = {job_of(h.name) for h in own}
         ready = {h.node: h for h in own if h.is_ready}
-        listed = {(holder.job, holder.node): holder for holder in queue.holders}
-        leaving = {holder.node for holder in queue.holders if holder.is_leaving}
+        listed = {(holder.job, holder.node) for holder in queue.holders}
+        leaving = _leaving(queue, own, rules.own_pilot)
         leaving |= {node for job, node in released if (job, node) in listed}
-        leaving |= {h.node for h in own if not h.is_ready and (job_of(h.name), h.node) in listed}
-        strays = [holder for holder in queue.holders if holder.pilot == rules.own_pilot]
-        leaving |= {holder.node for holder in strays if holder.job not in own_jobs}
         unresponsive = _unresponsive(memory, queue, rules)
-        silent_pilots = {holder.pilot for holder in queue.holders if holder.job in unresponsive}
-        others = {
-            holder.node: holder.job
-            for holder in queue.holders
-            if holder.node not in leaving
-            and holder.job not in own_jobs
-            and holder.pilot not in silent_pilots
-        }
-        held = ready.keys() | others.keys() | leaving
-        not_started = sorted(h.name for h in own if h.ready_s is None and h.given_back_s is None)
+        others = _others(queue, own, unresponsive)
+        others = {node: job for node, job in others.items() if node not in leaving}
+        pending = [h for h in own if h.ready_s is None and h.given_back_s is None]
         return cls(
             rules,
             queue.at_s,
-            set(queue.idle - held),
+            set(queue.idle - ready.keys() - others.keys() - leaving),
             leaving - ready.keys(),
             ready,
             others,
             costs,
             {h.node: h.name for h in own if h.given_back_s is not None and not h.is_released},
-            starting=frozenset(
-                h.node for h in own if h.name in not_started and (job_of(h.name), h.node) in listed
-            ),
-            pending=tuple(not_started),
+            starting=frozenset(h.node for h in pending if (job_of(h.name), h.node) in listed),
+            pending=tuple(sorted(h.name for h in pending)),
             released=released,
             unresponsive=unresponsive,
         )
@@ -444,6 +431,34 @@ class _Pool:
         for release in releases:
             released |= {(job_of(name), node_of(name)): self.at_s for name in release.names}
         return tuple((job, node, at_s) for (job, node), at_s in sorted(released.items()))
+
+
+def _leaving(queue: WaitingQueue, own: Sequence[HeldFragment], own_pilot: str) -> set[str]:
+    """Nodes that will be idle soon: their holders are ending, were told to, or are canceled for any
+    main job that fits. Own holders that this pilot does not know were released after the look.
+    """
+    own_jobs = {job_of(h.name) for h in own}
+    ready = {h.node for h in own if h.is_ready}
+    return {
+        holder.node
+        for holder in queue.holders
+        if holder.is_leaving
+        or (holder.job in own_jobs and holder.node not in ready)
+        or (holder.pilot == own_pilot and holder.job not in own_jobs)
+    }
+
+
+def _others(
+    queue: WaitingQueue, own: Sequence[HeldFragment], unresponsive: frozenset[str]
+) -> dict[str, str]:
+    """The holders of other pilots that release nodes, by node."""
+    own_jobs = {job_of(h.name) for h in own}
+    silent_pilots = {holder.pilot for holder in queue.holders if holder.job in unresponsive}
+    return {
+        holder.node: holder.job
+        for holder in queue.holders
+        if holder.job not in own_jobs and holder.pilot not in silent_pilots
+    }
 
 
 def _unresponsive(memory: YieldMemory, queue: WaitingQueue, rules: YieldRules) -> frozenset[str]:
