@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.console.cli.choices import SOLVER
+from bftrainer.console.cli.choices import SOLVER, NumberRange
 from bftrainer.console.cli.output import say, show_json
 from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--time-limit-s",
     default=10.0,
     show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     metavar="S",
     help="Time limit of each MILP solver.",
 )
@@ -40,7 +40,8 @@ def solve(problem: str, solver: str, time_limit_s: float, as_json: bool) -> None
     """Solve one allocation problem: how many nodes should each trainer get?
 
     PROBLEM.json contains the pool (a number of nodes), forward_s (T_fwd), the name of a built-in
-    objective, and the trainers; - reads standard input. The problems that the audit of a pilot writes are such files.
+    objective, and the trainers; - reads standard input. The problems that the audit of a pilot
+    writes are such files.
 
     \b
     Example:

@@ -90,7 +90,9 @@ def test_shards_are_all_tasks_each_once(folder: Path, count: int) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "1/0", "a/4", "-1/4", "1/4/2", "1/" + "9" * 5000])
+@pytest.mark.parametrize(
+    "text", ["", "3", "0/4", "5/4", "1/0", "a/4", "-1/4", "1/4/2", "1/" + "9" * 5000]
+)
 def test_a_wrong_shard_is_refused(text: str) -> None:
     with pytest.raises(UserError, match=r"--shard .*: expected i"):
         shard_of((), text)
