@@ -95,12 +95,12 @@ class Explanation:
 class _Witness(Recorded):
     """Keeps the problems that the recorded answers solve. The pilot validated these answers."""
 
-    asked: list[tuple[Problem, Answer]] = field(default_factory=list)
+    decisions: list[tuple[Problem, Answer]] = field(default_factory=list)
 
     def solve(self, problem: Problem) -> Answer:
         """The next recorded answer."""
-        self.asked.append((problem, self.next_answer()))
-        return self.asked[-1][1]
+        self.decisions.append((problem, self.next_answer()))
+        return self.decisions[-1][1]
 
 
 def explain(
@@ -292,7 +292,7 @@ def _behind(state: State, j: int) -> str:
 def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
     witness = _Witness(list(entry.answers))
     decide(state, policy_of(entry.settings, RecordingAllocator(witness)), entry.event)
-    for problem, answer in witness.asked:
+    for problem, answer in witness.decisions:
         for j, demand in enumerate(problem.demands):
             if demand.id == trainer:
                 unit = find_objective(entry.settings.objective).unit

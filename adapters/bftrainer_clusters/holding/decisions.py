@@ -165,7 +165,7 @@ def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HoldingSteps:
     names = (
         name for job in listed.values() if job.phase is not JobPhase.OVER for name in job.fragments
     )
-    return HoldingSteps({name: HolderFragment.found(name, now_s) for name in names})
+    return HoldingSteps({name: HolderFragment.adopted(name, now_s) for name in names})
 
 
 def to_look_at(held: HolderFragment, job: ListedJob | None) -> bool:

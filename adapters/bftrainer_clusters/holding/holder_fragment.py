@@ -62,8 +62,8 @@ class HolderFragment:
     """The scheduler's reason why it is pending."""
 
     @classmethod
-    def found(cls, name: str, now_s: float) -> HolderFragment:
-        """Of a predecessor."""
+    def adopted(cls, name: str, now_s: float) -> HolderFragment:
+        """A fragment of the pilot before this one."""
         return cls(Fragment(name, FragmentPhase.PENDING), now_s)
 
     @property

@@ -132,7 +132,7 @@ def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> No
 def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
     """Why holders must not run in the configured queue; raises if LSF does not say."""
 
-    def told(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
+    def answer_of(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
         """Settings come last, and only if they are set: an answer that was cut at the end of a line
         may have lost the reason against holders, and nothing in it shows that. So two answers must
         say the same.
@@ -144,14 +144,14 @@ def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
             )
         return first
 
-    queue = told(
+    queue = answer_of(
         lsf_queue.queue_argv(settings.queue),
         lambda text: lsf_queue.parse_queue(text, settings.queue),
     )
-    params = told(lsf_queue.params_argv(), lsf_queue.parse_params)
+    params = answer_of(lsf_queue.params_argv(), lsf_queue.parse_params)
     app = lsf_queue.AppFacts()
     if settings.app:
-        app = told(
+        app = answer_of(
             lsf_queue.app_argv(settings.app), lambda text: lsf_queue.parse_app(text, settings.app)
         )
     return lsf_preempt.reasons_against(

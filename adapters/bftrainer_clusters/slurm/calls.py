@@ -175,26 +175,26 @@ class SlurmCalls:
         """The list that has just been read, but only once: no two observations rest on one squeue
         of this pilot.
         """
-        (found, at_s), self._jobs = self._jobs, (None, 0.0)
-        if found is None or self.elapsed_s() - at_s > _AT_ONCE_S:
-            found, self._jobs = self.jobs(timeout_s), (None, 0.0)
-        return found
+        (listed, at_s), self._jobs = self._jobs, (None, 0.0)
+        if listed is None or self.elapsed_s() - at_s > _AT_ONCE_S:
+            listed, self._jobs = self.jobs(timeout_s), (None, 0.0)
+        return listed
 
     def published_jobs(self) -> JobList | None:
         """The list that a broker has published, if there is one."""
         try:
-            found, self.unpublished = self.published.jobs() if self.published else None, ""
+            listed, self.unpublished = self.published.jobs() if self.published else None, ""
         except (NotPublishedError, SchedulerError) as error:
-            found, self.unpublished = None, str(error)
-        return found
+            listed, self.unpublished = None, str(error)
+        return listed
 
     def new_jobs(self) -> JobList | None:
         """The same, as of a moment after this pilot's latest command. None: the caller asks Slurm
         now.
         """
-        found = self.published_jobs() if self._has_news() else None
+        listed = self.published_jobs() if self._has_news() else None
         self._unlisted_s = math.inf
-        return found
+        return listed
 
     @property
     def awaits_broker(self) -> bool:
@@ -229,11 +229,11 @@ class SlurmCalls:
             self.published.cluster = cluster_name(text)
         if self.budget is not None and text is not self._read:
             self._read = text
-            found = rate_limit(parse_config(text), self.user)
+            limit = rate_limit(parse_config(text), self.user)
             self.budget.limit(
                 *(
-                    (found.bucket, _USED_OF_LIMIT * found.per_s)
-                    if found
+                    (limit.bucket, _USED_OF_LIMIT * limit.per_s)
+                    if limit
                     else (float("inf"), float("inf"))
                 )
             )

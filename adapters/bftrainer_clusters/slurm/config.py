@@ -128,10 +128,10 @@ class SlurmSettings(HolderSettings):
             "nodes_per_holder": self.nodes_per_holder > 1,
             "backend": self.backend != "commands",
         }
-        if found := [key for key, value in wrong.items() if value]:
+        if keys := [key for key, value in wrong.items() if value]:
             raise UserError(
                 f'{where}: slurm: nodes.unit = "gpu" requests the GPUs itself; remove '
-                f"{' and '.join(found)}"
+                f"{' and '.join(keys)}"
             )
         if self.holds_parts and self.memory_options:
             raise UserError(

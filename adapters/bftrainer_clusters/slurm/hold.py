@@ -125,18 +125,18 @@ class Listing:
     """Successive outputs of squeue: of 5,000 records all but a few are the same as before."""
 
     comment: str
-    _known: dict[str, HolderJob | None] = field(
+    _jobs_by_record: dict[str, HolderJob | None] = field(
         default_factory=dict
     )  # by record; another pilot's: None
 
     def read(self, text: str, mark: str) -> dict[str, HolderJob]:
         """This pilot's holders by job id. Only new records are parsed."""
-        known, records = self._known, jobs.parse_list(text, mark)
-        self._known = {
-            record: known[record] if record in known else jobs.parse_holder(record, self.comment)
+        before, records = self._jobs_by_record, jobs.parse_list(text, mark)
+        self._jobs_by_record = {
+            record: before[record] if record in before else jobs.parse_holder(record, self.comment)
             for record in records
         }
-        return {job.id: job for job in self._known.values() if job is not None}
+        return {job.id: job for job in self._jobs_by_record.values() if job is not None}
 
 
 @dataclass
@@ -329,16 +329,16 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
     def _listed(self) -> Mapping[str, HolderJob]:
         if (all_jobs := self.calls.new_jobs()) is not None:
-            found = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
+            listed = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
         else:
-            found = self._query(jobs.list_query(self.user), self.listing.read)
+            listed = self._query(jobs.list_query(self.user), self.listing.read)
         self.list_age_s = (
             published.age_s(all_jobs) if all_jobs and (published := self.calls.published) else 0.0
         )
-        for reason in {job.reason for job in found.values() if job.phase is JobPhase.WAITS}:
+        for reason in {job.reason for job in listed.values() if job.phase is JobPhase.WAITS}:
             self.site.reason_is(reason)
         self._look_at_site()
-        return self._with_nodes(found)
+        return self._with_nodes(listed)
 
     def _with_nodes(self, listed: dict[str, HolderJob]) -> Mapping[str, HolderJob]:
         """The list says for which nodes a job was submitted. What it still has is asked once, of a
@@ -371,12 +371,12 @@ class _Slurm(HolderJobs[SlurmSettings]):
     def unknown(self, ids: list[str]) -> frozenset[str]:
         """One squeue without a filter of names: a job that was renamed is known."""
         try:
-            known = self._query(jobs.known_query(ids), jobs.parse_known)
+            listed = self._query(jobs.known_query(ids), jobs.parse_known)
         except CommandError as error:
             if len(ids) == 1 and jobs.is_unknown_job(error.problem):
                 return frozenset(ids)
             raise
-        return frozenset(ids) - known
+        return frozenset(ids) - listed
 
     def leave(self, ids: list[str]) -> None:
         """Run scancel once for all."""
@@ -410,12 +410,12 @@ class _Slurm(HolderJobs[SlurmSettings]):
         for name in names:
             nodes_in.setdefault(job_of(name), set()).add(node_of(name))
         steps: list[str] = []
-        asked = set(nodes_in)
+        unlisted = set(nodes_in)
         if ids:
             listed = self._ask(jobs.steps_argv(ids), jobs.parse_steps, CallKind.TIDY)
             steps += listed.workers
-            asked -= listed.payloads
-        for job in sorted(asked):
+            unlisted -= listed.payloads
+        for job in sorted(unlisted):
             of_job = self._steps_of(job, frozenset(nodes_in[job]))
             if job not in of_job.payloads:
                 raise SchedulerError(

@@ -300,8 +300,8 @@ def nodes_query(jobs: Iterable[str]) -> MarkedQuery:
 
 def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
     """The nodes of jobs that run."""
-    found = (fields_of(record, 2) for record in parse_records(text, mark, _NODES_HEADER, "jobs"))
-    return {job: tuple(sorted(parse_hostlist(nodes))) for job, nodes in found}
+    rows = (fields_of(record, 2) for record in parse_records(text, mark, _NODES_HEADER, "jobs"))
+    return {job: tuple(sorted(parse_hostlist(nodes))) for job, nodes in rows}
 
 
 def shrink_argv(job: str, nodes: Iterable[str]) -> list[str]:
@@ -377,23 +377,23 @@ def parse_job_steps(text: str, nodes: frozenset[str] | None = None) -> HolderSte
 
     With ``nodes``: of the workers, only those that run on these nodes.
     """
-    found = re.findall(
+    steps = re.findall(
         r"^StepId=(\S+) .* NodeList=(\S+) .* Name=(.*?) Network=", text, re.MULTILINE
     )
-    if not found:
+    if not steps:
         raise SchedulerError(f"no step in {text[:80]!r}")
-    there = (
+    running = (
         (step, at, name)
-        for step, at, name in found
+        for step, at, name in steps
         if nodes is None or name == PAYLOAD_STEP or nodes & parse_hostlist(at)
     )
-    return _holder_steps((step, name) for step, _, name in there)
+    return _holder_steps((step, name) for step, _, name in running)
 
 
-def _holder_steps(found: Iterable[tuple[str, str]]) -> HolderSteps:
+def _holder_steps(steps: Iterable[tuple[str, str]]) -> HolderSteps:
     named = [
         (step, name == PAYLOAD_STEP)
-        for step, name in found
+        for step, name in steps
         if re.fullmatch(r"[0-9]+\.[0-9]+", step)
     ]
     return HolderSteps(

@@ -53,7 +53,7 @@ class SharedLimits:
 
 def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) -> SharedLimits:
     """Accounts are asked for only where one above the holders' has such a limit."""
-    found: list[SharedLimit] = []
+    limits: list[SharedLimit] = []
     parents: Mapping[str, str] | None = None
     for source in at.sources:
         if not source.beside or not source.caps:
@@ -65,12 +65,13 @@ def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) ->
         ]
         if source.of_account and parents is None:
             parents = {
-                it.account: it.parent for it in associations.parse(ask(associations.argv(cluster)))
+                account.account: account.parent
+                for account in associations.parse(ask(associations.argv(cluster)))
             }
         accounts = (
             below(source.of_account, parents or {}) if source.of_account else frozenset[str]()
         )
-        found.append(
+        limits.append(
             SharedLimit(
                 min(of_nodes, default=math.inf),
                 accounts,
@@ -81,16 +82,16 @@ def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) ->
         )
     own_partition = "" if at.by == BY_QOS or at.partition is None else at.partition.name
     own_qos = at.qos.name if at.qos is not None and at.has_own_qos else ""
-    return SharedLimits(tuple(found), own_qos, own_partition)
+    return SharedLimits(tuple(limits), own_qos, own_partition)
 
 
 def below(account: str, parents: Mapping[str, str]) -> frozenset[str]:
     """An account and all accounts below it."""
-    found, new = {account}, {account}
+    members, new = {account}, {account}
     while new:
-        new = {name for name, parent in parents.items() if parent in new} - found
-        found |= new
-    return frozenset(found)
+        new = {name for name, parent in parents.items() if parent in new} - members
+        members |= new
+    return frozenset(members)
 
 
 def parse(text: str, mark: str, shared: SharedLimits) -> tuple[LimitWait, ...]:

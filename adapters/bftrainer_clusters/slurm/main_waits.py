@@ -40,8 +40,8 @@ def waits_for_holders(
     }
     if not held:
         return ()
-    there = [node for node in nodes if node.name in held or node.availability in _IDLE]
-    found = []
+    reachable = [node for node in nodes if node.name in held or node.availability in _IDLE]
+    long_waits = []
     for job in jobs.jobs:
         if (
             not waits(job)
@@ -52,10 +52,10 @@ def waits_for_holders(
         ):
             continue
         partitions = set(job["%P"].split(","))
-        usable = [node.name for node in there if not partitions.isdisjoint(node.partitions)]
+        usable = [node.name for node in reachable if not partitions.isdisjoint(node.partitions)]
         if len(usable) >= int(job["%D"]) and not held.isdisjoint(usable):
-            found.append(MainJobWait(job["%A"]))
-    return tuple(found)
+            long_waits.append(MainJobWait(job["%A"]))
+    return tuple(long_waits)
 
 
 def _is_pilots(job: dict[str, str], own: SharedLimits) -> bool:
@@ -70,10 +70,10 @@ class WaitingMainJobs:
     elapsed_s: Callable[[], float]
     _since_s: dict[str, float] = field(default_factory=dict)
 
-    def is_too_long(self, found: tuple[MainJobWait, ...]) -> bool:
+    def is_too_long(self, jobs: tuple[MainJobWait, ...]) -> bool:
         """Whether one of them has waited for :data:`PROMISED_S`. Each job counts once."""
         now_s = self.elapsed_s()
-        self._since_s = {wait.job: self._since_s.get(wait.job, now_s) for wait in found}
+        self._since_s = {wait.job: self._since_s.get(wait.job, now_s) for wait in jobs}
         late = [job for job, since_s in self._since_s.items() if now_s - since_s >= PROMISED_S]
         for job in late:
             self._since_s[job] = float("inf")

@@ -110,9 +110,9 @@ class SlurmSite:
 
         def read_again(fresh: PilotConfig) -> SlurmSettings:
             """Its nodes count as well when the site is read with the new settings."""
-            found = _settings(fresh, "configuration")
+            fresh_settings = _settings(fresh, "configuration")
             nodes.now = fresh
-            return found
+            return fresh_settings
 
         return Site(
             PyslurmScheduler(commands) if settings.backend == "pyslurm" else commands,
@@ -149,7 +149,7 @@ class SlurmSite:
         try:
             settings = _settings(config, where)
             nodes = config.nodes
-            found = examine_slurm(
+            checks = examine_slurm(
                 settings,
                 nodes.max_nodes,
                 nodes.unit.divides_nodes,
@@ -157,7 +157,7 @@ class SlurmSite:
                 nodes.give_way,
             )
             return [
-                *found,
+                *checks,
                 *_check_broker(settings),
                 *measured(settings, Path(where).parent / _HOLDERS),
             ]
@@ -197,15 +197,12 @@ def published(settings: SlurmSettings) -> Published | None:
 
 
 def _check_broker(settings: SlurmSettings) -> list[Check]:
-    it = published(settings)
+    publication = published(settings)
+    if publication is None:
+        return []
     try:
-        return (
-            []
-            if it is None
-            else [
-                Check.ok("broker", f"{counted(it.head().size, 'byte')} about jobs in {it.folder}")
-            ]
-        )
+        size = counted(publication.head().size, "byte")
+        return [Check.ok("broker", f"{size} about jobs in {publication.folder}")]
     except NotPublishedError as error:
         remedy = "start `bftrainer broker` as that user; pilots ask Slurm themselves meanwhile"
         return [Check("broker", CheckStatus.MISSING, str(error), remedy, required=False)]
@@ -264,8 +261,12 @@ class SlurmBatch:
         scheduler = SlurmScheduler(settings.timeout_s, calls=calls, by_gpu=by_gpu)
         ours = replace(_pilot_jobs(settings, math.inf), cpus_per_gpu=settings.cpus_per_gpu)
         weights = Weights(calls, lambda: settings.account, settings.timeout_s)
-        known = published(settings)  # a broker knows weights that are hidden from users
-        shown = calls if known is None else SlurmCalls(published=known, cluster=settings.cluster)
+        publication = published(settings)  # a broker knows weights that are hidden from users
+        shown = (
+            calls
+            if publication is None
+            else SlurmCalls(published=publication, cluster=settings.cluster)
+        )
         if not has_table:
             ours = replace(ours, partitions=frozenset())
         return ObservedSite(

@@ -119,7 +119,7 @@ def jobs_argv(since: str, qos: frozenset[str]) -> list[str]:
 
 def fingerprint(config_text: str) -> tuple[tuple[str, str], ...]:
     """What a restart of slurmctld (BOOT_TIME) or its reconfiguration changes."""
-    found = parse_config(config_text)
+    config = parse_config(config_text)
     return tuple(
-        sorted((key, value) for key, value in found.items() if key not in _CHANGES_BY_ITSELF)
+        sorted((key, value) for key, value in config.items() if key not in _CHANGES_BY_ITSELF)
     )

@@ -59,21 +59,23 @@ class Holders:
     @property
     def longest(self) -> tuple[float, str]:
         """The longest time limit that a holder may have, and what sets it."""
-        found = [(source.max_s, f"{source.name} has MaxWall") for source in self.sources]
+        limits = [(source.max_s, f"{source.name} has MaxWall") for source in self.sources]
         if self.partition is not None:
-            found.append((self.partition.max_s, f"partition {self.partition.name} has MaxTime"))
-        return min(found, default=(math.inf, ""))
+            limits.append((self.partition.max_s, f"partition {self.partition.name} has MaxTime"))
+        return min(limits, default=(math.inf, ""))
 
     @property
     def sources(self) -> tuple[LimitSource, ...]:
         """All places with limits, in Slurm's order of precedence."""
-        found = (
+        limits = (
             *self._of_partition(),
             *self._of_qos(),
             *map(self._of_association, self.associations),
         )
         return (
-            tuple(it for it in found if it.caps or it.max_s < math.inf) if self.is_enforced else ()
+            tuple(limit for limit in limits if limit.caps or limit.max_s < math.inf)
+            if self.is_enforced
+            else ()
         )
 
     def _of_partition(self) -> Iterator[LimitSource]:
@@ -100,22 +102,24 @@ class Holders:
                 f"QOS {name}", self.qos.caps, self.qos.max_s, beside, remedy, of_qos=name
             )
 
-    def _of_association(self, it: Association) -> LimitSource:
+    def _of_association(self, association: Association) -> LimitSource:
         names = {self.qos.name} if self.qos is not None and self.has_own_qos else set()
-        is_alone = (bool(it.qos) and it.qos <= names) or (bool(it.partition) and self.by != BY_QOS)
+        is_alone = (bool(association.qos) and association.qos <= names) or (
+            bool(association.partition) and self.by != BY_QOS
+        )
         whose = (
-            f"your main jobs in account {it.account}"
-            if it.user
-            else f"main jobs of account {it.account}"
+            f"your main jobs in account {association.account}"
+            if association.user
+            else f"main jobs of account {association.account}"
         )
         return LimitSource(
-            it.name,
-            it.caps,
-            it.max_s,
+            association.name,
+            association.caps,
+            association.max_s,
             "" if is_alone else whose,
             "give pilots an account of their own, without limits above it (slurm.account)",
-            of_account=it.account,
-            of_user=it.user,
+            of_account=association.account,
+            of_user=association.user,
         )
 
 

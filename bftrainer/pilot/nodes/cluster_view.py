@@ -161,12 +161,12 @@ class ClusterView:
 
     def without_candidates(self, nodes: Iterable[str]) -> ClusterView:
         """These nodes are not requested before the next poll."""
-        gone = frozenset(nodes)
+        released = frozenset(nodes)
         return (
             replace(
-                self, candidates=tuple(c for c in self.candidates if c.request.node not in gone)
+                self, candidates=tuple(c for c in self.candidates if c.request.node not in released)
             )
-            if gone
+            if released
             else self
         )
 
@@ -210,12 +210,12 @@ def after_poll(
     else:
         assert isinstance(poll.answer, PollAnswer)
         assert after.were_idle is not None
-        known = (
+        were_idle = (
             after.were_idle
             if view.were_idle is None
             else view.were_idle | {node_of(name) for name in view.held}
         )
-        outcome = view.schedule.outcome(found_new=not after.were_idle <= known)
+        outcome = view.schedule.outcome(found_new=not after.were_idle <= were_idle)
         end_s = next_end_s(after.window_ends, poll.answer.observation, poll.answer.at_s)
         next_s = poll.ended_s + end_s + _AFTER_END_S - poll.now_s
         is_published = (
@@ -429,7 +429,7 @@ def first_seen(
     offer a node forgets it.
     """
     fresh = set(offered)
-    kept = {node: known for node, known in before.items() if node in fresh}
+    kept = {node: instants for node, instants in before.items() if node in fresh}
     for node in nodes:
         if node.name in fresh and node.name not in kept:
             idle_s = (

@@ -328,7 +328,7 @@ def _expired(
     pool_sizes = _pool_sizes(facts, draft)
     expired: list[HeldFragment] = []
     for node_class in sorted({_class_of(idle.fragment) for idle in idle_fragments}):
-        usable = min(facts.demand_of(node_class, moment.now_s), facts.most)
+        usable = min(facts.demand_of(node_class, moment.now_s), facts.max_slots)
         surplus = pool_sizes[node_class] - usable
         of_class = [idle for idle in idle_fragments if _class_of(idle.fragment) == node_class]
         for since_s, fragment in sorted(of_class, key=lambda i: (i.since_s, i.fragment.name)):
@@ -352,7 +352,7 @@ def _lowered_cap(
     """
     pool_size = _pool_sizes(facts, draft)[node_class]
     used = pool_size - sum(h.size for h in expired if _class_of(h) == node_class)
-    tried = pool_size if wants_more else facts.there(node_class)
+    tried = pool_size if wants_more else facts.available(node_class)
     earlier = [cap.tried for cap in facts.memory.caps if cap.node_class == node_class]
     demand = facts.demand.of(node_class)
     return DemandCap(node_class, facts.trainers, used, max([tried, *earlier]), demand)

@@ -149,7 +149,7 @@ class FragmentBook:
                     fragment.name, FragmentEvent.ASKED_BACK, now_s, fragment.why or "preempted"
                 )
             case FragmentPhase.GONE:
-                self._gone(held, now_s)
+                self._close(held, now_s)
                 return
         self._held[fragment.name] = held
 
@@ -190,7 +190,7 @@ class FragmentBook:
         for name in sorted(names):
             self._held[name] = replace(self._held[name], is_released=True)
 
-    def _gone(self, held: HeldFragment, now_s: PilotS) -> None:
+    def _close(self, held: HeldFragment, now_s: PilotS) -> None:
         if held.name in self._held:
             del self._held[held.name]
         for name in (held.name, *held.slots):

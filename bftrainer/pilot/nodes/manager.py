@@ -206,9 +206,9 @@ class NodeManager:
             self._polled = polled
             if any(self._fragments.get(name) is None for name in waiting):
                 self._polls.look_again()
-            if gone := [name for name in parts if self._fragments.get(name) is None]:
+            if released := [name for name in parts if self._fragments.get(name) is None]:
                 self._polls.look_soon(
-                    map(node_of, gone)
+                    map(node_of, released)
                 )  # a main job has taken some of its GPUs; the others are idle
             for name in self._fragments.without_gpus():
                 self.give_back(

@@ -140,11 +140,11 @@ class NodeFacts:
         """
         demand = self.demand.of(node_class)
         for cap in self.memory.caps:
-            if cap.node_class == node_class and self.there(node_class, now_s) <= cap.tried:
+            if cap.node_class == node_class and self.available(node_class, now_s) <= cap.tried:
                 return min(demand, cap.nodes)
         return demand
 
-    def there(self, node_class: str, now_s: float = math.inf) -> int:
+    def available(self, node_class: str, now_s: float = math.inf) -> int:
         """Nodes of a class that are held, or idle and not backed off."""
         held = {h.node for h in self.fragments}
         idle = [
@@ -158,7 +158,7 @@ class NodeFacts:
         return sum(held_sizes) + sum(c.size for c in idle if c.request.node not in held)
 
     @property
-    def most(self) -> float:
+    def max_slots(self) -> float:
         """``nodes.max_nodes``, as a number of what trainers get."""
         nodes = self.config.nodes
         return math.inf if nodes.unit.divides_nodes else nodes.max_nodes

@@ -188,10 +188,10 @@ class SchedulerPolls:
 
     def look_soon(self, nodes: Iterable[str] = ()) -> None:
         """Something has changed, as a holder's end shows: how many GPUs of these nodes are idle."""
-        gone = frozenset(nodes)
+        released = frozenset(nodes)
         if self._poll is not None:
-            self._changed |= gone  # its answer may be older
-        self.view = self.view.without_candidates(gone)
+            self._changed |= released  # its answer may be older
+        self.view = self.view.without_candidates(released)
         self.view = replace(
             self.view, schedule=self.view.schedule.expecting(self._clock.elapsed_s())
         )

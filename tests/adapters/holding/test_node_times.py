@@ -143,7 +143,7 @@ def test_a_job_began_its_limit_before_its_end() -> None:
     held = held.listed_as(listed(1_700_000_600.0), 2.0)
     held = held.listed_as(listed(1_700_000_900.0), 3.0)  # prolonged
     assert held.fragment.reached == ((NodeStage.JOB_STARTED, 1_700_000_000.0),)
-    predecessors = HolderFragment.found("n1#7", 0.0)
+    predecessors = HolderFragment.adopted("n1#7", 0.0)
     assert predecessors.listed_as(listed(1_700_000_600.0), 2.0).fragment.reached == ()
 
 

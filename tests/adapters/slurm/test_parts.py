@@ -129,5 +129,5 @@ def test_a_holder_of_a_part_bounds_its_cores_and_memory() -> None:
     ],
 )
 def test_a_payload_names_its_gpus(mark: str, gpus: tuple[int, ...], is_part: bool) -> None:
-    fragment = HolderFragment.found("n1#7", 0.0).with_gpus(mark).fragment
+    fragment = HolderFragment.adopted("n1#7", 0.0).with_gpus(mark).fragment
     assert (fragment.gpus, fragment.is_part) == (gpus, is_part)
