@@ -99,7 +99,7 @@ class Offer:
     nodes, since ``released_s``. ``enough_s``: the scheduler's time of the first of ``looks`` in a
     row in which enough nodes were idle. ``awaited``: holders of other pilots that are to be
     released, the first of these users since ``awaited_s``. ``spare``: nodes that were idle before
-    any was released for it; ``refused``: those of them that it did not take, so it gets others.
+    any was released for it; ``refused``: those of them that it did not take, and is not given.
     """
 
     job: NodeWait
