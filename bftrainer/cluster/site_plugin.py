@@ -142,8 +142,8 @@ def find_site(name: str) -> SitePlugin:
     site = load_site(name)
     if not hasattr(site, "build") or not hasattr(site, "table"):
         raise UserError(
-            f"site {name!r}: its entry point names a {type(site).__name__}, expected a site such "
-            "as a SimpleSite; correct its package"
+            f"site {name!r}: its entry point names a {type(site).__name__}, expected a SitePlugin; "
+            "correct its package"
         )
     return cast(SitePlugin, site)
 
