@@ -21,7 +21,7 @@ from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
 from bftrainer.decide.domain.checks import Check
-from bftrainer.errors import UnknownNameError
+from bftrainer.errors import UnknownNameError, UserError
 from bftrainer.plugins import SITE_GROUP, installed_names, load_site
 from bftrainer.system.clock import Clock
 
@@ -136,8 +136,16 @@ class SitePlugin(Protocol):
 
 
 def find_site(name: str) -> SitePlugin:
-    """An installed site; raises :class:`UnknownNameError`."""
-    return cast(SitePlugin, load_site(name))
+    """An installed site; raises :class:`UnknownNameError`, and ``UserError`` for an object that is
+    no site.
+    """
+    site = load_site(name)
+    if not hasattr(site, "build") or not hasattr(site, "table"):
+        raise UserError(
+            f"site {name!r}: its entry point names a {type(site).__name__}, expected a SitePlugin; "
+            "correct its package"
+        )
+    return cast(SitePlugin, site)
 
 
 def batch_systems() -> Iterator[tuple[str, BatchSystem]]:

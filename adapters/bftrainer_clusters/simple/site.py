@@ -18,7 +18,8 @@ from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.counted import counted
 from bftrainer.decide.domain.checks import Check
-from bftrainer.errors import CommandError, SchedulerError, UserError
+from bftrainer.errors import CommandError, SchedulerError, UnknownStateError, UserError
+from bftrainer.plugins import error_of_user
 from bftrainer.system.clock import Clock
 from bftrainer.system.own_programs import module_command
 from bftrainer_clusters.holding import worker
@@ -85,7 +86,7 @@ class SimpleSite(Generic[SettingsT]):
         cluster = self.cluster(self.settings(config, where))
         questions: dict[str, Callable[[], str]] = {
             f"{self.name}: nodes": lambda: _nodes(cluster),
-            f"{self.name}: jobs": lambda: f"{counted(len(tuple(cluster.list())), 'job')} of yours",
+            f"{self.name}: jobs": lambda: _jobs(cluster),
             f"{self.name}: holders": lambda: _permission(cluster),
         }
         return [_answer(name, question) for name, question in questions.items()]
@@ -143,6 +144,14 @@ def _nodes(cluster: SimpleCluster[SettingsT]) -> str:
     return f"{counted(len(nodes), 'node')}, {idle} idle"
 
 
+def _jobs(cluster: SimpleCluster[SettingsT]) -> str:
+    jobs = tuple(cluster.list())
+    for job in jobs:
+        if job.state not in cluster.states:
+            raise UnknownStateError("job", job.state)
+    return f"{counted(len(jobs), 'job')} of yours"
+
+
 def _permission(cluster: SimpleCluster[SettingsT]) -> str:
     if problem := cluster.why_no_holder():
         raise SchedulerError(problem)
@@ -154,3 +163,5 @@ def _answer(name: str, question: Callable[[], str]) -> Check:
         return Check.ok(name, question())
     except (CommandError, SchedulerError) as error:
         return Check.broken(name, str(error))
+    except Exception as error:  # of a verb that raises what the port does not allow
+        return Check.broken(name, f"an error in the scheduler's adapter: {error_of_user(error)}")

@@ -156,6 +156,8 @@ def parse_partitions(text: str) -> dict[str, Partition]:
     """A line per partition."""
     lists = HostLists()
     partitions = [_partition(line, lists) for line in whole_lines(text, "partitions")]
+    if any(not partition.name for partition in partitions):
+        raise SchedulerError("a partition has no name")
     return {partition.name: partition for partition in partitions}
 
 

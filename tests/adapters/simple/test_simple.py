@@ -8,7 +8,7 @@ import pytest
 from support.fakes_jobs import FakeClock
 from support.memory_under_test import MemoryCluster, MemoryScheduler, MemorySettings
 
-from bftrainer.cluster.model import Acquired, FragmentPhase, NodeRequest
+from bftrainer.cluster.model import Acquired, FragmentPhase, NodeRequest, Observation
 from bftrainer.cluster.site_plugin import batch_systems, find_site
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.decide.domain.checks import Check, CheckStatus
@@ -189,6 +189,30 @@ def test_doctor_asks_what_a_pilot_asks(
     ]
     scheduler.is_down = True
     assert {check.state for check in checks(configuration())[:2]} == {CheckStatus.BROKEN}
+
+
+def test_doctor_names_what_an_adapter_gets_wrong(
+    site: SimpleSite[MemorySettings], scheduler: MemoryScheduler, tmp_path: Path
+) -> None:
+    class WrongCluster(MemoryCluster):
+        def observe(self) -> Observation:
+            raise KeyError("cpus")
+
+        def list(self) -> tuple[JobRecord, ...]:
+            return (JobRecord("1", "other", "Held"),)
+
+    wrong = SimpleSite("memory", MemorySettings, lambda each: WrongCluster(each, scheduler))
+    nodes, jobs, _ = wrong.check(configuration(), "bftrainer.toml", tmp_path)
+    assert nodes.state is jobs.state is CheckStatus.BROKEN
+    assert "an error in the scheduler's adapter: KeyError: 'cpus', at " in nodes.detail
+    assert jobs.detail == "unknown job state 'Held'"
+
+
+def test_an_entry_point_that_is_no_site_is_refused(tmp_path: Path) -> None:
+    record = tmp_path / "packages" / "memory_site-1.0.dist-info" / "entry_points.txt"
+    record.write_text(f"{ENTRY_POINTS}wrong = math:pi\n")
+    with pytest.raises(UserError, match="site 'wrong': its entry point names a float, expected a"):
+        find_site("wrong")
 
 
 def test_record_observes_without_a_configuration(site: SimpleSite[MemorySettings]) -> None:

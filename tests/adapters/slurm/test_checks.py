@@ -307,3 +307,9 @@ def test_an_answer_that_is_none_is_not_a_site(text: str) -> None:
         parse_partitions(text)
     with pytest.raises(SchedulerError):
         parse_qos(text)
+
+
+def test_a_partition_without_a_name_is_an_error() -> None:
+    text = recorded("site-recommended.partitions.txt").replace("=scavenge ", "= ", 1)
+    with pytest.raises(SchedulerError, match="a partition has no name"):
+        parse_partitions(text)
