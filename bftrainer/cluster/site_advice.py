@@ -102,7 +102,11 @@ def adjustable_site(scheduler: str | None) -> AdjustableSite:
 
 
 def _able_site(method: str, scheduler: str | None, problem: str) -> SitePlugin:
-    """The site of a scheduler that has a method; without a name, the only one that has it."""
+    """Choose the site for a command that calls ``method``: that of ``scheduler``, or the only site
+    with this method if no scheduler is named.
+
+    Raises ``UserError`` otherwise: with ``problem`` if the named site lacks the method.
+    """
     able = {
         name: find_site(name) for name, _ in batch_systems() if hasattr(find_site(name), method)
     }

@@ -117,7 +117,7 @@ class Sharded:
         writing = dcp.async_save(self._content(), checkpoint_id=part, process_group=self._group)
         assert isinstance(writing, Future)
         self._writing = (
-            writing if self.rank else _followed(writing, self._publisher(step, self.report.mark()))
+            writing if self.rank else _with_next(writing, self._publisher(step, self.report.mark()))
         )
 
     def save(self, step: int) -> None:
@@ -168,8 +168,11 @@ class Sharded:
         return self.folder / f"step-{step}{suffix}"
 
 
-def _followed(first: Future[Any], then: Callable[[], None]) -> Future[None]:
-    """Done when both are. A callback alone may still run when the first one's waiters go on."""
+def _with_next(first: Future[Any], then: Callable[[], None]) -> Future[None]:
+    """A future of ``first`` and, after it, ``then``: done when both are, with the error of either.
+
+    With a mere callback on ``first``, its waiters could go on while ``then`` still runs.
+    """
     both: Future[None] = Future()
 
     def follow(done: Future[Any]) -> None:
@@ -177,7 +180,7 @@ def _followed(first: Future[Any], then: Callable[[], None]) -> Future[None]:
             done.result()
             then()
             both.set_result(None)
-        except BaseException as error:  # raised by finish()
+        except BaseException as error:  # finish() raises it in the training's thread
             both.set_exception(error)
 
     first.add_done_callback(follow)

@@ -79,8 +79,10 @@ def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL)
 
 
 def with_variable(name: str, value: str) -> Iterator[ProcessId]:
-    """All processes of this user that were started with ``name=value`` in the environment, in any
-    session or process group.
+    """All processes of this user that were started with ``name=value`` in the environment.
+
+    This finds the processes of a job or trainer even if they left its session or process group.
+    The calling process is not among them.
     """
     wanted = f"{name}={value}".encode()
     for entry in Path("/proc").iterdir():

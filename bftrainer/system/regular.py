@@ -33,11 +33,11 @@ class NotRegularError(OSError):
 def open_regular(
     path: str | Path, flags: int = os.O_RDONLY, *, follow_links: bool = False, mode: int = 0o600
 ) -> int:
-    """A descriptor of a regular file. Raises :class:`NotRegularError`, or another ``OSError`` as
-    ``os.open`` does.
+    """Open a regular file and return its descriptor. Raises :class:`NotRegularError` for anything
+    else, and ``OSError`` as ``os.open`` does.
 
-    ``follow_links``: for a file that the user names, who may have put it elsewhere. ``mode``: of a
-    file that is created.
+    ``follow_links`` is for files that the user names, because the user may keep them elsewhere
+    behind a link. ``mode`` is that of a file that is created.
     """
     links = 0 if follow_links else os.O_NOFOLLOW
     try:

@@ -47,11 +47,11 @@ def in_a_group() -> bool:
 
 
 def connections(timeout_s: int) -> Iterator[socket.socket]:
-    """Duplicates of Gloo's connections among this process's descriptors.
+    """Duplicates of Gloo's connections among this process's descriptors, to shut them down.
 
-    Gloo makes its connections non-blocking, without Nagle's algorithm, and with its own timeout in
-    both directions (``Pair::handleConnected`` of tcp/pair.cc). Python's sockets and those of HTTP
-    clients have no such timeouts.
+    They are recognized by their options. Gloo makes its connections non-blocking, without Nagle's
+    algorithm, and with its own timeout in both directions (``Pair::handleConnected`` of
+    tcp/pair.cc). Python's sockets and those of HTTP clients have no such timeouts.
     """
     for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
         with (

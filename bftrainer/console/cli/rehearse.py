@@ -208,6 +208,7 @@ def _rehearsed(
 
 
 def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) -> TrainerSpec:
+    """The validated trainer to rehearse: of a trainer file, or of a script that has none."""
     from bftrainer.console.client.gate import checked, draft, script_draft
     from bftrainer.errors import UserError
 

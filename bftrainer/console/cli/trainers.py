@@ -378,10 +378,10 @@ def _site_refusal(registry: Registry) -> str:
 
 
 def status_text(record: TrainerRecord, nodes: int) -> str:
-    """The status, but "starting" for a trainer that waits although it has nodes, and "leaving" for
-    one that runs although it has none.
+    """The word for a trainer's status in the lists of trainers.
 
-    Workers start, or another trainer still has to leave these nodes; or they save and leave.
+    A waiting trainer that has nodes is "starting": its workers start, or another trainer still has
+    to leave these nodes. A running trainer that has none is "leaving": its workers save and exit.
     """
     if record.status.value == "waiting" and nodes:
         return STARTING

@@ -250,8 +250,8 @@ class Gate:
                 )
 
     def _note_interpreter(self, spec: TrainerSpec, script: str, where: str) -> None:
-        """Note an interpreter that cannot import bftrainer, as SCRIPT does: its environment is not
-        active.
+        """Warn if the script imports bftrainer and its interpreter cannot, because the environment
+        with bftrainer is not active.
         """
         program = find_command(spec.command[0], spec.cwd, spec.env)
         if program is None or spec.setup or spec.image:  # only the worker can tell

@@ -154,8 +154,11 @@ def _price(scores: Ints, pool: int, wanted: _Choices) -> tuple[int, int, Ints]:
 
 
 def _primal(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
-    """The better of two allocations: the choices that fit, moved toward those that do not; those,
-    with one trainer on less.
+    """Turn the choices at the best price into a good allocation that fits the pool.
+
+    ``fits`` are choices that need no more than the pool, ``over`` choices that need more. Two
+    repairs are tried, and the better one is returned: ``fits`` moved toward ``over``, and ``over``
+    with one trainer shrunk.
     """
     moved = _moved(scores, fits, over, pool)
     shrunk = _shrunk(scores, over, pool)
@@ -187,8 +190,8 @@ def _moved(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
 
 
 def _shrunk(scores: Ints, over: Ints, pool: int) -> Ints | None:
-    """The choices that do not fit, less what is too much of the one trainer that loses least by it;
-    None if there is none.
+    """The choices that do not fit, with one trainer shrunk until they do: the trainer that loses
+    least by it. None if no trainer can shrink that far.
     """
     too_many = int(over.sum()) - pool
     change = scores - _at(scores, over)[:, None]

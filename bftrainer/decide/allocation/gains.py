@@ -41,9 +41,11 @@ def gains(problem: Problem) -> GainTable:
     two_costs = [
         j for j, c in enumerate(demands) if c.stalled_s or c.ramp_s or c.pending is not None
     ]
-    later: GainTable | None = None
+    two_cost_gains: GainTable | None = None
     if two_costs:
-        later = _later_gains(values[two_costs], [demands[j] for j in two_costs], problem.forward_s)
+        two_cost_gains = _two_cost_gains(
+            values[two_costs], [demands[j] for j in two_costs], problem.forward_s
+        )
     if problem.forward_s:
         values *= problem.forward_s
     else:
@@ -52,8 +54,8 @@ def gains(problem: Problem) -> GainTable:
     stays = values[everyone, standing]
     values -= np.where(np.arange(width) > standing[:, None], up[:, None], down[:, None])
     values[everyone, standing] = stays
-    if later is not None:
-        values[two_costs] = later
+    if two_cost_gains is not None:
+        values[two_costs] = two_cost_gains
     if problem.weights:
         values *= np.array(problem.weights)[:, None]
     return values
@@ -146,11 +148,14 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
     return total
 
 
-def _later_gains(
+def _two_cost_gains(
     values: GainTable, demands: Sequence[TrainerDemand], forward_s: float
 ) -> GainTable:
-    """The gains of trainers whose old nodes train on while new ones start; ``values`` are O_j(n),
-    one row per trainer.
+    """:func:`gain` of every count at once, for trainers whose old nodes train on while new ones
+    start.
+
+    ``values`` are O_j(n), one row per trainer; the costs are :class:`CostTerms`, as in
+    :func:`rescale_cost`.
     """
     costs = [costs_of(demand) for demand in demands]
     up, down, kept, ramp, lost, canceled = _columns(

@@ -110,7 +110,7 @@ class MemoryCluster(SimpleCluster[MemorySettings]):
         )
 
     def _ask(self, question: Callable[[], Answer]) -> Answer:
-        """No answer is an error, and not an empty cluster."""
+        """Raise an error if the scheduler does not answer: that is not an empty cluster."""
         try:
             return question()
         except (ConnectionError, ValueError) as error:

@@ -194,13 +194,18 @@ def _diverse(results: ExperimentResults) -> ClaimValues:
 
 
 def _parallel(results: ExperimentResults) -> ClaimValues:
-    fair = results.plan.parallel["scaling-efficiency"]
-    by_count = {cell.max_parallel: cell for cell in fair}
+    """The claims on P_jmax (5.3, Fig. 14): U and the unoccupied nodes under scaling efficiency, and
+    the comparisons of :func:`_over_parallel` at both T_fwd.
+    """
+    cells = results.plan.parallel["scaling-efficiency"]
+    by_count = {cell.max_parallel: cell for cell in cells}
     return {
-        "u-parallel": results.u_until_done(fair[-1]) - results.u_until_done(fair[0]),
+        "u-parallel": results.u_until_done(cells[-1]) - results.u_until_done(cells[0]),
         "unoccupied-5": results.unoccupied(by_count[5]),
         "unoccupied-10": results.unoccupied(by_count[10]),
-        "unoccupied-more": max(results.unoccupied(cell) for cell in fair if cell.max_parallel > 10),
+        "unoccupied-more": max(
+            results.unoccupied(cell) for cell in cells if cell.max_parallel > 10
+        ),
         **_over_parallel(results, results.plan.parallel, ""),
         **_over_parallel(results, results.plan.parallel_short, "-10"),
     }
@@ -209,7 +214,9 @@ def _parallel(results: ExperimentResults) -> ClaimValues:
 def _over_parallel(
     results: ExperimentResults, group: Mapping[str, Sequence[Cell]], tail: str
 ) -> ClaimValues:
-    """Fig. 14 and Tables 3 and 4 at one T_fwd."""
+    """The claims of Fig. 14 and Tables 3 and 4 at one T_fwd; ``tail`` ends the names of the
+    claims.
+    """
     values = {}
     for objective, name in (("scaling-efficiency", ""), ("throughput", "-throughput")):
         first, *_, last = group[objective]

@@ -157,8 +157,10 @@ def target(
 def rebalance(
     at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int
 ) -> list[tuple[str, int]]:
-    """[SpeCon Algorithm 5]: moves to idle workers or, if there are none, to workers with less than
-    bf - 1 containers.
+    """[SpeCon Algorithm 5]: the moves (container, new worker) that even out the workers.
+
+    With bf the mean number of containers per worker, rounded down: idle workers get up to bf
+    containers. If no worker is idle, those with less than bf - 1 get up to bf - 1.
     """
     count = [0] * workers
     for w in at.values():
@@ -167,7 +169,8 @@ def rebalance(
     idle = [w for w in range(workers) if count[w] == 0]
     enough = factor if idle else factor - 1  # lines 12 and 21
     room = idle or [w for w in range(workers) if count[w] < enough]
-    # Line 5: d = t - t_c, the shortest first: the container that converged last; ties by name.
+    # Line 5 orders by d = t - t_c, the time since a container converged, the shortest first. Ties
+    # go by name.
     free = sorted(
         (name for name in at if not tracked[name].rebalanced),
         key=lambda n: (-tracked[n].converged_s, n),

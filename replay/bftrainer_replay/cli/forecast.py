@@ -142,7 +142,10 @@ def _rows_of(trainers: list[str]) -> list[list[str]]:
 
 
 def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:
-    """The log without its gaps, and the pool of the last hour, if that is in it."""
+    """The log without its gaps, and the mean pool of its last hour relative to the mean of the log.
+
+    The second value is None if the log ended so long ago that it says nothing of the present pool.
+    """
     from bftrainer.console.client.state_dir import has_registry, opened_registry
     from bftrainer_replay.cli.log_options import LogChoice, window_of
     from bftrainer_replay.simulation.past_runs import recent_nodes, without_gaps
@@ -213,7 +216,9 @@ def _forecast(
     took_s: NDArray[np.float64],
     present: float | None,
 ) -> Forecast | None:
-    """The forecast from what the past moments took; ``present`` is the pool of the last hour."""
+    """The forecast from what the past moments took; ``present`` is the pool of the last hour,
+    relative to the mean of ``past``.
+    """
     from bftrainer_replay.simulation.forecast import PastRuns, forecast
     from bftrainer_replay.simulation.past_runs import recent_nodes
 

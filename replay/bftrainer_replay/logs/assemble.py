@@ -34,7 +34,7 @@ from bftrainer_replay.logs.idle import (
 from bftrainer_replay.logs.idle_gpus import log_in_gpus
 from bftrainer_replay.logs.job_needs import BEFORE_ELIGIBLE, Block, JobFact
 from bftrainer_replay.logs.jobs import JobTable
-from bftrainer_replay.logs.logged_nodes import facts_of
+from bftrainer_replay.logs.logged_nodes import nodes_from_jobs
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, IdleBound, Queue, SiteFacts
 from bftrainer_replay.logs.node_events import read_events, read_reservations
 from bftrainer_replay.logs.node_info import with_node_info
@@ -340,7 +340,7 @@ def _unavailable(
 
 
 def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods) -> SiteFacts:
-    facts = with_node_info(source, facts_of(table, span.end_s))
+    facts = with_node_info(source, nodes_from_jobs(table, span.end_s))
     use = use_of(table, span.start_s, span.end_s, span.outages)
     if facts.left_out:
         source.remarks.append(

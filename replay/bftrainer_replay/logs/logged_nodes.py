@@ -81,8 +81,12 @@ class LoggedNodes:
         ]
 
 
-def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
-    """Derive the facts of a table with named nodes; running jobs run to ``finish_s``."""
+def nodes_from_jobs(table: JobTable, finish_s: float) -> LoggedNodes:
+    """Derive what each node has from the jobs that ran on it: its partitions, its constraints, and
+    the most cores and devices that jobs used at once.
+
+    The table's jobs name their nodes. Jobs that still run are taken to end at ``finish_s``.
+    """
     names = len(table.names)
     max_sets = min(_MOST_SETS, max(1, _MOST_BYTES // max(names, 1)))
     # A job that has run was in one partition; older versions of sacct keep the list that it was
@@ -90,6 +94,7 @@ def facts_of(table: JobTable, finish_s: float) -> LoggedNodes:
     partitions = _NodeSets.of([amount.partition for amount in table.all_needs], table, max_sets)
     constraints = _NodeSets.of([amount.constraint for amount in table.all_needs], table, max_sets)
     kinds = sorted({device for use in table.all_uses for device, _ in use.devices})[:16]
+    # The amounts in use are those of cores, then of each kind of device; so are the peaks.
     amounts = [np.array([use.cores for use in table.all_uses])]
     amounts += [
         np.array([dict(use.devices).get(kind, 0.0) for use in table.all_uses]) for kind in kinds

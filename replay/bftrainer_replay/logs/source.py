@@ -169,8 +169,10 @@ class Source:
             )
 
     def release(self) -> None:
-        """Give back the memory that only reading takes: with millions of jobs, 300 MB, most of it
-        between small objects.
+        """Free the memory that was needed only to read the log: 300 MB with millions of jobs.
+
+        Most of it is free space between small objects, which only ``malloc_trim`` returns to the
+        system.
         """
         if self.tally.seen is not None:
             self.tally.seen.clear()

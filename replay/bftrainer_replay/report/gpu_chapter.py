@@ -80,11 +80,13 @@ def usual_gpus(window: LogWindow) -> int:
     return statistics.mode(window.gpus.per_node.values())
 
 
-def compared(
+def pool_results(
     held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
 ) -> tuple[PoolResult, ...]:
-    """The same trainers on three pools in the time of ``span``: idle nodes, their GPUs, and all
-    idle GPUs.
+    """Replay the same trainers on three pools in the time of ``span``: whole idle nodes, the GPUs
+    of idle nodes, and all idle GPUs, which are those of ``held``.
+
+    Raises ``WorkRanOutError`` if generated trainers are done before the end of a replay.
     """
     assert held.gpus is not None
     gpus = usual_gpus(held)
@@ -95,7 +97,8 @@ def compared(
     sample = source.make(windows[-1], base.seed)
     places = enough_trainers(windows[-1], [arrival.trainer for arrival in sample])
     arrivals = source.make(windows[-1], base.seed, places=places)
-    rate = {
+    # The samples per second of one GPU, at the smallest size: the unit of work on all three pools.
+    per_gpu = {
         a.trainer.id: a.trainer.curve.at(a.trainer.min_nodes or 1) / (a.trainer.min_nodes or 1)
         for a in arrivals
     }
@@ -112,7 +115,7 @@ def compared(
         scenario = Scenario(window, pool_arrivals, places, CostModel(base.cost_model))
         outcome = play(scenario, policy_of(base), keep_entries=False)
         ends.append(ran_out_s(outcome, scenario))
-        work_h = sum(run.samples / rate[run.trainer.id] for run in outcome.runs) / 3600
+        work_h = sum(run.samples / per_gpu[run.trainer.id] for run in outcome.runs) / 3600
         pool_h = pool_sizes_of(window).node_hours() * (gpus if is_by_node else 1)
         results.append(
             PoolResult(name, places, pool_h, work_h, sum(run.preemptions for run in outcome.runs))
@@ -126,7 +129,7 @@ def gpu_chapter(
     held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
 ) -> tuple[Chapter, str]:
     """The chapter, and the sentence for the top."""
-    hours, results = gpu_hours(held), compared(held, span, source, base)
+    hours, results = gpu_hours(held), pool_results(held, span, source, base)
     idle = PageTable(
         "idle-gpus",
         "Idle GPU-hours",

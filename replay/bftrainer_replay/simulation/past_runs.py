@@ -61,7 +61,7 @@ def even_starts(log: LogWindow) -> Iterator[float]:
 
 
 def without_gaps(log: LogWindow) -> LogWindow:
-    """The log on a clock that stands still in its gaps."""
+    """Cut the gaps out of a log: its clock stands still in them, so later events move forward."""
 
     def moved(at_s: float) -> float:
         return at_s - sum(end_s - start_s for start_s, end_s in within(log.gaps, log.start_s, at_s))

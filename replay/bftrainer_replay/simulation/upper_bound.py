@@ -184,8 +184,8 @@ def _program(
 
 
 def _levels_of(sizes: PoolSizes) -> _Levels:
-    """The pool sizes in at most ``_BINS`` bins of about the same length in time; time without nodes
-    does not count.
+    """Merge the pool sizes, in order of size, into at most ``_BINS`` bins of about the same length
+    in time, with the mean size of each. Time without nodes does not count.
     """
     kept = (sizes.nodes > 0) & (sizes.duration_s > 0)
     if not kept.any():
@@ -193,12 +193,12 @@ def _levels_of(sizes: PoolSizes) -> _Levels:
     levels, place = np.unique(sizes.nodes[kept], return_inverse=True)
     seconds = np.bincount(place, sizes.duration_s[kept], minlength=len(levels))
     ends = np.cumsum(seconds)
+    # The bin of a size is where the middle of its time is.
     which = np.minimum((_BINS * (ends - seconds / 2) / ends[-1]).astype(np.int64), _BINS - 1)
     used, bins = np.unique(which, return_inverse=True)
-    whole = np.bincount(bins, seconds, minlength=len(used))
-    return _Levels(
-        whole.tolist(), (np.bincount(bins, seconds * levels, minlength=len(used)) / whole).tolist()
-    )
+    bin_s = np.bincount(bins, seconds, minlength=len(used))
+    bin_node_s = np.bincount(bins, seconds * levels, minlength=len(used))
+    return _Levels(bin_s.tolist(), (bin_node_s / bin_s).tolist())
 
 
 def _maximum(solver: highspy.Highs) -> float | None:

@@ -50,9 +50,11 @@ class Adapted:
 
 
 def adapted(script: Path) -> Adapted:
-    """Adapt a script. Raises :class:`~bftrainer.errors.UserError` with what was not found.
+    """Adapt a training script to run on a varying number of nodes, for ``bftrainer adapt``.
 
-    The result compiles, and has the line ends, the indentation and the encoding of the script.
+    The file itself is not changed. Raises :class:`~bftrainer.errors.UserError` if the script cannot
+    be adapted, with what it lacks. The result compiles, and has the line ends, the indentation and
+    the encoding of the script.
     """
     if (text := text_of(script)) is None:
         raise UserError(f"{script} does not exist, or cannot be read; expected a Python script")
@@ -64,7 +66,8 @@ def adapted(script: Path) -> Adapted:
             for statement in source.tree.body
             if isinstance(statement, ast.Import | ast.ImportFrom)
         ]
-        source.after(imports[-1], _edited(source))
+        last_import = imports[-1]
+        source.after(last_import, _edited(source))
     except (SyntaxError, ValueError, IndexError) as error:
         raise UserError(f"{script}: is no Python script with imports: {error}") from error
     except UserError as error:
