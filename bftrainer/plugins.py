@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
@@ -13,6 +14,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from inspect import signature
+from types import ModuleType
 from typing import Any
 
 from bftrainer.decide.allocation.objectives import OBJECTIVES, Objective, from_function
@@ -136,24 +138,36 @@ def _installed(group: str) -> dict[str, EntryPoint]:
     return {point.name: point for point in entry_points(group=group)}
 
 
-def _load(kind: str, name: str) -> Callable[..., Any]:
-    """The function of ``module:function``: of an installed module, else of one in the working
-    directory.
+def import_for_user(name: str, where: str) -> ModuleType:
+    """Import the module that a user names: an installed one, else one in the working directory.
 
     The working directory becomes the last place that is searched, and only for a module which is
     nowhere else. Others may write there: none of its files may take the place of an installed
-    module that is imported later.
+    module that is imported later. Raises ``UserError``, which begins with ``where``, whatever the
+    module itself raises.
     """
-    module_name, _, function_name = name.partition(":")
     try:
-        if find_spec(module_name.partition(".")[0]) is None and "" not in sys.path:
+        if find_spec(name.partition(".")[0]) is None and "" not in sys.path:
             sys.path.append("")
-        module = import_module(module_name)
-    except (
-        ImportError,
-        ValueError,
-    ) as error:  # ValueError: an empty name, or a module that has no spec
-        raise UserError(f"{kind} {name!r}: cannot import {module_name!r} ({error})") from error
+        return import_module(name)
+    except Exception as error:
+        raise UserError(f"{where}: cannot import {name!r} ({error_of_user(error)})") from error
+
+
+def error_of_user(error: Exception) -> str:
+    """An error that a user's module raised, in one line, with the place that raised it."""
+    text = " ".join(str(error).split())
+    # ValueError: an empty name, or a module that has no spec. A SyntaxError names its place itself.
+    if isinstance(error, ImportError | ValueError | SyntaxError):
+        return text
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__}: {text:.200}, at {last.filename}:{last.lineno}"
+
+
+def _load(kind: str, name: str) -> Callable[..., Any]:
+    """The function of ``module:function``."""
+    module_name, _, function_name = name.partition(":")
+    module = import_for_user(module_name, f"{kind} {name!r}")
     function = getattr(module, function_name, None)
     if not callable(function):
         raise UserError(

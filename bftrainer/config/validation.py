@@ -83,11 +83,16 @@ def _is_of_shell(path: Path) -> bool:
     return path.parent in (Path("/dev/fd"), Path("/proc/self/fd")) or path == Path("/dev/stdin")
 
 
+def refuse_pipe(path: Path) -> None:
+    """Refuse a named pipe, whose reader might wait forever. Raises :class:`InputFileError`."""
+    if path.is_fifo() and not _is_of_shell(path):
+        raise InputFileError(str(path), "is a named pipe, expected a file")
+
+
 def read_text(path: Path, most_bytes: int) -> str:
     """A file in UTF-8. Raises :class:`InputFileError`, also for a larger one."""
     try:
-        if path.is_fifo() and not _is_of_shell(path):
-            raise InputFileError(str(path), "is a named pipe, expected a file")
+        refuse_pipe(path)
         with path.open("rb") as file:  # a bounded part, also of a file that has no end
             data = file.read(most_bytes + 1)
     except OSError as error:

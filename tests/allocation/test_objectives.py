@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from bftrainer.decide.allocation.objectives import OBJECTIVES, from_function
@@ -63,12 +65,17 @@ def test_a_users_function_is_asked_at_every_legal_size() -> None:
         from_function("mine:nan", lambda _trainer, _n: float("nan")).value(trainer(), None)
 
 
-def test_objectives_by_name() -> None:
+def test_objectives_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_objective("progress").name == "progress"
     assert find_objective("math:fsum").name == "math:fsum"
     with pytest.raises(UnknownNameError, match="did you mean 'throughput'"):
         find_objective("troughput")
     with pytest.raises(UserError, match="cannot import 'no_such_module'"):
         find_objective("no_such_module:f")
+    (tmp_path / "divides_by_zero.py").write_text("import math\nmath.nan // 0\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    place = r"\(ZeroDivisionError: .*, at .*/divides_by_zero.py:2\)$"
+    with pytest.raises(UserError, match=f"^objective .* cannot import .*{place}"):
+        find_objective("divides_by_zero:f")
     with pytest.raises(UserError, match="has no function 'nope'"):
         find_objective("math:nope")

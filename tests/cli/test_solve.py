@@ -93,6 +93,7 @@ def test_a_value_and_a_weight_are_used_as_they_stand() -> None:
         ),
         (problem(pool=2), "the trainers hold 3 nodes, more than the pool's 2"),
         (problem(objective="fame"), "objective: unknown objective 'fame'"),
+        (problem(objective="math:hypot"), "objective: unknown objective 'math:hypot'"),
         (problem(trainers=[A, A]), "trainers.1.id: another trainer has the id 'a'"),
         (changed(max_nodes=9), "trainers.0: the curve covers 1 to 8 nodes"),
         (changed(nodes=9), "trainers.0: holds 9 nodes, expected 0 to max_nodes 8"),

@@ -14,6 +14,7 @@ from bftrainer.fragment_names import fragment_name, job_of, node_of
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.pilot.nodes.yielding import (
     CYCLE_S,
+    LEAVING_S,
     LONGEST_REST_S,
     WaitingQueue,
     YieldMemory,
@@ -289,6 +290,79 @@ def test_a_pilot_that_does_not_respond_is_left_out() -> None:
         site.after(2.0).look("a")
         looks += 1
     assert 2.0 * looks <= RULES.notice_s + 2.0 * RULES.poll_s + 2.0
+
+
+def waits_s(site: Site, limit_s: float = 600.0) -> float:
+    """How long pilot "a" looks until a node is idle for the first job in the queue."""
+    begun_s, job = site.now_s, site.jobs[0]
+    while len((ALL - site.held.keys() - site.busy) & job.nodes) < job.size:
+        assert site.now_s - begun_s < limit_s, "the job waits for ever"
+        site.after(2.0).look("a")
+    return site.now_s - begun_s
+
+
+UNRESPONSIVE_S = RULES.notice_s + 2.0 * RULES.poll_s + 2 * 2.0
+"""With the look before the first, and the one after."""
+
+
+def test_a_user_who_claims_many_pilots_is_waited_for_once() -> None:
+    site = holding(4, jobs=[wait(1, 1)])
+    site.held |= {node: (200 + i, f"liar/p{i}") for i, node in enumerate(NODES[4:])}
+    assert waits_s(site) <= UNRESPONSIVE_S
+
+
+def test_a_user_whose_holders_change_all_the_time_is_waited_for_once() -> None:
+    """Each of them is the latest one when it comes, and is gone before it is late."""
+    site, number = holding(4, jobs=[wait(1, 1)]), 200
+    site.busy = set(NODES[5:])
+    while not site.released:
+        number += 1
+        site.held["n4"] = (number, f"liar/p{number}")
+        site.after(2.0).look("a")
+        assert site.now_s <= UNRESPONSIVE_S
+    site.held |= {"n4": (900, "liar/p"), site.released[0]: (901, "a")}
+    assert site.after(2.0).look("a"), "for the next ones as well"
+
+
+def test_a_node_that_does_not_become_idle_is_not_waited_for_for_long() -> None:
+    """Its holder is ending, or was told to, and hangs."""
+    site = holding(2, busy=set(NODES[3:]), jobs=[wait(1, 1)])
+    for seconds in range(0, 60, 2):
+        hanging = ListedHolder("300", "n2", is_leaving=True, pilot="b")
+        queue = site.after(2.0).queue()
+        idle = queue.idle - {"n2"}
+        nodes = site.look(queue=replace(queue, idle=idle, holders=(*queue.holders, hanging)))
+        if nodes:
+            assert 10 < seconds <= RULES.notice_s + LEAVING_S + 4.0
+            return
+    raise AssertionError("the job waits for ever")
+
+
+def test_idle_nodes_that_a_job_does_not_take_are_replaced_by_held_ones() -> None:
+    """They may lack what it needs: a GPU, memory, a feature."""
+    site = holding(4, jobs=[wait(1, 2)])
+    assert site.look() == ()
+    site.after(2.0).look()
+    site.planned_s = SERVER_S + site.now_s + 5.0
+    site.after(8.0)
+    assert site.look() == ("n2", "n3")
+    site.after(2.0).look()
+    site.after(2.0).look()
+    site.planned_s = SERVER_S + site.now_s + 5.0
+    assert site.after(8.0).look() == ()
+    assert not site.blocks, "these neither"
+
+
+def test_jobs_that_are_canceled_all_the_time_cost_few_moves() -> None:
+    """Each one is new. The pilot holds idle nodes again as soon as it may."""
+    site, moves = holding(), 0
+    for number in range(1800):
+        site.jobs = [wait(number, 8)] if number % 2 else []
+        moves += bool(site.after(2.0).look())
+        if not site.blocks:
+            idle = ALL - site.held.keys() - site.busy
+            site.held |= dict.fromkeys(idle, (10_000 + number, "a"))
+    assert 10 < moves <= 3600 / LONGEST_REST_S + 8
 
 
 jobs = st.lists(

@@ -239,6 +239,7 @@ OTHERS = {
     "bftrainer/console/cli/synonyms.py": {"logs"},  # the same
     "bftrainer/pilot/nodes/cluster_view.py": {"hosts"},  # a kind of note
     "adapters/bftrainer_clusters/lsf/text.py": {"hosts"},  # LSF's key
+    "adapters/bftrainer_clusters/slurm/text.py": {"failed"},  # a counter of sdiag
     "adapters/bftrainer_clusters/lsf/doctor.py": {"hosts"},  # a check
     "bftrainer/pilot/persistence/registry.py": {
         "running",

@@ -214,8 +214,10 @@ def each_sample_once(lines: Sequence[RankLine], size: int, epochs: int) -> None:
         groups.setdefault(line.group, []).append(line)
     kept: dict[int, list[RankLine]] = {}
     for group in groups.values():
-        first = min(line.step for line in group if line.indices)
-        kept = {step: made for step, made in kept.items() if step < first}
+        steps = [line.step for line in group if line.indices]
+        if not steps:  # the last survivor of a loss, which is no legal size, saves and stops
+            continue
+        kept = {step: made for step, made in kept.items() if step < min(steps)}
         for line in {(line.step, line.rank): line for line in group if line.indices}.values():
             kept.setdefault(line.step, []).append(line)
     used = Counter(

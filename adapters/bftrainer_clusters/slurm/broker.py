@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 
 from bftrainer.cluster.model import Availability, NodeView
-from bftrainer.console.cli.choices import DIR
+from bftrainer.console.cli.choices import DIR, NumberRange
 from bftrainer.counted import counted
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.sharing.fair_share import (
@@ -271,7 +271,7 @@ def _state(job: Job) -> tuple[str, str, str]:
 )
 @click.option(
     "--calls",
-    type=click.FloatRange(30),
+    type=NumberRange(30),
     default=50.0,
     show_default=True,
     help="Calls to slurmctld a minute.",

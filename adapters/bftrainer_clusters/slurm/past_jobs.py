@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from bftrainer.cluster.past_jobs import JobLog, Outage, PastJob
+from bftrainer.config.validation import refuse_pipe
 from bftrainer.counted import counted
 from bftrainer.errors import CommandError, InputFileError, SchedulerError
 from bftrainer.system import command
@@ -119,6 +120,7 @@ def file_log(path: Path) -> JobLog:
     """The jobs in a file of ``sacct -P`` with a header. Raises ``InputFileError``."""
     records = _Records()
     try:
+        refuse_pipe(path)
         with path.open(encoding="utf-8", errors="replace") as lines:
             header = lines.readline(_MAX_LINE).rstrip("\n")
             names = _header(path, header)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.console.cli.choices import FILE, SCHEDULER
+from bftrainer.console.cli.choices import FILE, SCHEDULER, NumberRange
 from bftrainer.console.cli.output import (
     clock_time,
     counted,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 @click.argument("log", type=FILE, required=False)
 @click.option(
     "--days",
-    type=click.FloatRange(min=0, min_open=True, max=366),
+    type=NumberRange(min=0, min_open=True, max=366),
     default=7.0,
     show_default=True,
     help="Period before now, in days. A LOG counts as a whole.",
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 @click.option(
     "--within",
     "within_s",
-    type=click.FloatRange(min=0),
+    type=NumberRange(min=0),
     default=5.0,
     show_default=True,
     metavar="SECONDS",

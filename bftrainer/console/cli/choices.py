@@ -7,6 +7,7 @@ plug-in.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial, reduce
@@ -29,6 +30,20 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 def with_options(*options: Decorator) -> Decorator:
     """Give a command these arguments and options; its help shows them in this order."""
     return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
+
+
+class NumberRange(click.FloatRange):
+    """A range of finite numbers: nothing is below or above ``nan``, so every comparison with it
+    would come out as no.
+    """
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{number} is not a finite number.", param, ctx)
+        return number
 
 
 class NameChoice(_ParamType):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.console.cli.choices import HOLDER, PluginOption, with_options
+from bftrainer.console.cli.choices import HOLDER, NumberRange, PluginOption, with_options
 from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.state import state_option
 from bftrainer.errors import CommandError, SchedulerError, UndecidedError, UserError
@@ -38,7 +38,7 @@ _site_options = with_options(
     click.option(
         "--longest",
         "longest_s",
-        type=click.FloatRange(min=60),
+        type=NumberRange(min=60),
         metavar="SECONDS",
         help="Longest time limit of a holder.",
     ),

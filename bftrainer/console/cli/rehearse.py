@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.console.cli.choices import DIR, FILE
+from bftrainer.console.cli.choices import DIR, FILE, NumberRange
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.state import set_option
 from bftrainer.console.cli.tables import output_width
@@ -60,7 +60,7 @@ WIDTH = 110
 )
 @click.option(
     "--patience-s",
-    type=click.FloatRange(1),
+    type=NumberRange(1),
     default=150.0,
     metavar="S",
     help="Timeout for one step.",
@@ -74,7 +74,7 @@ WIDTH = 110
 )
 @click.option(
     "--window-s",
-    type=click.FloatRange(0.1),
+    type=NumberRange(0.1),
     default=1.0,
     metavar="S",
     help="Duration of a speed measurement.",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from bftrainer.console.cli.choices import SOLVER
+from bftrainer.console.cli.choices import SOLVER, NumberRange
 from bftrainer.console.cli.output import say, show_json
 from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     "--time-limit-s",
     default=10.0,
     show_default=True,
-    type=click.FloatRange(min=0, min_open=True),
+    type=NumberRange(min=0, min_open=True),
     metavar="S",
     help="Time limit of each MILP solver.",
 )
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 def solve(problem: str, solver: str, time_limit_s: float, as_json: bool) -> None:
     """Solve one allocation problem: how many nodes should each trainer get?
 
-    PROBLEM.json contains the pool (a number of nodes), forward_s (T_fwd), the objective and the
-    trainers; - reads standard input. The problems that the audit of a pilot writes are such files.
+    PROBLEM.json contains the pool (a number of nodes), forward_s (T_fwd), the name of a built-in
+    objective, and the trainers; - reads standard input. The problems that the audit of a pilot
+    writes are such files.
 
     \b
     Example:
@@ -106,7 +107,7 @@ def _print(problem: Problem, answer: Answer, took_s: float) -> None:
     show_table((name_column("TRAINER"), *heads), rows)
     gap = f", gap {answer.gap:.2%}" if answer.gap else ""
     say(
-        f"{sum(answer.counts)} of {counted(problem.pool_size, 'node')}; "
+        f"{sum(answer.counts):,} of {counted(problem.pool_size, 'node')}; "
         f"objective {answer.objective_value:.9g} "
         f"({answer.solver}, {answer.status.value}{gap}, {1e3 * took_s:.1f} ms)"
     )

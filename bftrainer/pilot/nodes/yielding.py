@@ -32,10 +32,17 @@ CLOCK_STEP_S = 1.0
 """Schedulers show whole seconds."""
 RELEASED_S = 60.0
 """So long a released holder may still be listed as running."""
+LEAVING_S = 20.0
+"""So long after the notice, a holder that is ending may still have its node."""
 FIRST_REST_S, LONGEST_REST_S = 5.0, 60.0
 """After a void offer, the job's next one comes at the earliest after this time, doubled by each
 further void offer: a job that waits for something else costs trainers a bounded number of moves.
+Nodes that were released for a job that was canceled rest as well, doubled by each such job.
 """
+CANCELED_S = 300.0
+"""So long a canceled job counts."""
+DISTRUST_S = 60.0
+"""So long at least, the holders of a user count as main jobs after one was not released in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +97,9 @@ class Offer:
 
     ``blocked_s``: the earliest time at which it may have waited for held nodes. ``released``: own
     nodes, since ``released_s``. ``enough_s``: the scheduler's time of the first of ``looks`` in a
-    row in which enough nodes were idle. ``awaited``: holders of other pilots that were to be
-    released at ``awaited_s``.
+    row in which enough nodes were idle. ``awaited``: holders of other pilots that are to be
+    released, the first of these users since ``awaited_s``. ``spare``: nodes that were idle before
+    any was released for it; ``refused``: those of them that it did not take, so it gets others.
     """
 
     job: NodeWait
@@ -101,25 +109,37 @@ class Offer:
     released_s: PilotS | None = None
     looks: int = 0
     enough_s: float | None = None
-    awaited: frozenset[str] = frozenset()
+    awaited: frozenset[ListedHolder] = frozenset()
     awaited_s: PilotS = PilotS(math.inf)
     void: VoidOffer | None = None
     void_count: int = 0
+    spare: frozenset[str] = frozenset()
+    refused: frozenset[str] = frozenset()
+
+    @property
+    def needs(self) -> NodeWait:
+        """The job, with the nodes that it may take."""
+        return replace(self.job, nodes=self.job.nodes - self.refused) if self.refused else self.job
 
 
 @dataclass(frozen=True, slots=True)
 class YieldMemory:
     """What a decision remembers for the next look.
 
-    ``released``: (job, node, when) of own holders. ``unresponsive``: holders that other pilots did
-    not release in time. All holders of these pilots count as main jobs do. ``blocks``: whether
-    nothing may be requested.
+    ``released``: (job, node, when) of own holders. ``unresponsive``: (user, job) of
+    holders that were not released in time, and when. All holders of these users count as main jobs.
+    ``leaving``: nodes that were to become idle for a job, and since when. ``canceled_s``: when jobs
+    went away for which nodes had been released. ``rest_until_s``: until then nothing is requested.
+    ``blocks``: whether nothing may be requested.
     """
 
     look_s: PilotS = PilotS(-math.inf)
     offers: tuple[Offer, ...] = ()
     released: tuple[tuple[str, str, PilotS], ...] = ()
-    unresponsive: frozenset[str] = frozenset()
+    unresponsive: tuple[tuple[tuple[str, str], PilotS], ...] = ()
+    leaving: tuple[tuple[str, PilotS], ...] = ()
+    canceled_s: tuple[PilotS, ...] = ()
+    rest_until_s: PilotS = PilotS(-math.inf)
     blocks: bool = False
 
 
@@ -178,7 +198,7 @@ def next_yield(
     blocks = False
     for job in sorted(queue.jobs, key=lambda job: (-job.priority, _number(job.job), job.job)):
         offer = _judged(_offer_of(job, earlier.get(job.job), queue), queue, waiting, pool)
-        if offer.void is None and pool.fits(job):
+        if offer.void is None and pool.fits(offer.needs):
             blocks = True
             offer, names = pool.serve(offer, queue)
             if names:
@@ -191,10 +211,34 @@ def next_yield(
         for offer in memory.offers
         if offer.released and offer.job.job not in waiting
     )
+    canceled_s, rest_until_s = _rest(memory, served, queue.at_s)
     memory = YieldMemory(
-        queue.at_s, tuple(offers), pool.released_after(releases), pool.unresponsive, blocks
+        queue.at_s,
+        tuple(offers),
+        pool.released_after(releases),
+        tuple(sorted(pool.unresponsive.items())),
+        tuple(sorted(pool.awaited_since.items())),
+        canceled_s,
+        rest_until_s,
+        blocks or queue.at_s < rest_until_s,
     )
     return YieldDecision(memory, tuple(releases), frozenset(pool.hastened), served)
+
+
+def _rest(
+    memory: YieldMemory, served: Iterable[JobServed], at_s: PilotS
+) -> tuple[tuple[PilotS, ...], PilotS]:
+    """When jobs were canceled lately, and until when the nodes of the last one rest.
+
+    A user could otherwise move all trainers at each look, by jobs that never start. Main jobs start
+    on resting nodes.
+    """
+    new = [at_s for job in served if job.delay_s is None]
+    canceled_s = (*(at for at in memory.canceled_s if at_s - at < CANCELED_S), *new)
+    if not new:
+        return canceled_s, memory.rest_until_s
+    rest_s = min(FIRST_REST_S * 2 ** min(len(canceled_s) - 1, 10), LONGEST_REST_S)
+    return canceled_s, PilotS(at_s + rest_s)
 
 
 def reason_of(job: NodeWait) -> str:
@@ -220,21 +264,26 @@ def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offe
     is_same = (job.size, job.nodes, job.required) == (was.size, was.nodes, was.required)
     if is_same:
         return replace(earlier, job=job)
-    return replace(earlier, job=job, looks=0, enough_s=None, void=None)
+    none = frozenset[str]()
+    return replace(earlier, job=job, looks=0, enough_s=None, void=None, spare=none, refused=none)
 
 
 def _judged(offer: Offer, queue: WaitingQueue, waiting: frozenset[str], pool: _Pool) -> Offer:
     """The offer, which may have become void, or be repeated after that."""
     if offer.void is not None:
         if _is_repeated(offer.void, queue, waiting, pool.rules):
-            return replace(offer, void=None, looks=0, enough_s=None)
+            none = frozenset[str]()
+            return replace(offer, void=None, looks=0, enough_s=None, spare=none, refused=none)
         return offer
     enough_s = offer.enough_s
-    if enough_s is None or not pool.has_idle(offer.job):
+    if enough_s is None or not pool.has_idle(offer.needs):
         return offer
     has_cycle = queue.planned_s is not None and queue.planned_s > enough_s + CLOCK_STEP_S
     if offer.looks < LOOKS or not (has_cycle or queue.server_s - enough_s > CYCLE_S):
         return offer
+    others = replace(offer, refused=offer.spare - offer.job.required, looks=0, enough_s=None)
+    if others.refused and not offer.refused and pool.fits(others.needs):
+        return others
     count = offer.void_count + 1
     rest_s = min(FIRST_REST_S * 2 ** (count - 1), LONGEST_REST_S)
     void = VoidOffer(queue.at_s, rest_s, queue.busy, waiting)
@@ -274,8 +323,8 @@ class _Pool:
     """The nodes that are left for the jobs further down the queue.
 
     ``leaving`` will be idle soon, some of them as soon as the trainers of ``given_back`` fragments
-    have left. ``own`` and ``others`` are holders by node; ``pending`` are own fragments that are
-    not ready, of which ``starting`` have their nodes already.
+    have left; jobs wait for those in ``awaited_since``. ``own`` and ``others`` are holders by node;
+    ``pending`` are own fragments that are not ready; ``starting`` ones have their nodes already.
     """
 
     rules: YieldRules
@@ -283,14 +332,15 @@ class _Pool:
     idle: set[str]
     leaving: set[str]
     own: dict[str, HeldFragment]
-    others: dict[str, str]
+    others: dict[str, ListedHolder]
     costs: Mapping[str, float]
     given_back: Mapping[str, str] = field(default_factory=dict)
     hastened: set[str] = field(default_factory=set)
     starting: frozenset[str] = frozenset()
     pending: tuple[str, ...] = ()
     released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
-    unresponsive: frozenset[str] = frozenset()
+    unresponsive: Mapping[tuple[str, str], PilotS] = field(default_factory=dict)
+    awaited_since: dict[str, PilotS] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -309,40 +359,32 @@ class _Pool:
             for job, node, at_s in memory.released
             if queue.at_s - at_s < RELEASED_S
         }
-        own_jobs = {job_of(h.name) for h in own}
         ready = {h.node: h for h in own if h.is_ready}
-        listed = {(holder.job, holder.node): holder for holder in queue.holders}
-        leaving = {holder.node for holder in queue.holders if holder.is_leaving}
+        listed = {(holder.job, holder.node) for holder in queue.holders}
+        leaving = _leaving(queue, own, rules.own_pilot)
         leaving |= {node for job, node in released if (job, node) in listed}
-        leaving |= {h.node for h in own if not h.is_ready and (job_of(h.name), h.node) in listed}
-        strays = [holder for holder in queue.holders if holder.pilot == rules.own_pilot]
-        leaving |= {holder.node for holder in strays if holder.job not in own_jobs}
         unresponsive = _unresponsive(memory, queue, rules)
-        silent_pilots = {holder.pilot for holder in queue.holders if holder.job in unresponsive}
-        others = {
-            holder.node: holder.job
-            for holder in queue.holders
-            if holder.node not in leaving
-            and holder.job not in own_jobs
-            and holder.pilot not in silent_pilots
-        }
-        held = ready.keys() | others.keys() | leaving
-        not_started = sorted(h.name for h in own if h.ready_s is None and h.given_back_s is None)
+        distrusted = {user for user, _ in unresponsive}
+        others = _others(queue, own, distrusted)
+        others = {node: holder for node, holder in others.items() if node not in leaving}
+        limit_s = rules.notice_s + LEAVING_S
+        awaited_since = {node: at_s for node, at_s in memory.leaving if node in leaving}
+        hanging = {node for node, at_s in awaited_since.items() if queue.at_s - at_s >= limit_s}
+        pending = [h for h in own if h.ready_s is None and h.given_back_s is None]
         return cls(
             rules,
             queue.at_s,
-            set(queue.idle - held),
-            leaving - ready.keys(),
+            set(queue.idle - ready.keys() - others.keys() - leaving),
+            leaving - ready.keys() - hanging,
             ready,
             others,
             costs,
             {h.node: h.name for h in own if h.given_back_s is not None and not h.is_released},
-            starting=frozenset(
-                h.node for h in own if h.name in not_started and (job_of(h.name), h.node) in listed
-            ),
-            pending=tuple(not_started),
+            starting=frozenset(h.node for h in pending if (job_of(h.name), h.node) in listed),
+            pending=tuple(sorted(h.name for h in pending)),
             released=released,
             unresponsive=unresponsive,
+            awaited_since=awaited_since,
         )
 
     def fits(self, job: NodeWait) -> bool:
@@ -365,8 +407,11 @@ class _Pool:
 
     def serve(self, offer: Offer, queue: WaitingQueue) -> tuple[Offer, tuple[str, ...]]:
         """Take the nodes of a job that fits; the offer after that, and own fragments to release."""
-        job = offer.job
+        job = offer.needs
+        if not offer.looks and not offer.released and not offer.refused:
+            offer = replace(offer, spare=frozenset(self.idle & job.nodes))
         is_enough, size = self.has_idle(job), self._size(job)
+        leaving = frozenset(self.leaving)
         starting = set(self.starting & self.leaving)
         required = self._required(job)
         count = max(size - len(job.required), 0)
@@ -379,6 +424,8 @@ class _Pool:
         starting -= self.leaving  # their holders are canceled
         own = tuple(sorted(self.own.pop(node).name for node in chosen if node in self.own))
         others = frozenset(self.others.pop(node) for node in chosen if node in self.others)
+        for node in leaving - self.leaving:
+            self.awaited_since.setdefault(node, self.at_s)
         self.released |= {(job_of(name), node_of(name)): self.at_s for name in own}
         released = len(own) + len(starting)
         return self._offered(offer, released, others, is_enough, queue), own
@@ -398,7 +445,7 @@ class _Pool:
         own = [node for node in self.own if node in job.nodes]
         if not others:
             return sorted(own, key=self._cost)[:count]
-        holders = {node: self.others[node] for node in others}
+        holders = {node: self.others[node].job for node in others}
         holders |= {node: job_of(self.own[node].name) for node in own}
         order = sorted(holders, key=lambda node: (-_number(holders[node]), holders[node], node))
         return order[:count]
@@ -415,7 +462,7 @@ class _Pool:
         self,
         offer: Offer,
         released: int,
-        others: frozenset[str],
+        others: frozenset[ListedHolder],
         is_enough: bool,
         queue: WaitingQueue,
     ) -> Offer:
@@ -425,7 +472,8 @@ class _Pool:
         released_s = offer.released_s
         if released and released_s is None:
             released_s = queue.at_s
-        awaited_s = offer.awaited_s if others <= offer.awaited and others else queue.at_s
+        is_awaited = set(map(_user_of, others)) <= set(map(_user_of, offer.awaited))
+        awaited_s = offer.awaited_s if is_awaited and others else queue.at_s
         return replace(
             offer,
             released=offer.released + released,
@@ -446,13 +494,54 @@ class _Pool:
         return tuple((job, node, at_s) for (job, node), at_s in sorted(released.items()))
 
 
-def _unresponsive(memory: YieldMemory, queue: WaitingQueue, rules: YieldRules) -> frozenset[str]:
-    """Holders of other pilots that should have left by now. A holder that is no longer listed is
-    forgotten.
+def _leaving(queue: WaitingQueue, own: Sequence[HeldFragment], own_pilot: str) -> set[str]:
+    """Nodes that will be idle soon: their holders are ending, were told to, or are canceled for any
+    main job that fits. Own holders that this pilot does not know were released after the look.
+    """
+    own_jobs = {job_of(h.name) for h in own}
+    ready = {h.node for h in own if h.is_ready}
+    return {
+        holder.node
+        for holder in queue.holders
+        if holder.is_leaving
+        or (holder.job in own_jobs and holder.node not in ready)
+        or (holder.pilot == own_pilot and holder.job not in own_jobs)
+    }
+
+
+def _others(
+    queue: WaitingQueue, own: Sequence[HeldFragment], distrusted: set[str]
+) -> dict[str, ListedHolder]:
+    """The holders of other pilots that release nodes, by node."""
+    own_jobs = {job_of(h.name) for h in own}
+    return {
+        holder.node: holder
+        for holder in queue.holders
+        if holder.job not in own_jobs and _user_of(holder) not in distrusted
+    }
+
+
+def _user_of(holder: ListedHolder) -> str:
+    """The user of a pilot: any number of pilots may be a user's, or be claimed by one."""
+    return holder.pilot.partition("/")[0]
+
+
+def _unresponsive(
+    memory: YieldMemory, queue: WaitingQueue, rules: YieldRules
+) -> dict[tuple[str, str], PilotS]:
+    """(user, job) of the holders that should have left by now, and when that was seen last.
+
+    The clock of a user goes on while other holders take the place of the first: any user may start
+    jobs that look like holders.
     """
     limit_s = rules.notice_s + 2.0 * rules.poll_s
-    late = frozenset[str]().union(
+    late = frozenset[ListedHolder]().union(
         *(offer.awaited for offer in memory.offers if queue.at_s - offer.awaited_s >= limit_s)
     )
     running = {holder.job for holder in queue.holders if not holder.is_leaving}
-    return (memory.unresponsive | late) & running
+    recent = {
+        (user, job): at_s
+        for (user, job), at_s in memory.unresponsive
+        if job in running or queue.at_s - at_s < DISTRUST_S
+    }
+    return recent | dict.fromkeys(((_user_of(holder), holder.job) for holder in late), queue.at_s)

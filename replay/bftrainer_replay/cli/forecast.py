@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from bftrainer.console.cli.choices import IsoTime
+from bftrainer.console.cli.choices import IsoTime, NumberRange
 from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import clock_time, json_option, say, show_json
 from bftrainer.console.cli.state import state_option
@@ -63,7 +63,7 @@ _TOO_SHORT = "from too few past moments it was done within the log"
     ),
 )
 @click.option(
-    "--seconds", type=click.FloatRange(min=1.0), default=20.0, help="Time for replays of the past."
+    "--seconds", type=NumberRange(min=1.0), default=20.0, help="Time for replays of the past."
 )
 @state_option
 @json_option

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from bftrainer.console.cli.choices import FILE
+from bftrainer.console.cli.choices import FILE, NumberRange
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import FORMAT
 from bftrainer_replay.logs.source import ImportOptions
@@ -33,7 +33,7 @@ OPTIONS = (
     ),
     click.option(
         "--most-bad",
-        type=click.FloatRange(0, 1),
+        type=NumberRange(0, 1),
         default=0.01,
         metavar="SHARE",
         help="With --skip-bad: refuse a log with a larger share of such lines.",
@@ -145,7 +145,7 @@ OPTIONS = (
     ),
     click.option(
         "--part-cpus",
-        type=click.FloatRange(0, 1024),
+        type=NumberRange(0, 1024),
         default=4.0,
         metavar="C",
         help=(
@@ -155,7 +155,7 @@ OPTIONS = (
     ),
     click.option(
         "--back-s",
-        type=click.FloatRange(0, 86400),
+        type=NumberRange(0, 86400),
         default=20.0,
         metavar="S",
         help=(

@@ -7,15 +7,14 @@ cluster of Dask. ``MODULE:NAME`` is an executor, or a function that returns one.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from bftrainer.errors import UserError
+from bftrainer.plugins import error_of_user, import_for_user
 
 MPI, DASK = "mpi", "dask:"
 _CONNECT_S = 10
@@ -85,7 +84,7 @@ def _of_dask(address: str) -> Iterator[Executor]:
 @contextmanager
 def _of_module(name: str) -> Iterator[Executor]:
     loaded = _loaded(name)
-    executor = loaded if isinstance(loaded, Executor) else loaded()
+    executor = loaded if isinstance(loaded, Executor) else _made(loaded, name)
     if not isinstance(executor, Executor):
         raise UserError(
             f"--workers {name}: gives a {type(executor).__name__}, expected a "
@@ -95,6 +94,13 @@ def _of_module(name: str) -> Iterator[Executor]:
         yield executor
 
 
+def _made(build: Callable[[], Any], name: str) -> Any:
+    try:
+        return build()
+    except Exception as error:
+        raise UserError(f"--workers {name}: cannot be called ({error_of_user(error)})") from error
+
+
 def _loaded(name: str) -> Any:
     """The object of ``module:name``; a module beside the user is the last that is searched for."""
     module_name, colon, attribute = name.partition(":")
@@ -102,12 +108,7 @@ def _loaded(name: str) -> Any:
         raise UserError(
             f"--workers {name}: expected a number, mpi, dask:ADDRESS or MODULE:EXECUTOR"
         )
-    try:
-        if find_spec(module_name.partition(".")[0]) is None and "" not in sys.path:
-            sys.path.append("")
-        module = import_module(module_name)
-    except (ImportError, ValueError) as error:
-        raise UserError(f"--workers {name}: cannot import {module_name!r} ({error})") from error
+    module = import_for_user(module_name, f"--workers {name}")
     loaded: Executor | Callable[[], Any] | None = getattr(module, attribute, None)
     if not (isinstance(loaded, Executor) or callable(loaded)):
         raise UserError(f"--workers {name}: {module_name!r} has no executor {attribute!r}")

@@ -30,7 +30,13 @@ from bftrainer_replay.logs.source import ImportOptions
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import DecideOn
 from bftrainer_replay.sweep.cell import Cell, CurveKnowledge, Inputs, Task, each_once, task
-from bftrainer_replay.sweep.inputs import WorkloadKind, WorkloadTable, inputs_of, workload_of
+from bftrainer_replay.sweep.inputs import (
+    SweepWorkload,
+    WorkloadKind,
+    WorkloadTable,
+    inputs_of,
+    workload_of,
+)
 from bftrainer_replay.sweep.sample import cost_s
 
 MOST_CELLS = 1_000_000
@@ -146,6 +152,7 @@ class GridSweep:
 
 
 _FEW = 70  # trainers that stand for all: ten of each of the paper's models
+_MOST_DIGITS = 40  # of both numbers of a shard: Python converts no text of thousands to a number
 _MANY = 35  # trainers at once, where the objective decides how many
 
 
@@ -157,8 +164,18 @@ def read_sweep(path: Path) -> GridSweep:
     file = read_toml(path, GridFile)
     folder = path.parent
     windows = windows_of(file.logs, folder)
-    sources = [
-        workload_of(
+    sources = _workloads(file.workloads, folder)
+    cells = cells_of(file.grid, tuple(windows), tuple([source.name for source in sources]))
+    return GridSweep(cells, inputs_of(windows, sources, cells))
+
+
+def _workloads(tables: Sequence[TrainersTable], folder: Path) -> list[SweepWorkload]:
+    """The workloads, by their names in cells; a name that is there already gets a number, as a
+    log's does: trainers of two files of one name, or with other curves, are other trainers.
+    """
+    workloads: dict[str, SweepWorkload] = {}
+    for table in tables:
+        workload = workload_of(
             WorkloadTable(
                 trainers=_beside(folder, table.trainers),
                 curves=_beside(folder, table.curves),
@@ -166,10 +183,10 @@ def read_sweep(path: Path) -> GridSweep:
                 model=table.model,
             )
         )
-        for table in file.workloads
-    ]
-    cells = cells_of(file.grid, tuple(windows), tuple([source.name for source in sources]))
-    return GridSweep(cells, inputs_of(windows, sources, cells))
+        if workload.name in workloads:
+            workload = replace(workload, name=f"{workload.name}#{len(workloads) + 1}")
+        workloads[workload.name] = workload
+    return list(workloads.values())
 
 
 def cells_of(grid: GridTable, logs: Sequence[str], workloads: Sequence[str]) -> tuple[Cell, ...]:
@@ -270,7 +287,8 @@ def shard_of(tasks: Sequence[Task], text: str) -> tuple[Task, ...]:
     Tasks that are neighbors in the grid take about as long, so they go to different shards.
     """
     number, slash, count = text.partition("/")
-    if not (slash and number.isdecimal() and count.isdecimal()):
+    digits = f"{number}{count}"
+    if not (slash and number and count and digits.isdecimal() and len(digits) <= _MOST_DIGITS):
         raise UserError(f"--shard {text:.40}: expected i/n, such as 3/64")
     if not 1 <= int(number) <= int(count):
         raise UserError(f"--shard {text:.40}: expected i from 1 to n, such as 64/64")

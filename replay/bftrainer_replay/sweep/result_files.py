@@ -41,7 +41,7 @@ class ResultStore:
         """The result; None if there is none yet. A file that is not JSON counts as missing."""
         try:
             content = json.loads(self._path(task).read_bytes())
-        except (FileNotFoundError, ValueError):
+        except (FileNotFoundError, ValueError, RecursionError):
             return None
         except OSError as error:
             raise UserError(f"{self._path(task)}: cannot be read: {error.strerror}") from error

@@ -5,6 +5,7 @@ none.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -166,6 +167,17 @@ def test_files_that_are_no_account(text: str, words: str, tmp_path: Path) -> Non
     assert words in str(error.value)
     assert "\n" not in str(error.value)
     assert words in complaint(bftrainer("audit", path))
+
+
+def test_a_pipe_that_nobody_writes_to_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "jobs.txt")
+    with pytest.raises(InputFileError, match="is a named pipe, expected a file"):
+        file_log(tmp_path / "jobs.txt")
+
+
+@pytest.mark.parametrize("option", ["--within", "--days"])
+def test_nan_is_no_number_of_seconds_or_days(option: str) -> None:
+    assert "nan is not a finite number" in complaint(bftrainer("audit", option, "nan"))
 
 
 def test_the_command_prints_a_table_and_one_line(tmp_path: Path, utc: None) -> None:

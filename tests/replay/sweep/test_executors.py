@@ -273,6 +273,10 @@ def make():
 
 def wrong():
     return 3
+
+
+def broken():
+    return NUMBER / 0
 """
 
 
@@ -294,6 +298,8 @@ def test_a_module_names_an_executor_or_makes_one(
         ("no_module_of_sweep:x", "cannot import 'no_module_of_sweep'"),
         ("mine_wrong_of_sweep:NUMBER", "has no executor 'NUMBER'"),
         ("mine_wrong_of_sweep:wrong", "gives a int, expected a concurrent.futures.Executor"),
+        ("mine_wrong_of_sweep:broken", r"ZeroDivisionError: division by zero, at .*sweep.py:17\)$"),
+        ("mine_syntax_of_sweep:make", r"was never closed \(mine_syntax_of_sweep.py, line 1\)"),
         ("dask:nonsense://x", "no scheduler answers"),
     ],
 )
@@ -301,6 +307,7 @@ def test_other_workers_are_refused(
     workers: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "mine_wrong_of_sweep.py").write_text(MINE)
+    (tmp_path / "mine_syntax_of_sweep.py").write_text("make = (\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UserError, match=message), opened_executor(workers):
         pass

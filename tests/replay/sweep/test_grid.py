@@ -71,6 +71,16 @@ def test_logs_are_parts_of_files_beside_the_grid(folder: Path) -> None:
     assert sum(map(sweep.cost_s, sweep.tasks)) > 0
 
 
+def test_workloads_of_one_name_are_not_taken_for_one_another(folder: Path) -> None:
+    (folder / "slow.csv").write_text("model,nodes_1,nodes_2\nshufflenet,1,2\n")
+    slow = '[[workloads]]\nkind = "hpo"\ncurves = "slow.csv"\n'
+    sweep = read(folder, f'{LOG}{slow}[[workloads]]\nkind = "hpo"\n')
+    assert [cell.workload for cell in sweep.cells] == ["hpo-shufflenet", "hpo-shufflenet#2"]
+    first, second = [sweep.inputs.arrivals_of(cell)[0].trainer for cell in sweep.cells]
+    assert (first.max_nodes, second.max_nodes) == (2, 64)
+    assert len(sweep.tasks) == 2
+
+
 @pytest.mark.parametrize("count", [1, 3, 7, 40])
 def test_shards_are_all_tasks_each_once(folder: Path, count: int) -> None:
     tasks = read(folder, f"{LOG}[grid]\nforward_s = [30, 60, 90, 120]\nsplit = [1, 2, 3]\n").tasks
@@ -80,7 +90,9 @@ def test_shards_are_all_tasks_each_once(folder: Path, count: int) -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["", "3", "0/4", "5/4", "1/0", "a/4", "-1/4", "1/4/2"])
+@pytest.mark.parametrize(
+    "text", ["", "3", "0/4", "5/4", "1/0", "a/4", "-1/4", "1/4/2", "1/" + "9" * 5000]
+)
 def test_a_wrong_shard_is_refused(text: str) -> None:
     with pytest.raises(UserError, match=r"--shard .*: expected i"):
         shard_of((), text)

@@ -52,9 +52,10 @@ def test_processes_give_what_one_process_gives_and_a_damaged_result_is_made_agai
     files = sorted((tmp_path / "two").iterdir())
     assert len(files) == 2 + 1
     files[0].write_bytes(files[0].read_bytes()[:20])
-    times = [path.stat().st_mtime_ns for path in files[1:]]
+    files[1].write_bytes(b"[" * 100_000)
+    times = [path.stat().st_mtime_ns for path in files[2:]]
     assert results(inputs, tmp_path / "two", 2) == one
-    assert [path.stat().st_mtime_ns for path in files[1:]] == times
+    assert [path.stat().st_mtime_ns for path in files[2:]] == times
 
 
 def test_a_folder_that_cannot_be_written_is_an_error_before_the_first_replay(

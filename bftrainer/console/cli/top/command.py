@@ -9,6 +9,7 @@ from pathlib import Path
 
 import click
 
+from bftrainer.console.cli.choices import NumberRange
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.state import state_option
 from bftrainer.errors import UserError
@@ -18,7 +19,7 @@ from bftrainer.errors import UserError
 @click.option(
     "--every",
     default=1.0,
-    type=click.FloatRange(min=0.2),
+    type=NumberRange(min=0.2),
     metavar="S",
     help="Seconds between refreshes.",
 )
