@@ -33,7 +33,7 @@ def expand(text: str, max_names: int = MOST_NODES) -> list[str]:
     so are ``*`` and ``?``.
 
     Raises :class:`~bftrainer.errors.InvalidValueError` for text that is not a host list, and for
-    more than ``most`` names.
+    more than ``max_names`` names.
     """
     names: list[str] = []
     for part in _parts(text):
@@ -121,12 +121,15 @@ def _parts(text: str) -> list[str]:
 
 
 def _expand_part(part: str, room: int, max_names: int) -> list[str]:
+    """The names of one part of a host list: ``n[1-2]-gpu[0,4]`` stands for four.
+
+    There may be ``room`` of them; errors name the limit of the whole list, ``max_names``.
+    """
     names, whole = [""], part
     while part:
         before, bracket, rest = part.partition("[")
-        if (
-            len(names[0]) + len(before) > LONGEST_NAME
-        ):  # times 200,000 endings it would be gigabytes
+        # Long names times 200,000 endings would be gigabytes.
+        if len(names[0]) + len(before) > LONGEST_NAME:
             raise InvalidValueError(
                 f"{_EXPECTED}, got {whole[:60]!r}: a name of more than {LONGEST_NAME} characters"
             )

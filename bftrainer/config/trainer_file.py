@@ -270,6 +270,7 @@ class TrainerSpec(ConfigTable):
 
     @model_validator(mode="after")
     def _check(self) -> TrainerSpec:
+        """Reject keys that contradict one another, and trainers that break a rule of the model."""
         if self.curve is not None and self.samples_per_s is not None:
             raise InvalidValueError(
                 "expected a [curve], or samples_per_s (on one node), or neither; got both"
@@ -286,7 +287,7 @@ class TrainerSpec(ConfigTable):
             )
         if self.scaling is Scaling.STRONG and self.global_batch is None:
             raise InvalidValueError('scaling = "strong" needs global_batch')
-        self.trainer()
+        self.trainer()  # Only for its errors: the model checks its own rules.
         return self
 
     def trainer(self) -> Trainer:

@@ -192,8 +192,11 @@ def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
 
 
 def _compare_kept(entry: JournalEntry, before: State) -> str:
-    """The error that the policy made live may not come again. No trainer may have grown for it in a
-    class of its own.
+    """Compare a decision that kept the sizes because the policy raised an error.
+
+    The error may not come again, so the policy is not asked: the decision must be legal and, where
+    all nodes are of one class, have the counts from before. Of several classes, those without an
+    error may have changed.
     """
     given = zip(before.active, entry.plan.nodes, strict=True)
     nodes = tuple(nodes for a, nodes in given if not a.trainer.fill)

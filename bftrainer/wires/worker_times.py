@@ -61,14 +61,14 @@ def after_event(
                 return replace(
                     times, fragments=(*times.fragments, WorkerTimes(fragment, line.at_s))
                 )
-            return _each(times, fragment, lambda worker: replace(worker, gone_s=None))
+            return _with_worker(times, fragment, lambda worker: replace(worker, gone_s=None))
         case Warm(fragment=fragment):
-            return _each(
+            return _with_worker(
                 times, fragment, lambda worker: replace(worker, warm_s=worker.warm_s or line.at_s)
             )
         case WorkerExited(fragment=fragment) if all(fragment != other for other, _ in with_workers):
             return _without_oldest(
-                _each(times, fragment, lambda worker: replace(worker, gone_s=line.at_s))
+                _with_worker(times, fragment, lambda worker: replace(worker, gone_s=line.at_s))
             )
         case Running(world_size, fragments):
             group, now = (line.incarnation, world_size), frozenset(fragments)
@@ -125,9 +125,10 @@ def _stepped(worker: WorkerTimes, times: TrainingTimes, stepped_s: float) -> Wor
     return replace(worker, switched_s=switched_s, stepped_s=stepped_s)
 
 
-def _each(
+def _with_worker(
     times: TrainingTimes, fragment: str, change: Callable[[WorkerTimes], WorkerTimes]
 ) -> TrainingTimes:
+    """The times with ``change`` applied to those of one fragment's worker."""
     return replace(
         times,
         fragments=tuple(

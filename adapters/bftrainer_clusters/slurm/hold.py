@@ -220,8 +220,12 @@ class _Slurm(HolderJobs[SlurmSettings]):
         return self.site.longest_s
 
     def _read_site(self) -> SiteSetup:
+        """Ask Slurm how the site is set up, and note the limits that holders have there."""
+
         def ask(argv: list[str]) -> str:
-            """The budget is of calls to slurmctld; sacctmgr and sacct ask slurmdbd."""
+            """Run a query; only scontrol calls slurmctld and counts in the budget, the others ask
+            slurmdbd.
+            """
             if argv[0] == "scontrol":
                 return self._run(argv, CallKind.LIST)
             return command.run(argv, timeout_s=self.settings.timeout_s, env=self.calls.env)
@@ -230,6 +234,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         facts = read_site(self.settings, text, self.user, ask, self.may_hold, self.by_gpu)
         at = facts.holders(self.settings)
         self.shared = shared_limits(at, parse_config(text).get("ClusterName", ""), ask)
+        # As in the configuration, a holder lasts for a minute at least.
         self.site.longest_s = max(at.longest[0], 60.0)
         return facts
 

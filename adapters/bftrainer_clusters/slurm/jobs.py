@@ -211,8 +211,9 @@ def parse_list(text: str, mark: str) -> list[str]:
 
 
 def parse_holder(record: str, comment: str) -> HolderJob | None:
-    """A holder with this comment, with or without claims after it (:mod:`.peers`); None for one of
-    another pilot.
+    """The holder of a line of squeue, or None if its comment shows that it is another pilot's.
+
+    ``comment`` is this pilot's own; accepted checks and claims (:mod:`.peers`) may follow it.
     """
     job, state, node, ends, reason, words = fields_of(record, 6)
     if state not in JOB_PHASES:

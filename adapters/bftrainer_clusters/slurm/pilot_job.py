@@ -36,6 +36,7 @@ _OVER = frozenset(
     )
 )
 _REPEATED = ("partition", "account", "qos", "time", "reservation")
+"""Options of sbatch that a successor gets as well, in the order of the fields of squeue."""
 _TIMEOUT_S = 10.0
 _UNSET = (*NOTHING, "INVALID", "NOT_SET")
 
@@ -57,17 +58,17 @@ class SlurmJobFacts:
 
 
 def parse_job(text: str) -> SlurmJobFacts | None:
-    """The job, or None if squeue lists nothing."""
+    """The facts in the answer to :func:`job_argv`; None if squeue lists no such job."""
     lines = text.split("\n")
     if not lines[0]:
         return None
     fields = lines[0].split("|", 8)
     if len(fields) != 9:
         raise SchedulerError(f"squeue: line truncated or garbled: {lines[0][:80]!r}")
-    state, ends, user, *taken, name = fields
+    state, ends, user, *repeated, name = fields
     options = tuple(
         f"--{key}={value}"
-        for key, value in zip(_REPEATED, taken, strict=True)
+        for key, value in zip(_REPEATED, repeated, strict=True)
         if value not in _UNSET
     )
     return SlurmJobFacts(state, float(ends) if ends.isdecimal() else None, user, name, options)

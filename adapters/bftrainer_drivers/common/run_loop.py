@@ -243,8 +243,10 @@ class Run:
             self._hear(heard)
 
     def _read_notices(self) -> bool:
-        """Whether a node of the trainer is preempted and its workers may save: as if ``hosts``
-        listed it no longer.
+        """Read new notices of preempted nodes; return whether there were any.
+
+        From then on, such a node counts as one that ``hosts`` no longer lists, so its workers are
+        asked to stop and may save.
         """
         fragments = (
             {line.get("fragment") for line in self._notices.read()}
@@ -253,7 +255,7 @@ class Run:
         )
         if fragments:
             self._preempted |= {name for name in fragments if isinstance(name, str)}
-            self._stamps = None
+            self._stamps = None  # The next look reads ``hosts`` again, and leaves them out.
         return bool(fragments)
 
     def _read_progress(self) -> None:

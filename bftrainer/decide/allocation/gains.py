@@ -62,8 +62,10 @@ def gains(problem: Problem) -> GainTable:
 
 
 def objective_value(problem: Problem, counts: Sequence[int]) -> float:
-    """Eqn 16 for integer counts; -inf if a count is not legal."""
+    """The objective (Eqn 16) of integer counts, one per demand; -inf if a count is not legal."""
     weights = problem.weights or (1.0,) * len(counts)
+    # A trainer without nodes that gets none adds 0, unless its gain differs from Eqn 16 or 0 may
+    # be illegal; most trainers of a long queue are skipped.
     return sum(
         [
             weight * gain(demand, n, problem.forward_s)

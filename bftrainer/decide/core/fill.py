@@ -85,14 +85,14 @@ def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:
 
 
 def _class_of(a: Active, state: State, free: Nodes) -> str:
-    """The class that it names, or of its nodes while any is left to it; else the one with the most
-    nodes that are free.
+    """The class whose nodes a pool gets: the one that it names, else the one of its present nodes
+    as long as any of them is free for it, else the one with the most free nodes.
     """
     if a.trainer.node_class is not None:
         return a.trainer.node_class
     name, _ = max(
         _by_class(state, free),
-        key=lambda nodes_of: (not a.nodes.isdisjoint(nodes_of[1]), len(nodes_of[1])),
+        key=lambda entry: (not a.nodes.isdisjoint(entry[1]), len(entry[1])),
     )
     return name
 

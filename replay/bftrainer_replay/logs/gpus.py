@@ -49,6 +49,7 @@ def held_parts(window: LogWindow, back_s: float) -> LogWindow:
     serial = 0
 
     def hold(node: str) -> frozenset[str]:
+        """Hold what no part of the node has yet as a new part; return its slots, if any."""
         nonlocal serial
         count = free[node] - sum(map(len, parts.get(node, ())))
         if count <= 0:

@@ -326,23 +326,25 @@ def cut(
     per_node = {
         node: gpus for node, gpus in log.gpus.per_node.items() if nodes is None or node in nodes
     }
-    again, by_node, every = (
-        partial(cut, start_s=start_s, end_s=end_s),
-        log.gpus.by_node,
-        log.gpus.every,
-    )
+    return replace(window, gpus=_cut_gpus(log.gpus, window, per_node, chosen))
+
+
+def _cut_gpus(
+    facts: GpuFacts, window: LogWindow, per_node: Mapping[str, int], chosen: frozenset[str] | None
+) -> GpuWindow:
+    """The facts of a log in GPUs, restricted as its ``window`` is: to the same time, the nodes of
+    ``per_node`` and their ``chosen`` GPUs (None: all).
+    """
+    restricted = partial(cut, start_s=window.start_s, end_s=window.end_s)
+    by_node, every = facts.by_node, facts.every
     if by_node is None:
         window_by_node = whole_nodes(window, per_node)
+    elif len(per_node) == by_node.machine_nodes:
+        window_by_node = restricted(by_node)  # With all nodes, the queue is kept.
     else:
-        window_by_node = again(
-            by_node, nodes=None if len(per_node) == by_node.machine_nodes else per_node
-        )
-    return replace(
-        window,
-        gpus=GpuWindow(
-            per_node, window_by_node, None if every is None else again(every, nodes=chosen)
-        ),
-    )
+        window_by_node = restricted(by_node, nodes=per_node)
+    window_of_every = None if every is None else restricted(every, nodes=chosen)
+    return GpuWindow(per_node, window_by_node, window_of_every)
 
 
 def _between(

@@ -77,6 +77,10 @@ def read(source: Source) -> None:
 
 
 def _read(source: Source, *, names: bool) -> _PbsReader:
+    """Add the runs of all lines to the rows; those without an end still run at the end of the log.
+
+    Raises :class:`_NoNodesError` with ``names`` if exec_host names no nodes.
+    """
     running: dict[str, _PbsRun] = {}
     reader = _PbsReader(source, names)
     for number, line in source.lines:
