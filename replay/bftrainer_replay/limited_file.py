@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Protocol
 
+from bftrainer.config.validation import refuse_pipe
 from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 
@@ -99,6 +100,7 @@ class LimitedFile(io.RawIOBase):
         self._max_bytes = MOST_BYTES if max_bytes is None else max_bytes
         self._has_growth_limit = max_bytes is None
         try:
+            refuse_pipe(path)
             self._file: IO[bytes] = path.open("rb", buffering=0)
             self._pending = self._file.read(8) or b""
         except OSError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -115,6 +116,13 @@ def test_standard_input(tmp_path: Path) -> None:
     bad = HEAD + "99|u|x|x|x||1|n1|COMPLETED|\n"
     piped = python(*command, input=bad)
     assert (piped.returncode, "standard input:2: " in piped.stderr) == (2, True), piped
+
+
+def test_a_named_pipe_is_refused_before_its_reader_waits_forever(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    os.mkfifo(log)
+    with pytest.raises(InputFileError, match="is a named pipe, expected a file"):
+        read(log)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
