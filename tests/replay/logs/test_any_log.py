@@ -122,7 +122,7 @@ def test_a_named_pipe_is_refused_before_its_reader_waits_forever(tmp_path: Path)
     log = tmp_path / "log"
     os.mkfifo(log)
     with pytest.raises(InputFileError, match="is a named pipe, expected a file"):
-        read(log)
+        open_log(log)
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "|", "\t"])
