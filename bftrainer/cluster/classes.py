@@ -13,7 +13,9 @@ from bftrainer.slots import Grain
 def class_of(
     node: NodeView, classes: Mapping[str, NodeClassConfig], grain: Grain = Grain.NODE
 ) -> str:
-    """The first class that the node matches; else its hardware, such as ``4 a100``."""
+    """Return the class of a node: the first class of the configuration that it matches, else its
+    hardware, such as ``4 a100``.
+    """
     for name, node_class in classes.items():
         if _matches(node, node_class):
             return name

@@ -45,7 +45,7 @@ class MainDelay:
 
 
 def main_delays(log: JobLog) -> tuple[MainDelay, ...]:
-    """The delay of each main job that has one, the longest first."""
+    """Return the delay of each main job that waited for held nodes, the longest first."""
     audit = _Audit(log)
     delays = [delay for job in log.jobs if not job.is_holder for delay in audit.delay(job)]
     return tuple(sorted(delays, key=lambda delay: (-delay.seconds, delay.job.rank)))
@@ -61,7 +61,7 @@ class _Course:
 
 
 class _Audit:
-    """The log, with what is computed once for all jobs."""
+    """Finds the delays of main jobs in a log, with what is computed once for all jobs."""
 
     def __init__(self, log: JobLog) -> None:
         self._log = log
@@ -73,7 +73,9 @@ class _Audit:
         self._end_s = np.array(list(map(_end_s, self._started)), dtype=np.float64)
 
     def delay(self, job: PastJob) -> Iterator[MainDelay]:
-        """The delay of a main job; nothing where there is none."""
+        """Yield the longest stretch in which a main job waited for held nodes; nothing if there is
+        none.
+        """
         begin_s = max(job.eligible_s, self._log.begin_s)
         end_s = self._log.end_s if job.start_s is None else job.start_s
         if not (begin_s < end_s) or job.size < 1:
@@ -89,7 +91,7 @@ class _Audit:
     def _stretches(
         self, job: PastJob, partition: str, begin_s: float, end_s: float
     ) -> Iterator[MainDelay]:
-        """The stretches in which the job waited for held nodes of a partition."""
+        """Yield the stretches of time in which a job waited for held nodes of one partition."""
         course = self._courses.get(partition)
         if course is None:
             return
@@ -113,7 +115,9 @@ class _Audit:
                 yield MainDelay(job, stretch_begin_s, stretch_end_s, missing, held_count)
 
     def _could_run(self, job: PastJob, ahead: list[PastJob], partition: str, place: int) -> bool:
-        """Whether backfill would have started the job if held nodes had been idle."""
+        """Whether backfill would have started the job if held nodes had been idle, at one moment:
+        number ``place`` of the partition's course. ``ahead``: the jobs before it in the queue.
+        """
         course = self._courses[partition]
         at_s = max(float(course.times_s[place]), job.eligible_s)
         waiting = _waiting(ahead, at_s)
@@ -128,8 +132,8 @@ class _Audit:
         return plan.fits_now(job.size, job.limit_s)
 
     def _releases(self, partition: str, at_s: float) -> list[tuple[float, int]]:
-        """When the main jobs that run on nodes of a partition reach their time limits, and how many
-        of its nodes each has.
+        """Return (time, nodes) of each main job that runs at ``at_s``: when it reaches its time
+        limit, and how many nodes of the partition it has.
         """
         runs = (self._start_s <= at_s) & (self._end_s > at_s)
         releases = []
@@ -143,8 +147,9 @@ class _Audit:
         return releases
 
     def _ahead(self, job: PastJob, partition: str, begin_s: float, end_s: float) -> list[PastJob]:
-        """Main jobs that waited for nodes of a partition at the same time, in the order of the
-        queue up to this job. What waited for something else as well took no nodes from it.
+        """Return the main jobs that waited for nodes of a partition at the same time as this job
+        and were before it in the queue, in the order of the queue. Jobs that waited for something
+        else as well are left out: they took no nodes from it.
         """
         members = self._members[partition]
         waited = (self._eligible_s < end_s) & (self._start_s > begin_s)
@@ -159,8 +164,9 @@ class _Audit:
 
 
 def _nodes_of_partitions(log: JobLog) -> dict[str, frozenset[str]]:
-    """The nodes of each partition. One that only holders had may be of any partition that shares
-    nodes with theirs.
+    """Return the nodes of each partition: those that the scheduler lists, and those on which its
+    jobs ran. A node on which only holders ran may be of any partition that shares nodes with the
+    holders', so it counts in all of these.
     """
     nodes: dict[str, set[str]] = defaultdict(set)
     for name, listed in log.partitions.items():
@@ -180,7 +186,9 @@ def _nodes_of_partitions(log: JobLog) -> dict[str, frozenset[str]]:
 
 
 def _courses(log: JobLog, members: Mapping[str, frozenset[str]]) -> dict[str, _Course]:
-    """The course of each partition: the same moments for all."""
+    """Return the course of each partition: how many of its nodes are idle and held from each moment
+    on. The moments are the same for all partitions.
+    """
     changes = _changes(log)
     times_s = sorted(changes)
     partitions_of: dict[str, list[str]] = defaultdict(list)
@@ -210,7 +218,9 @@ _IDLE, _HELD, _BUSY = range(3)
 
 
 def _state(jobs: list[int]) -> int:
-    """The state of a node with so many main jobs and holders."""
+    """Return the state of a node on which ``jobs`` run: [number of main jobs, number of
+    holders].
+    """
     main_jobs, holders = jobs
     if main_jobs > 0:
         return _BUSY
@@ -218,7 +228,7 @@ def _state(jobs: list[int]) -> int:
 
 
 def _move(counts: list[int], before: int, after: int) -> None:
-    """Count a node, which was in one state, in another; busy nodes are not counted."""
+    """Count a node in its new state and no longer in the old one; busy nodes are not counted."""
     if before != _BUSY:
         counts[before] -= 1
     if after != _BUSY:
@@ -226,8 +236,8 @@ def _move(counts: list[int], before: int, after: int) -> None:
 
 
 def _changes(log: JobLog) -> dict[float, list[tuple[frozenset[str], int, bool]]]:
-    """By time, the nodes that a job takes (1) or leaves (-1), and whether it is a holder; an outage
-    takes a node as main jobs do.
+    """Return by time which nodes a job takes (1) or leaves (-1), and whether it is a holder. An
+    outage takes its node as a main job does.
     """
     changes: dict[float, list[tuple[frozenset[str], int, bool]]] = defaultdict(list)
     changes[log.begin_s] = []
@@ -264,7 +274,7 @@ class _Plan:
         return self._fits(0, size, limit_s)
 
     def add(self, size: int, limit_s: float) -> None:
-        """Plan a job; one that never fits needs no nodes."""
+        """Plan a job at the earliest time at which it fits; one that never fits is not planned."""
         for first in range(len(self._times_s)):
             if self._fits(first, size, limit_s):
                 end_s = self._times_s[first] + limit_s
@@ -275,6 +285,7 @@ class _Plan:
                 return
 
     def _fits(self, first: int, size: int, limit_s: float) -> bool:
+        """Whether ``size`` nodes are free for ``limit_s`` seconds from the step ``first`` on."""
         end_s = self._times_s[first] + limit_s
         for place in range(first, len(self._times_s)):
             if self._times_s[place] >= end_s:
@@ -284,7 +295,7 @@ class _Plan:
         return True
 
     def _split(self, at_s: float) -> None:
-        """Let a step begin at a time."""
+        """Let a step begin at a time, so that the number of free nodes can change there."""
         place = bisect.bisect_left(self._times_s, at_s)
         is_step = place < len(self._times_s) and self._times_s[place] == at_s
         if not is_step and at_s < math.inf:
@@ -293,7 +304,7 @@ class _Plan:
 
 
 def _waiting(jobs: list[PastJob], at_s: float) -> list[PastJob]:
-    """Those of some started jobs that were waiting at a time."""
+    """Return those of some started jobs that were waiting at a time."""
     return [
         job
         for job in jobs
@@ -311,7 +322,7 @@ def _rank(job: PastJob) -> tuple[float, float, str]:
 
 
 def _runs(places: list[int]) -> Iterator[list[int]]:
-    """Runs of consecutive places."""
+    """Yield the runs of consecutive numbers in a sorted list: 1, 2, 5 -> [1, 2], [5]."""
     run: list[int] = []
     for place in places:
         if run and place != run[-1] + 1:

@@ -92,16 +92,16 @@ class NodeView:
 
     @property
     def node_class(self) -> str:
-        """Nodes of one class are interchangeable for a trainer: ``4 a100``, or ``32 cpus`` where
-        there is no GPU.
+        """The class of the node's hardware: ``4 a100``, or ``32 cpus`` where there is no GPU. Nodes
+        of one class are interchangeable for a trainer.
         """
         if not self.devices:
             return f"{self.cpus} cpus"
         return " + ".join(f"{device.count} {device.kind or 'gpu'}" for device in self.devices)
 
     def hardware_class(self, grain: Grain) -> str:
-        """The class of the node's hardware. Where trainers get single GPUs, it does not depend on
-        their number.
+        """Return the class of the node's hardware: :attr:`node_class`, or only the GPU types where
+        trainers get single GPUs, since their number does not matter then.
         """
         if grain.divides_nodes:
             return " + ".join(device.kind or "gpu" for device in self.devices)

@@ -27,8 +27,8 @@ class ObservedSite:
     pilots: Callable[[], tuple[PeerPilot, ...]] | None = None
 
     def chosen(self, views: Iterable[NodeView]) -> frozenset[str]:
-        """The names of the nodes that the configuration allows: partitions, hosts, exclude,
-        node_class.
+        """Return the names of the nodes that the configuration allows, by its keys partitions,
+        hosts, exclude and node_class.
         """
         partitions, kind = set(self.nodes.partitions), self.nodes.node_class
         return frozenset(

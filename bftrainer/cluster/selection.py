@@ -25,7 +25,9 @@ def idle_nodes(seen: Observation) -> frozenset[str]:
 
 
 def next_end_s(ends: Iterable[tuple[str, float]], seen: Observation, now_s: float) -> float:
-    """When the next window or reservation ends, by this host's clock; infinite if none does."""
+    """Return when the next window or reservation ends, by this host's clock; infinite if none
+    does.
+    """
     all_ends_s = [end_s for _, end_s in ends]
     all_ends_s += [reservation.ends_s + now_s - seen.at_s for reservation in seen.reservations]
     return min((end_s for end_s in all_ends_s if end_s > now_s), default=math.inf)
@@ -55,13 +57,18 @@ def _is_allowed(node: NodeView, config: NodesConfig) -> bool:
 def allowed(
     seen: Observation, ours: PilotJobs, config: NodesConfig, class_of: Callable[[str], str | None]
 ) -> list[str]:
-    """All nodes of the holders' partitions that the configuration allows, idle or not, in order."""
+    """Return the names of all nodes, idle or not, that the configuration allows and on which a
+    holder could run, sorted.
+    """
     return sorted(
         n.name for n in seen.nodes if ours.may_have(n) and _is_usable(n, config, class_of)
     )
 
 
 def _is_usable(node: NodeView, config: NodesConfig, class_of: Callable[[str], str | None]) -> bool:
+    """Whether the configuration lets the pilot request a node: by partition, name, class and cloud,
+    and, where trainers get single GPUs, only if its GPUs can be held one by one.
+    """
     return (
         _is_allowed(node, config)
         and (config.cloud or not node.is_cloud)
@@ -76,8 +83,9 @@ def offered(
     config: NodesConfig,
     class_of: Callable[[str], str | None] = lambda _: None,
 ) -> dict[str, float]:
-    """Idle nodes that the configuration allows, each with the rest of its backfill window in
-    seconds.
+    """Return the idle nodes that the configuration allows, each with the seconds that are left of
+    its backfill window. Windows shorter than ``nodes.min_window_s`` are left out, and so are shared
+    nodes with no GPU to hold.
     """
     return {
         free.node.name: free.window_s(seen.at_s)
@@ -91,8 +99,8 @@ def offered(
 
 
 def part_of(node: NodeView, ours: PilotJobs) -> Idle:
-    """What a holder may take of a shared node: GPUs with a bounded part of cores and memory, at
-    most an equal share each.
+    """Return the GPUs, cores and memory that a holder may take of a node that main jobs share: for
+    each GPU a bounded amount of cores and memory, at most an equal share.
 
     Jobs that need no GPU keep the rest, and start beside it. GPUs without enough cores or memory
     are stranded.
@@ -113,8 +121,8 @@ def idle_gpus(node: NodeView, ours: PilotJobs) -> int:
 
 
 def idle_with_gpus(seen: Observation, ours: PilotJobs) -> tuple[tuple[str, frozenset[str]], ...]:
-    """Nodes that a main-queue job with GPUs would get without a preemption, each with its
-    partitions; powered down or not, allowed or not.
+    """Return the nodes with GPUs that a main-queue job would get without a preemption, each with
+    its partitions: powered down or not, allowed by the configuration or not.
     """
     idle = (Availability.FREE, Availability.PLANNED, *_ASLEEP)
     return tuple(
@@ -125,7 +133,7 @@ def idle_with_gpus(seen: Observation, ours: PilotJobs) -> tuple[tuple[str, froze
 
 
 def in_use(seen: Observation, ours: PilotJobs) -> dict[str, int]:
-    """Count the GPUs that jobs use on each shared node where a holder could have other GPUs. GPUs
+    """Return how many GPUs jobs use on each shared node where a holder could have other GPUs. GPUs
     that a CPU-only job leaves without cores count as used.
     """
     shared = (n for n in seen.nodes if n.availability is Availability.SHARED)
@@ -133,8 +141,8 @@ def in_use(seen: Observation, ours: PilotJobs) -> dict[str, int]:
 
 
 def window_ends_here(seen: Observation, pilot_jobs: PilotJobs, now_s: float) -> dict[str, float]:
-    """When the windows of held nodes end, by this host's clock; without the windows that do not
-    end.
+    """Return when the window of each node ends, by this host's clock; windows that do not end are
+    left out.
 
     A job that is planned to start by now ends no window: the scheduler preempts the holders that it
     has chosen. Its plan may name others, as long as these take to end (22.05.8).

@@ -88,14 +88,18 @@ class AccountedSite(Protocol):
 
 
 def accounted_site(scheduler: str | None) -> AccountedSite:
-    """The site of a scheduler, or the only one with an account; raises ``UserError``."""
+    """Return the site of a scheduler that keeps an account of past jobs; without a name, the only
+    such site. Raises ``UserError``.
+    """
     site = _able_site("job_log", scheduler, "no account of past jobs can be read")
     assert isinstance(site, AccountedSite)
     return site
 
 
 def adjustable_site(scheduler: str | None) -> AdjustableSite:
-    """The site of a scheduler, or the only one whose changes are known; raises ``UserError``."""
+    """Return the site of a scheduler whose administrator can change it as pilots need; without a
+    name, the only such site. Raises ``UserError``.
+    """
     site = _able_site("setup_steps", scheduler, "no changes are known")
     assert isinstance(site, AdjustableSite)
     return site

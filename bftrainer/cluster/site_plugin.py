@@ -136,8 +136,8 @@ class SitePlugin(Protocol):
 
 
 def find_site(name: str) -> SitePlugin:
-    """An installed site; raises :class:`UnknownNameError`, and ``UserError`` for an object that is
-    no site.
+    """Return the installed site of this name. Raises :class:`UnknownNameError` if there is none,
+    and ``UserError`` for an object that is no site.
     """
     site = load_site(name)
     if not hasattr(site, "build") or not hasattr(site, "table"):
@@ -162,7 +162,9 @@ def observed_site(
     clock: Clock,
     slots_per_node: int | None = None,
 ) -> ObservedSite:
-    """The cluster of a scheduler, only to be observed; raises :class:`UnknownNameError`."""
+    """Return the cluster of a scheduler, only to be observed. Raises :class:`UnknownNameError` if
+    no installed site has this scheduler.
+    """
     batch = find_site(scheduler).batch if scheduler in installed_names(SITE_GROUP) else None
     if batch is None:
         raise UnknownNameError("scheduler", scheduler, dict(batch_systems()))

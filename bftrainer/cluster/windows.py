@@ -88,8 +88,9 @@ class FreeNode:
 def free_nodes(
     seen: Observation, ours: PilotJobs, wakes: bool = False, parts: bool = False
 ) -> tuple[FreeNode, ...]:
-    """The free nodes, by name; with ``wakes`` those that are powered down as well, with ``parts``
-    those that are shared.
+    """Return the idle nodes that the scheduler cannot fill now, each with the end of its window,
+    sorted by name. ``wakes``: nodes that are powered down as well; ``parts``: nodes that main jobs
+    share as well.
 
     Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is
     assumed.
@@ -116,7 +117,12 @@ def free_nodes(
 
 
 def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
-    """The end of every node's window, idle or not: the ends count for held nodes as well."""
+    """Return when the window of every node ends, idle or not, since ends count for held nodes as
+    well.
+
+    Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is
+    assumed.
+    """
     ends = {node.name: _NEVER for node in seen.nodes}
     hidden = seen.hidden & {Hidden.JOBS, Hidden.RESERVATIONS}
     if hidden:
@@ -158,6 +164,9 @@ def may_be_taken_at_once(seen: Observation, ours: PilotJobs) -> bool:
 
 
 def _is_ours(job: PendingJob, ours: PilotJobs) -> bool:
+    """Whether a pending job is a pilot's: one of the holders, or a job that waits only in the
+    holders' partitions where main-queue jobs cannot wait.
+    """
     if job.id in ours.job_ids:
         return True
     return (
@@ -168,6 +177,7 @@ def _is_ours(job: PendingJob, ours: PilotJobs) -> bool:
 
 
 def _end_at(ends: dict[str, WindowEnd], nodes: Iterable[str], end: WindowEnd) -> None:
+    """Let the windows of these nodes end at ``end``, unless they end earlier."""
     for name in nodes:
         if name in ends and end.at_s < ends[name].at_s:
             ends[name] = end

@@ -29,8 +29,8 @@ _EXPECTED = "expected node names such as node[01-03,7] or gpu*"
 
 
 def expand(text: str, max_names: int = MOST_NODES) -> list[str]:
-    """The names of a host list, in its order. Widths are kept (``n[08-10]`` is n08, n09, n10), and
-    so are ``*`` and ``?``.
+    """Return the names that a host list stands for, in its order: ``n[08-10],gpu*`` -> n08, n09,
+    n10, gpu*. Widths of numbers, ``*`` and ``?`` are kept.
 
     Raises :class:`~bftrainer.errors.InvalidValueError` for text that is not a host list, and for
     more than ``max_names`` names.
@@ -54,8 +54,8 @@ class HostPatterns:
 
 @lru_cache(maxsize=64)  # asked for thousands of nodes in a row
 def host_patterns(patterns: tuple[str, ...]) -> HostPatterns:
-    """The patterns of a configuration. Raises :class:`~bftrainer.errors.InvalidValueError`, so it
-    is also their check.
+    """Return what a host list of a configuration stands for, to look up nodes in. This is also the
+    check of such a list: raises :class:`~bftrainer.errors.InvalidValueError`.
     """
     names: list[str] = []
     for pattern in patterns:
@@ -69,6 +69,9 @@ def matches(node: str, patterns: tuple[str, ...]) -> bool:
 
 
 def _checked(pattern: str, max_names: int) -> list[str]:
+    """Return the names of one pattern, at most ``max_names``. Raises :class:`InvalidValueError` for
+    other characters than node names have, and for too many names with a wildcard.
+    """
     names = expand(pattern, max_names)
     for name in names:
         if not _NAME.fullmatch(name):
@@ -93,7 +96,10 @@ def _is_wild(name: str) -> bool:
 
 
 def _parts(text: str) -> list[str]:
-    """Split at the commas outside of brackets."""
+    """Split a host list at the commas outside of brackets: ``n[1,2],m`` -> ``n[1,2]``, ``m``.
+    Raises :class:`InvalidValueError` for brackets that do not match, and for a part that cannot be
+    a name.
+    """
     if "[" not in text and "]" not in text:
         parts = text.split(",")
     else:
@@ -121,7 +127,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _expand_part(part: str, room: int, max_names: int) -> list[str]:
-    """The names of one part of a host list: ``n[1-2]-gpu[0,4]`` stands for four.
+    """Return the names of one part of a host list: ``n[1-2]-gpu[0,4]`` stands for four.
 
     There may be ``room`` of them; errors name the limit of the whole list, ``max_names``.
     """
@@ -153,6 +159,9 @@ def _expand_part(part: str, room: int, max_names: int) -> list[str]:
 
 
 def _numbers(piece: str, whole: str, room: int, max_names: int) -> list[str]:
+    """Return the numbers of one piece between brackets, as wide as the first: ``08-10`` -> 08, 09,
+    10. There may be ``room`` of them; errors quote the ``whole`` list.
+    """
     first, dash, last = piece.partition("-")
     if not dash:
         last = first

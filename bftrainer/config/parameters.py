@@ -23,7 +23,7 @@ _PIECE = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
 
 
 def problem_with(parameters: Mapping[str, str]) -> str:
-    """What is wrong with names and values of parameters; empty if nothing is."""
+    """Return what is wrong with the names and values of parameters; empty if nothing is."""
     if len(parameters) > MOST_PARAMETERS:
         return f"expected at most {MOST_PARAMETERS} parameters, got {len(parameters)}"
     for name, value in parameters.items():
@@ -48,8 +48,9 @@ def as_text(value: object) -> object:
 
 
 def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | None = None) -> str:
-    """The text with its placeholders replaced. Raises :class:`InputFileError`; names that occur are
-    added to ``used``.
+    """Return a text with its placeholders replaced by values: ``{lr}`` -> the value of ``lr``,
+    ``{{`` -> ``{``. The names that occur are added to ``used``. Raises :class:`InputFileError`,
+    which names ``where``, for an unknown placeholder or a single brace.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -67,6 +68,7 @@ def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | No
 
 
 def _unknown(piece: str, name: str, values: Mapping[str, str]) -> str:
+    """Return the error for ``piece``, a single brace or the placeholder of an unknown ``name``."""
     if len(piece) == 1:
         return (
             f"has a single {piece}, expected a placeholder like {{{next(iter(values))}}}; "

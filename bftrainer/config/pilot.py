@@ -290,6 +290,7 @@ class MetricsConfig(ConfigTable):
 
     @model_validator(mode="after")
     def _check(self) -> MetricsConfig:
+        """Reject an address that is no IP address, and a port without a token."""
         try:
             loopback = ip_address(self.address).is_loopback
         except ValueError:
@@ -367,6 +368,7 @@ class PilotConfig(ConfigTable):
 
     @model_validator(mode="after")
     def _check(self) -> PilotConfig:
+        """Reject tables of sites that are not installed, and keys that contradict one another."""
         for key, value in sorted((self.model_extra or {}).items()):
             from bftrainer.plugins import installed_names  # which loads the policies' modules
 
@@ -398,7 +400,7 @@ class PilotConfig(ConfigTable):
 
 
 def read_config(path: Path) -> PilotConfig:
-    """A validated configuration. Relative paths in it are relative to the file."""
+    """Read and validate a configuration file. Relative paths in it are relative to the file."""
     config = read_toml(path, PilotConfig)
     metrics, home = config.metrics, path.parent.absolute()
     if metrics.token_file is not None:
@@ -408,7 +410,9 @@ def read_config(path: Path) -> PilotConfig:
 
 
 def _with_paths(site: str, table: Mapping[str, Any], home: Path) -> dict[str, Any]:
-    """A site's table with its paths in a folder. The plug-in judges what is no text."""
+    """Return a site's table with its relative paths resolved below ``home``. A value that is no
+    text stays as it is, for the plug-in to judge.
+    """
     keys = [key for key in site_traits(site).paths if isinstance(table.get(key), str)]
     return {**table, **{key: str(home / table[key]) for key in keys}}
 
@@ -446,8 +450,8 @@ def commented_default(
     remarks: Iterable[str] = (),
     **chosen: object,
 ) -> str:
-    """A configuration file with every key, its default and its description; ``chosen`` keys
-    (table_key) are set.
+    """Return the text of a configuration file with every key, its default and its description; the
+    ``chosen`` keys (table_key) are set.
 
     ``site`` holds the tables that belong to the site's adapter, ``reasons`` why keys are chosen,
     ``remarks`` the lines of a comment at the head.

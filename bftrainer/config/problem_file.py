@@ -93,7 +93,9 @@ class ProblemTable(ConfigTable):
 
 
 def read_problem(text: str, source: str) -> Problem:
-    """The problem in a JSON text. Raises :class:`InputFileError`, which calls it ``source``."""
+    """Return the problem in a JSON text. Raises :class:`InputFileError`, which calls it
+    ``source``.
+    """
     try:
         document = json.loads(text)
     except json.JSONDecodeError as error:
@@ -111,7 +113,9 @@ def read_problem(text: str, source: str) -> Problem:
 
 
 def problem_of(document: Mapping[str, Any], source: str) -> Problem:
-    """The problem of a JSON object. Raises :class:`InputFileError`, which names ``source``."""
+    """Return the problem in a JSON object. Raises :class:`InputFileError`, which names
+    ``source``.
+    """
     table = check_table(dict(document), ProblemTable, source)
     objective = OBJECTIVES[table.objective]
     demands, ids = [], set()
@@ -138,6 +142,9 @@ def problem_of(document: Mapping[str, Any], source: str) -> Problem:
 
 
 def _demand(row: TrainerTable, objective: Objective, where: str) -> TrainerDemand:
+    """Return a trainer of the file as a solver sees it. Raises :class:`InputFileError` at
+    ``where``.
+    """
     pending = None
     if row.pending is not None:
         start = row.pending
@@ -161,7 +168,9 @@ def _demand(row: TrainerTable, objective: Objective, where: str) -> TrainerDeman
 
 
 def _value(row: TrainerTable, objective: Objective) -> Curve:
-    """O_j of a trainer: as it stands in the file, or that of its curve under the objective."""
+    """Return the value O_j of a trainer: as it stands in the file, or that of its curve under the
+    objective.
+    """
     if row.value is not None:
         return Curve(row.value.nodes, row.value.per_s)
     assert row.curve is not None, "validated"
@@ -185,6 +194,9 @@ def document_of(problem: Problem) -> dict[str, object]:
 
 
 def _row(problem: Problem, j: int) -> dict[str, object]:
+    """Return trainer ``j`` of a problem as a JSON object, without optional keys that have their
+    default.
+    """
     demand = problem.demands[j]
     row: dict[str, object] = {
         "id": demand.id,

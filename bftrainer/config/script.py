@@ -33,7 +33,9 @@ class Clue(NamedTuple):
 
 
 def script_of(command: Sequence[str]) -> str | None:
-    """SCRIPT of the command ``python [plain options] SCRIPT ...``."""
+    """Return the script that a command runs: ``train.py`` for ``python -u train.py --lr 1``. None
+    for a command that is not ``python [plain options] SCRIPT.py ...``.
+    """
     if not command or not Path(command[0]).name.startswith("python"):
         return None
     first = next((word for word in command[1:] if not _PLAIN_OPTIONS.fullmatch(word)), "")
@@ -41,7 +43,7 @@ def script_of(command: Sequence[str]) -> str | None:
 
 
 def text_of(script: Path) -> str | None:
-    """The script; None if it cannot be read, or is a pipe or a device."""
+    """Return the text of a script; None if it cannot be read, or is a pipe or a device."""
     try:
         with os.fdopen(open_regular(script, follow_links=True), "rb") as file:
             return file.read(_BYTES).decode(errors="replace")
@@ -50,8 +52,8 @@ def text_of(script: Path) -> str | None:
 
 
 def clue(text: str) -> Clue | None:
-    """Find the words of a script that point to a launcher; None for a script that trains alone, or
-    forms its group in a module of its own.
+    """Return the launcher that a script asks for, with the word that says so; None for a script
+    that trains alone, or forms its group in a module of its own.
     """
     for launcher, pattern in _patterns():
         if match := pattern.search(text):
@@ -70,7 +72,9 @@ def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 
 def save_option(command: Sequence[str]) -> str:
-    """The value of an option like ``--checkpoint``; empty if there is none."""
+    """Return the value of an option that names where to save, such as ``--checkpoint FILE`` or
+    ``--save-dir=DIR``; empty if there is none.
+    """
     words: list[str] = []
     for word in command:
         if word.startswith("-"):

@@ -180,7 +180,10 @@ class TrainerSpec(ConfigTable):
     @field_validator("min_nodes", "max_nodes", mode="before")
     @classmethod
     def _counts_of_gpus(cls, value: object, info: ValidationInfo) -> object:
-        """By GPU, the model counts in GPUs. A spec that was written with both is read again."""
+        """Take ``min_nodes`` and ``max_nodes`` from ``min_gpus`` and ``max_gpus`` where the latter
+        is set: all sizes then count GPUs. A written spec has both, with equal values, and can be
+        read again; other values beside ``max_gpus`` are errors.
+        """
         assert info.field_name is not None
         if info.data.get("max_gpus") is None:
             if value is None:
@@ -343,8 +346,8 @@ def read_trainer_file(path: Path) -> TrainerSpec:
 
 
 def fill(spec: TrainerSpec, where: str) -> TrainerSpec:
-    """The spec with the placeholders of its command and environment replaced; without parameters,
-    the spec itself.
+    """Return the spec with the placeholders of its command and environment replaced; without
+    parameters, the spec itself.
 
     Raises :class:`InputFileError` for an unknown placeholder, and for a parameter that has none.
     """
@@ -400,8 +403,8 @@ def _inherited(environment: Mapping[str, str], patterns: Sequence[str]) -> dict[
 
 
 def _image(name: str, home: Path, where: str, *, staged: bool) -> str:
-    """Check an image and return its absolute path. Only a file will do, which ``stage_in`` may
-    bring: an image of a registry would be fetched at every start of a worker.
+    """Check a container image and return its absolute path. It must be a file, which ``stage_in``
+    may bring (``staged``): an image of a registry would be fetched at every start of a worker.
     """
     if not name.endswith((".sif", ".sqsh")):
         source = name if "://" in name else f"docker://{name}"
@@ -418,8 +421,8 @@ def _image(name: str, home: Path, where: str, *, staged: bool) -> str:
 
 
 def own_launcher(spec: TrainerSpec) -> str:
-    """Return the launcher that the command begins with, although ``spec.launcher`` starts the
-    workers itself; empty if there is none.
+    """Return the launcher with which the command begins, such as ``torchrun``, although
+    ``spec.launcher`` starts the workers itself; empty if there is none.
     """
     starts_workers = launcher_traits(spec.launcher).starts_single_workers
     if not starts_workers or spec.started_per is StartedPer.TRAINER:
@@ -434,7 +437,9 @@ def own_launcher(spec: TrainerSpec) -> str:
 
 
 def find_command(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:
-    """Path of a command, as exec would find it."""
+    """Return the path of a command, as exec would find it; None if it does not exist or cannot be
+    run.
+    """
     if "/" in name:
         path = cwd / name
         try:

@@ -74,12 +74,16 @@ def read_toml(path: Path, model: type[_Model]) -> _Model:
 
 
 def load_toml(path: Path) -> dict[str, Any]:
-    """A TOML file, not yet validated. Raises :class:`InputFileError` with the file and line."""
+    """Read a TOML file without validating its keys. Raises :class:`InputFileError` with the file
+    and line.
+    """
     return parse_toml(read_text(path, MOST_BYTES), str(path))
 
 
 def _is_of_shell(path: Path) -> bool:
-    """As of <(...), or standard input: somebody writes to it."""
+    """Whether a path is a pipe of the shell's ``<(...)``, or standard input: somebody writes to
+    it.
+    """
     return path.parent in (Path("/dev/fd"), Path("/proc/self/fd")) or path == Path("/dev/stdin")
 
 
@@ -90,7 +94,9 @@ def refuse_pipe(path: Path) -> None:
 
 
 def read_text(path: Path, most_bytes: int) -> str:
-    """A file in UTF-8. Raises :class:`InputFileError`, also for a larger one."""
+    """Return the text of a UTF-8 file of ``most_bytes`` at most. Raises :class:`InputFileError` for
+    a larger file, and for one that cannot be read.
+    """
     try:
         refuse_pipe(path)
         with path.open("rb") as file:  # a bounded part, also of a file that has no end
@@ -110,7 +116,8 @@ def read_text(path: Path, most_bytes: int) -> str:
 
 
 def parse_toml(text: str, where: str) -> dict[str, Any]:
-    """TOML text, not yet validated. Raises :class:`InputFileError`.
+    """Parse TOML text without validating its keys. Raises :class:`InputFileError`, which names
+    ``where``.
 
     The only way in for TOML: what would exhaust the parser's stack, memory or time is refused
     before it is parsed.
@@ -133,7 +140,9 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def _check_nesting(text: str, where: str) -> None:
-    """Check brackets and dotted keys outside of comments and strings, in one pass."""
+    """Raise :class:`InputFileError` for too many brackets within brackets or names in a dotted key,
+    outside of comments and strings. One pass over the text.
+    """
     place, depth, names = 0, 0, 1
     while match := _MARK.search(text, place):
         mark, place = match[0], match.end()
@@ -159,8 +168,8 @@ def _check_nesting(text: str, where: str) -> None:
 
 
 def _check_numbers(table: dict[str, Any], where: str) -> None:
-    """Check that every integer has 64 bits, as TOML says; one of thousands of digits cannot even be
-    printed.
+    """Raise :class:`InputFileError` for an integer of more than 64 bits, which TOML does not allow;
+    one of thousands of digits cannot even be printed.
     """
     rest: list[tuple[str, Any]] = [("", table)]
     while rest:
@@ -175,7 +184,9 @@ def _check_numbers(table: dict[str, Any], where: str) -> None:
 
 
 def _shortened(text: str) -> str:
-    """Messages quote what was found, however long it is."""
+    """Return the text, without its middle if it is long: messages quote what was found, whatever it
+    is.
+    """
     return text if len(text) <= 200 else f"{text[:120]} ... {text[-60:]}"
 
 
@@ -196,8 +207,8 @@ def check_table(table: dict[str, Any], model: type[_Model], where: str) -> _Mode
 
 
 def _as_json(table: dict[str, Any]) -> bytes:
-    """Strict pydantic accepts a list for a tuple or a string for an enum only from JSON. Only dates
-    are lost.
+    """Return a table as JSON, since only from JSON does strict pydantic accept a list for a tuple
+    or a string for an enum. Only dates are lost.
     """
     return json.dumps(table, default=str).encode()
 
@@ -230,7 +241,7 @@ def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> 
 
 
 def _model_at(model: type[BaseModel], keys: list[str]) -> type[BaseModel] | None:
-    """The table at a path of keys, or None if something else is there."""
+    """Return the model of the table at a path of keys; None if something else is there."""
     for key in keys:
         field = model.model_fields.get(key)
         if field is None:

@@ -28,8 +28,8 @@ _PLAIN = re.compile(r"[\w.-]+", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class NumberRanges:
-    """A pair of brackets: (first, last, width) of each range. ``[08-10]`` is 08, 09, 10; ``[8-10]``
-    is 8, 9, 10.
+    """The numbers that a pair of brackets in a host list allows: (first, last, width) of each
+    range. ``[08-10]`` allows 08, 09 and 10; ``[8-10]`` allows 8, 9 and 10.
     """
 
     ranges: tuple[tuple[int, int, int], ...]
@@ -44,7 +44,7 @@ class NumberRanges:
 
     @property
     def lengths(self) -> tuple[int, int]:
-        """The fewest and the most digits."""
+        """The fewest and the most digits that a number of these ranges has."""
         least = min(max(width, len(str(first))) for first, _, width in self.ranges)
         return least, max(max(width, len(str(last))) for _, last, width in self.ranges)
 
@@ -73,8 +73,8 @@ class Claim:
 
 @lru_cache(maxsize=1024)  # other pilots' lists are the same at every poll
 def read_claim(pattern: str) -> Claim | None:
-    """The claim in ``rack[1-4]n[01-20]`` or ``gpu*``; None for what is no pattern, or one that a
-    name fits in several ways.
+    """Read a pattern of a host list, such as ``rack[1-4]n[01-20]`` or ``gpu*``, without expanding
+    it. None for text that is no pattern, and for a pattern that one name could fit in several ways.
     """
     if len(pattern) > _MOST_LENGTH:
         return None
@@ -109,6 +109,9 @@ def read_claim(pattern: str) -> Claim | None:
 
 
 def _numbers(text: str) -> NumberRanges | None:
+    """Read the inside of a pair of brackets: ``08-10,12`` -> the ranges (8, 10, 2) and (12, 12, 2).
+    None if it is no list of ranges.
+    """
     ranges = []
     for piece in text.split(","):
         match = _RANGE.fullmatch(piece)
@@ -123,7 +126,9 @@ def _numbers(text: str) -> NumberRanges | None:
 
 @dataclass(slots=True)
 class ClaimComparison:
-    """One look at all claims. ``nodes`` are ours, sorted."""
+    """Compares the host lists of other users with our ``nodes`` (sorted), and limits the work of
+    one look at all of these lists.
+    """
 
     nodes: Sequence[str]
     _steps: Counter[str] = field(default_factory=Counter, init=False)
@@ -135,7 +140,9 @@ class ClaimComparison:
         return self._steps.total()
 
     def claimed(self, user: str, patterns: Iterable[str]) -> list[str]:
-        """Our nodes in a user's patterns, in order."""
+        """Return our nodes that a user's patterns name, sorted. Patterns that cannot be read or
+        that exceed a limit are left out.
+        """
         claimed_nodes: set[str] = set()
         for pattern in patterns:
             if _PLAIN.fullmatch(pattern):

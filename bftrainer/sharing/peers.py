@@ -28,8 +28,8 @@ _MOST_CHARACTERS = 60
 
 
 def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable[str]) -> str:
-    """Which ``nodes`` of the cluster are in ``hosts`` and in a peer pilot's list, and whose; empty
-    if there are none.
+    """Return a message about the first peer pilot whose host list has ``nodes`` of the cluster that
+    ``hosts`` has as well: which nodes, and whose pilot it is. Empty if there is none.
 
     A pilot without a list claims nothing: it uses whatever is idle, first come, first served.
     """
@@ -48,8 +48,8 @@ def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable
 
 
 def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, ...]:
-    """The peer pilots that may use some of our ``usable`` nodes (sorted), as far as their host
-    lists say.
+    """Return the peer pilots that may use some of our ``usable`` nodes (sorted), for the split of
+    nodes (:mod:`.fair_share`). A pilot without a host list may use any of them.
     """
     comparison, sharers = ClaimComparison(usable), list[Sharer]()
     for other in others:
@@ -68,12 +68,13 @@ def claim_hosts(
     hosts: tuple[str, ...],
     refused_by: str | None = None,
 ) -> str:
-    """Announce our host list, then check that no node of it is in a peer pilot's list. Raises
-    ``UserError``; with ``refused_by``, for pilots of this user only.
+    """Announce our host list to the other pilots, then check that no node of it is in the list of
+    one of them. Returns a warning for the event log, empty if there is none. Raises ``UserError``
+    for a node in two lists; with ``refused_by``, for pilots of this user only.
 
     In this order, so that of two pilots that start at once at least one sees the other. A check
-    that cannot be made now is no error: a pilot that comes back while the scheduler is down must
-    reach its trainers. The text returned says so.
+    that cannot be made now is only a warning: a pilot that comes back while the scheduler is down
+    must reach its trainers.
     """
     if peers is None:
         return ""
@@ -98,8 +99,8 @@ def claim_hosts(
 
 
 def ask_peers(peers: PeerPilots | None, nodes: NodesConfig) -> tuple[PeerPilot, ...] | None:
-    """Ask for the peer pilots, in the background; None where they do not matter: no split, no
-    shared cap, no host list.
+    """Ask the scheduler for the peer pilots; called in the background. None where they do not
+    matter: no split, no shared cap, no host list.
     """
     return (
         None
@@ -111,9 +112,10 @@ def ask_peers(peers: PeerPilots | None, nodes: NodesConfig) -> tuple[PeerPilot, 
 def peer_holders(
     nodes: NodesConfig, seen: Observation, others: tuple[PeerPilot, ...] | None
 ) -> tuple[str, ...]:
-    """The holder jobs of the peer pilots.
+    """Return the job ids of the peer pilots' holders, which count towards ``nodes.site_max_nodes``.
 
-    Raises ``UserError`` where the site hides what has to be counted: hidden is not none.
+    Raises ``UserError`` where there is such a cap and the site hides other users' jobs: hidden is
+    not none.
     """
     if others is not None and Hidden.JOBS in seen.hidden and nodes.site_max_nodes is not None:
         raise UserError(
@@ -125,15 +127,18 @@ def peer_holders(
 
 
 def room_beside(peer_holders: Sequence[str], site_max_nodes: int | None) -> float:
-    """How many nodes the peer pilots leave to this one."""
+    """Return how many nodes this pilot may hold if all pilots together may hold ``site_max_nodes``;
+    infinite without such a cap.
+    """
     return math.inf if site_max_nodes is None else max(site_max_nodes - len(peer_holders), 0)
 
 
 def surplus(
     fragments: Iterable[str], peer_holders: Iterable[str], site_max_nodes: int | None
 ) -> tuple[str, ...]:
-    """Our fragments above the shared cap: all pilots count in the same order, so only one of two
-    that raced gives way.
+    """Return our fragments above the shared cap, which have to be released: of the holders of all
+    pilots, the latest ones by job id. All pilots count in the same order, so only one of two that
+    raced gives way.
     """
     if site_max_nodes is None:
         return ()
