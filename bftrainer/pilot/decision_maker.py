@@ -35,8 +35,8 @@ _TRIAL = Problem(1, 1.0, (TrainerDemand("trial", Curve((1,), (1.0,)), 1, 1, 0.0,
 
 
 def settings_of(config: PilotConfig) -> Settings:
-    """The settings of decisions, as the journal records them, with the defaults that depend on one
-    another.
+    """Return the settings of decisions that a configuration asks for, as the journal records them,
+    with the defaults that depend on one another.
     """
     d = config.decisions
     decides = d.max_parallel == "auto" and d.policy.partition("?")[0] == "bftrainer"
@@ -49,8 +49,8 @@ def settings_of(config: PilotConfig) -> Settings:
 
 
 def policy_of(settings: Settings, allocator: RecordingAllocator) -> Policy:
-    """The policy of these settings, on this allocator. From now on its memories can be
-    journaled.
+    """Build the policy of these settings, which solves with ``allocator``. From now on the journal
+    may contain the policy's memories.
     """
     objective = find_objective(settings.objective)
     built = PolicySettings(
@@ -71,8 +71,8 @@ class Prepared:
 
 
 class DecisionMaker:
-    """The policy, and the loop's Journal: it records each decision with the answers of the solvers
-    behind it.
+    """Holds the policy and the solver in use. It is the ``Journal`` of the loop: it records each
+    decision with the answers of the solvers behind it.
     """
 
     def __init__(self, config: PilotConfig, recorder: Recorder, audit: Audit) -> None:
@@ -95,7 +95,7 @@ class DecisionMaker:
         return _prepared(config, trainers, self._allocator)
 
     def use(self, prepared: Prepared) -> None:
-        """Decide by this from now on."""
+        """Decide by a prepared policy, with its settings, from now on."""
         self._recorder.settings(prepared.settings)
         self._settings, self._chosen = prepared.settings, prepared.policy
         self._allocator.allocator = prepared.allocator
@@ -107,7 +107,7 @@ class DecisionMaker:
         return self._settings.max_parallel
 
     def refusal(self, trainer: Trainer) -> str | None:
-        """Why the present policy cannot serve a trainer."""
+        """Return why the policy in use cannot serve a trainer; None if it can."""
         return refusal(self._chosen, trainer)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
@@ -130,8 +130,8 @@ class DecisionMaker:
 def limited_costs(
     state: State, forward_s: float, reported: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Trainers whose learned costs are longer than T_fwd and count as less
-    (allocation/two_costs.py), each with a note.
+    """Yield (trainer, note) for each trainer whose learned costs are longer than T_fwd, so that
+    they count as less (allocation/two_costs.py). Those in ``reported`` are left out.
     """
     for active in state.active:
         trainer = active.trainer
@@ -160,6 +160,9 @@ def check_decisions(config: PilotConfig, trainers: Iterable[Trainer]) -> None:
 def _prepared(
     config: PilotConfig, trainers: Iterable[Trainer], recorder: RecordingAllocator
 ) -> Prepared:
+    """Build the allocator and the policy of a configuration, and check that they work for these
+    trainers. The policy solves through ``recorder``. Raises ``UserError``.
+    """
     settings = settings_of(config)
     allocator = _allocator_of(config)
     allocator.solve(_TRIAL)  # a missing package or license shows here, not at the first decision

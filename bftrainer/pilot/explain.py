@@ -148,7 +148,9 @@ def explain(
 
 
 def _obstacle(store: Store, at_s: float) -> str:
-    """Return the last obstacle to holding a node, in the scheduler's or the holder's own words."""
+    """Return the latest obstacle to holding a node, in the scheduler's or the holder's own words;
+    empty if there is none, or if nodes may be held again since.
+    """
     kinds = {REFUSED: "latest refusal", "poll failed": "latest failed poll", ALLOWED: ""}
     notes = (
         note
@@ -160,7 +162,7 @@ def _obstacle(store: Store, at_s: float) -> str:
 
 
 def _way(store: Store, at_s: float) -> str:
-    """Who frees nodes for main jobs, if that is the pilot."""
+    """Return who frees nodes for main jobs, if that is the pilot; empty otherwise."""
     return way_of(Registry(store).last_note(WAY_KINDS, at_s)).partition(" (")[0]
 
 
@@ -199,8 +201,8 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
 
 
 def _queued(explanation: Explanation, state: State) -> Explanation:
-    """The explanation for a trainer that is not admitted. Raises ``UserError`` if it is not in the
-    queue either.
+    """Return the explanation for a trainer that is not admitted. Raises ``UserError`` if it is not
+    in the queue either.
     """
     trainer, number = explanation.trainer, explanation.entry.number
     places = {queued.id: place for place, queued in enumerate(state.queue, 1)}
@@ -218,7 +220,9 @@ def _queued(explanation: Explanation, state: State) -> Explanation:
 
 
 def _why_kept(entry: JournalEntry, state: State, share: NodeShare) -> str:
-    """The reason if no trainer, or no running one, was moved by this decision; else empty."""
+    """Return why a decision did not move a trainer, if the policy failed or nodes have just joined
+    (``decisions.gather_s``); empty otherwise.
+    """
     if kept := entry.plan.decision.kept:
         return (
             f"the policy failed, so all trainers keep their sizes until the next decision ({kept})"
@@ -233,7 +237,9 @@ def _why_kept(entry: JournalEntry, state: State, share: NodeShare) -> str:
 
 
 def _why_filling(entry: JournalEntry, state: State) -> str:
-    """The reason for the size of a pool that fills."""
+    """Return the reason for the size of a pool that fills: it takes only nodes that no training
+    uses.
+    """
     pool, counts = len(state.pool), entry.plan.decision.counts
     trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
     return (
@@ -243,6 +249,9 @@ def _why_filling(entry: JournalEntry, state: State) -> str:
 
 
 def _gathers_until_s(memory: object) -> float | None:
+    """Return until when the policy waits for more nodes to join before it moves running trainers,
+    by its memory; None if it does not wait.
+    """
     memories = [memory]
     if isinstance(memory, ClassMemories):
         memories = [class_memory for _, class_memory in memory.by_class]
@@ -250,7 +259,7 @@ def _gathers_until_s(memory: object) -> float | None:
 
 
 def _of_class(state: State, share: NodeShare) -> int:
-    """Number of nodes in the pool that belong to the trainer's class."""
+    """Return how many nodes of the pool are of the class that a trainer runs on."""
     return next(
         len(p.pool)
         for p in parts(state)
@@ -260,8 +269,8 @@ def _of_class(state: State, share: NodeShare) -> int:
 
 
 def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
-    """The reason if its node class or a known window end keeps it from having more nodes, else
-    empty.
+    """Return why a trainer has no more nodes, if its node class or a known window end is the
+    reason; empty otherwise. ``j`` is its place among the active trainers.
     """
     part = next(p for p in parts(state) if j in p.members)
     if state.pool and not part.pool:
@@ -279,8 +288,8 @@ def _by_class_or_end(entry: JournalEntry, state: State, j: int) -> str:
 
 
 def _behind(state: State, j: int) -> str:
-    """The reason of a trainer that is too far back in the line to be chosen; empty if there is
-    none.
+    """Return why a trainer has no nodes, if it waits behind others that would finish sooner; empty
+    otherwise. ``j`` is its place among the active trainers.
     """
     key = key_s(state.active[j])
     before = sum(key_s(a) < key for a in state.active if not a.trainer.fill)
@@ -290,6 +299,9 @@ def _behind(state: State, j: int) -> str:
 
 
 def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
+    """Repeat a decision with the recorded answers of the solvers, and return the :class:`Stake` of
+    a trainer in it; None if the policy solved no problem with this trainer.
+    """
     witness = _Witness(list(entry.answers))
     decide(state, policy_of(entry.settings, RecordingAllocator(witness)), entry.event)
     for problem, answer in witness.decisions:
@@ -301,7 +313,7 @@ def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:
 
 
 def stake(problem: Problem, counts: Sequence[int], j: int, unit: str) -> Stake:
-    """The :class:`Stake` of demand ``j`` in a solved problem."""
+    """Return the :class:`Stake` of demand ``j`` in a solved problem."""
     demand, n = problem.weighted(j), counts[j]
     below, above = next_sizes(demand, n)
     return Stake(
@@ -328,7 +340,9 @@ def _why(
     max_nodes: int,
     entry: JournalEntry,
 ) -> str:
-    """One sentence: what keeps it from having more nodes."""
+    """Return in one sentence what keeps a trainer from having more nodes. ``pool`` is the number of
+    nodes of its class.
+    """
     name, forward_s = entry.settings.policy, entry.settings.forward_s
     if pool == 0:
         return "there are no idle nodes that the batch scheduler cannot fill"

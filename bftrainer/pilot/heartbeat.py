@@ -56,7 +56,7 @@ class Heartbeat:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Renew in a thread as well."""
+        """Renew the leases in a thread as well while the block runs."""
         over = threading.Event()
 
         def beat() -> None:

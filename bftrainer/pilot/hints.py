@@ -80,7 +80,9 @@ class HintCounts:
 
 
 class HintListener:
-    """Listens from the beginning to ``close``. Raises ``UserError`` if the port cannot be had."""
+    """Listens for hints from its creation to ``close``. Raises ``UserError`` if the port cannot be
+    had.
+    """
 
     def __init__(
         self, config: HintsConfig, workers: WorkersConfig, state_dir: Path, clock: Clock
@@ -108,7 +110,9 @@ class HintListener:
         return self._counts
 
     def take(self) -> int:
-        """The number of hints since the last call; :data:`AT_ONCE` at most."""
+        """Read the datagrams that have come since the last call, :data:`AT_ONCE` at most, and
+        return how many of them are hints.
+        """
         received = tests = 0
         for _ in range(AT_ONCE):
             try:
@@ -138,7 +142,7 @@ class HintListener:
 
 
 def send_test(counts: HintCounts) -> bool:
-    """Send a test to the listener that these counts are of; whether it was sent."""
+    """Send a test to the listener that wrote these counts; return whether it was sent."""
     family = socket.AF_INET6 if ":" in counts.address else socket.AF_INET
     with suppress(OSError), socket.socket(family, socket.SOCK_DGRAM) as sender:
         sender.settimeout(1.0)

@@ -23,7 +23,8 @@ SPARE_S = 10.0
 
 @dataclass(slots=True)
 class JobChain:
-    """Asked in every tick; asks the scheduler every few minutes or hours, near the end every
+    """Submits the successor of the pilot's job in time, and tells when the pilot must drain. The
+    loop asks it in every tick; it asks the scheduler every few minutes or hours, near the end every
     ``AGAIN_S``.
     """
 
@@ -37,8 +38,8 @@ class JobChain:
     _warned: bool = field(default=False, init=False)
 
     def warn(self) -> None:
-        """The scheduler has sent its notice of the end of the job; it comes even if the scheduler
-        answers no questions.
+        """Take note that the scheduler has announced the end of the job; the notice comes even if
+        the scheduler answers no questions.
         """
         self._warned, self._next_look_s = True, -math.inf
 
@@ -74,7 +75,10 @@ class JobChain:
                 self._note(f"successor job {successor} cannot be canceled: {error}")
 
     def _rest_s(self, now_s: float) -> float:
-        """Seconds until the next question. Of a limit that is lowered by much, the notice tells."""
+        """Return the seconds until the scheduler is asked again: the longer, the further off the
+        end is. If the job's time limit is lowered by much meanwhile, the scheduler's notice tells
+        (:meth:`warn`).
+        """
         if self._ends_s is None:
             return AGAIN_S
         far_s = self._ends_s - self._config.now.times.hand_over_s - now_s

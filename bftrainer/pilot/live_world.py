@@ -69,8 +69,8 @@ class Control(Protocol):
 
 
 class SentToCore:
-    """What was sent to the core: the pool, the trainers and whether they are measured, the limit
-    on admitted trainers.
+    """Remembers what was sent to the core, so that only changes are sent: the pool, the trainers
+    and whether they are measured, the limit on admitted trainers.
     """
 
     def __init__(self, last_state: State) -> None:
@@ -87,8 +87,8 @@ class SentToCore:
         return len(self._trainers)
 
     def takes(self, seen: Measured) -> bool:
-        """Whether the core learns from a measurement. The length of a training is news of every
-        trainer that it knows.
+        """Whether the core learns from a measurement: it takes rates and stalls of trainers that
+        are measured, and the length of a training of any trainer that it knows.
         """
         if isinstance(seen, LengthSeen):
             return seen.trainer_id in self._trainers
@@ -99,7 +99,9 @@ class SentToCore:
         return [name for name in self._trainers if name not in records]
 
     def pool_change(self, pool: Nodes) -> tuple[Nodes, Nodes]:
-        """Fragments that joined and left."""
+        """Return the fragments that joined the pool and those that left it since the core was
+        told.
+        """
         return self._pool_change(self._pool, pool)
 
     def parallel_change(self, max_parallel: int | None) -> tuple[ParallelChanged, ...]:
@@ -131,7 +133,7 @@ WITHHELD_REASON = "a worker there was killed"
 
 @dataclass(eq=False)
 class LiveWorld:
-    """World over the nodes and the trainers of a cluster."""
+    """The ``World`` of the loop over the nodes and the trainers of a cluster."""
 
     _config: ConfigCell
     _recorder: Recorder
@@ -259,8 +261,9 @@ class LiveWorld:
                 self._kills[name] = now_s, kill
 
     def _judge_kills(self, now_s: PilotS) -> None:
-        """Count kills on nodes that are still held, and release these; forget those on lost
-        nodes.
+        """Decide what to do about fragments on which workers were killed. If the node is still held
+        after ``KILL_SETTLE_S``, count the kill against the trainer and release the node; if the
+        node was lost, forget the kill.
         """
         if not self._kills:
             return
@@ -328,7 +331,7 @@ class LiveWorld:
         )
 
     def _submitted(self, records: Mapping[str, TrainerRecord], limit: int) -> list[Trainer]:
-        """The first ``limit`` trainers that were not sent to the core yet."""
+        """Return the first ``limit`` trainers that were not sent to the core yet."""
         new = (record for name, record in records.items() if name not in self._sent)
         return [for_core(record, self._config.now.learning) for record in islice(new, limit)]
 
@@ -358,6 +361,9 @@ class LiveWorld:
         self._submit(submissions, now_s)
 
     def _submit(self, submissions: Sequence[tuple[str, Request]], now_s: PilotS) -> None:
+        """Register submissions in one commit, note those that are rejected, and remove their
+        files.
+        """
         for name, why in submit(
             submissions, self._recorder, self._trainers, now_s, self._admission.refusal
         ):
@@ -365,6 +371,9 @@ class LiveWorld:
         self._spool.take_away(*(spool_name for spool_name, _ in submissions))
 
     def _carry_out(self, spool_name: str, request: Request) -> None:
+        """Carry out a request that is no submission, and remove its file. One that cannot be
+        carried out is noted.
+        """
         try:
             carry_out(spool_name, request, self._recorder, self._trainers)
         except BFTrainerError as error:

@@ -36,7 +36,7 @@ _RELEASE = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0)
 
 
 def without_client() -> str:
-    """Why the package prometheus-client cannot be used; empty if it can."""
+    """Return why the package prometheus-client cannot be used; empty if it can."""
     if importlib.util.find_spec("prometheus_client") is None:
         return "the package prometheus-client is not installed"
     try:
@@ -125,6 +125,7 @@ class Metrics:
         self._count_fragments()
 
     def hear(self, fact: PilotFact) -> None:
+        """Count a fact. Called for every fact that the pilot records."""
         with self._lock:
             match fact:
                 case DecisionMade():
@@ -167,6 +168,7 @@ class Metrics:
             return page
 
     def _decided(self, fact: DecisionMade) -> None:
+        """Count a decision and its fallbacks, and show the nodes that it allocated."""
         counts, answer = fact.plan.decision.counts, fact.plan.decision.answer
         self._decisions.labels(answer.solver if answer is not None else "none").inc()
         for fallback in () if answer is None else answer.fallbacks:
@@ -179,6 +181,7 @@ class Metrics:
             self._of_trainer.labels(active.trainer.id).set(n)
 
     def _changed(self, name: str, status: TrainerStatus) -> None:
+        """Move a trainer from the count of its old status to that of the new one."""
         if (before := self._status.get(name)) is not None:
             self._tally[before] -= 1
         self._status[name] = status
@@ -201,6 +204,7 @@ class Metrics:
             self._node_s.labels(use).inc(max(node_s, 0.0))
 
     def _fragment(self, fact: FragmentChanged) -> None:
+        """Count a fragment that was taken, asked back or released."""
         times = self._fragments.setdefault(fact.name, {})
         first = fact.what not in times
         times[fact.what] = fact.at_s

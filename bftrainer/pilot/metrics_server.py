@@ -28,7 +28,9 @@ _TEXT = ("Content-Type", "text/plain")
 
 @dataclass(frozen=True, slots=True)
 class _MetricsPage:
-    """``token`` is empty where the port is open to the owner only."""
+    """Answers GET /metrics. ``token`` is what a scrape must send; empty where only the owner can
+    connect.
+    """
 
     metrics: Metrics
     token: str
@@ -102,7 +104,9 @@ def is_served(config: MetricsConfig) -> bool:
 
 
 def read_token(path: Path | None) -> str:
-    """The token in a file. Raises ``UserError``."""
+    """Return the token in a file. Raises ``UserError`` for a file that others can read, and for a
+    short token.
+    """
     if path is None:
         raise UserError("metrics.token_file: a port needs a token; expected a file of mode 0600")
     try:

@@ -102,6 +102,9 @@ class Notices:
         return self._taken()
 
     def _look(self, elapsed_s: ElapsedS) -> None:
+        """Queue notices about trainers without nodes, end commands that are over or take too long,
+        and start commands that are due.
+        """
         if self._config.starved_after_s:
             for name, since_s in list(self._without_nodes_since.items()):
                 if (without_s := elapsed_s - since_s) >= self._config.starved_after_s:
@@ -135,8 +138,8 @@ class Notices:
         return notes
 
     def _catch_up(self, now_s: HostS) -> None:
-        """Queue the trainers that ended while no pilot sent notices, since the first pilot that
-        did.
+        """Queue notices about trainers that ended while no pilot sent any. Trainers that ended
+        before the first pilot with notices are left out.
         """
         notes = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
         if not notes and self._config.on_event:
@@ -153,6 +156,7 @@ class Notices:
                 self._without_nodes_since[record.name] = self._clock.elapsed_s()
 
     def _queue(self, record: TrainerRecord, event: str, at_s: HostS, text: str = "") -> None:
+        """Queue a notice about a trainer if the trainer or the configuration names a command."""
         if not (command := record.spec.notify or tuple(self._config.on_event)):
             return
         facts: dict[str, object] = {
@@ -175,6 +179,7 @@ class Notices:
         )
 
     def _start(self, notice: Notice) -> None:
+        """Start the command of a notice, with the notice on its standard input."""
         environment = {
             **os.environ,
             "BFTRAINER_EVENT": notice.event,
@@ -207,6 +212,9 @@ class Notices:
         )
 
     def _end(self, command: _RunningCommand) -> None:
+        """Note how a command ended. One that still runs has run out of time, and is killed
+        first.
+        """
         late = command.process.poll() is None
         if late:
             with suppress(ProcessLookupError):

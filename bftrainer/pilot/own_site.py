@@ -17,7 +17,9 @@ from bftrainer.system.clock import Clock
 
 
 def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
-    """The site that ``nodes.holder`` names, with the settings of every driver."""
+    """Build the site that ``nodes.holder`` names, with the settings of every driver. Raises
+    ``UserError`` if the configuration asks for what the site cannot do.
+    """
     site = find_site(config.nodes.holder).build(config, state_dir, clock)
     _check_shared_cap(site, config)
     _check_way(site, config)
@@ -26,8 +28,8 @@ def build_site(config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
 
 
 def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
-    """Apply a configuration that was read again; the keys of the site's table that wait for the
-    next start.
+    """Apply a configuration that was read again. Returns the keys of the site's table whose change
+    waits for the next start.
 
     The settings of drivers change for trainers that start from now on.
     """
@@ -39,7 +41,7 @@ def reconfigure(site: Site, config: PilotConfig) -> tuple[str, ...]:
 
 
 def _configure_drivers(site: Site, config: PilotConfig) -> None:
-    """The settings of drivers that start from now on."""
+    """Set the settings of drivers that start from now on."""
     site.driver.update(driver_settings(config.workers, config.times.file_poll_s))
     if "notice_s" not in config.workers.model_fields_set:
         site.driver["notice_s"] = site.notice_s
@@ -60,8 +62,8 @@ class BatchJob:
 def batch_job(
     environment: Mapping[str, str], holder: str, state_dir: Path, clock: Clock
 ) -> BatchJob:
-    """The job around a pilot. Where the holder has a scheduler, that one's; else that of any
-    scheduler with a job here.
+    """Return the batch job that the pilot runs in. Where the holder has a scheduler, that scheduler
+    is asked; else any scheduler with a job here.
     """
     batch = find_site(holder).batch
     if batch is None:
@@ -73,8 +75,8 @@ def batch_job(
 
 
 def _is_gone_everywhere(job: str) -> bool | None:
-    """Outside of a job it is unknown which scheduler has the other pilot's job: one that lists it
-    decides.
+    """Whether another pilot's job is over, for a pilot outside of any job, which does not know
+    whose job that is: no, if some scheduler lists it; None if none says anything.
     """
     answers = {batch.job_is_gone(job) for _, batch in batch_systems()}
     if False in answers:
@@ -83,6 +85,9 @@ def _is_gone_everywhere(job: str) -> bool | None:
 
 
 def _check_way(site: Site, config: PilotConfig) -> None:
+    """Raise :class:`InvalidValueError` if the pilot is to release nodes for main jobs, and the site
+    cannot tell which main jobs wait.
+    """
     if config.nodes.give_way in ("yield", "blind") and site.yielding is None:
         raise InvalidValueError(
             f'nodes.give_way = "{config.nodes.give_way}": holder {config.nodes.holder!r} cannot '
@@ -91,6 +96,9 @@ def _check_way(site: Site, config: PilotConfig) -> None:
 
 
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:
+    """Raise :class:`InvalidValueError` if there is a cap on the nodes of all pilots, and the site
+    cannot count other pilots' nodes.
+    """
     if config.nodes.site_max_nodes is not None and site.peers is None:
         able = ", ".join(f'"{name}"' for name, traits in all_sites().items() if traits.shows_pilots)
         raise InvalidValueError(

@@ -60,14 +60,14 @@ class Recorder:
         self._lines = TimeLineBook(time_lines(self.registry, open_only=True), self._timed)
 
     def settings(self, settings: Settings) -> None:
-        """From now on decisions are made with these settings."""
+        """Write the settings with which decisions are made from now on."""
         self._journal.begin(settings, self._clock.host_s())
 
     def decision(
         self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
     ) -> int:
-        """The plan for an event, decided on ``state`` in ``took_s`` seconds by these answers of
-        solvers. Returns its number in the journal.
+        """Write the plan for an event, decided on ``state`` in ``took_s`` seconds by these answers
+        of solvers. Returns its number in the journal.
         """
         number = self._journal.record(event, state, plan, answers, took_s)
         at_s = self._clock.to_host(PilotS(event.at_s))
@@ -76,24 +76,26 @@ class Recorder:
         return number
 
     def note(self, kind: str, subject: str, text: str) -> None:
-        """A line of the event log. ``subject`` is what it is about."""
+        """Write a line of the event log. ``subject`` is what it is about."""
         at_s = self._clock.host_s()
         self._writer.note(at_s, kind, subject, text)
         self._tell(NoteAdded(at_s, kind, subject, text))
 
     def main_job_delayed(self, job: str, delay_s: float) -> None:
-        """A main job has waited for held nodes, for so long at most. It is not written."""
+        """Tell the subscribers how long a main job has waited for held nodes, at most. It is not
+        written.
+        """
         self._tell(MainJobDelayed(self._clock.host_s(), job, delay_s))
 
     def tick(self, stages: tuple[tuple[TickStage, float], ...]) -> TickTook:
-        """A tick of the loop. It is not written."""
+        """Tell the subscribers how long a tick of the loop took. It is not written."""
         took = TickTook(self._clock.host_s(), stages)
         self._tell(took)
         return took
 
     def submissions(self, submissions: Sequence[Submission]) -> tuple[bool, ...]:
-        """Register submissions in one commit; of each whether its name was free, or it is the same
-        submission.
+        """Register submissions in one commit. Returns for each whether it is registered now: its
+        name was free, or it had been registered before.
         """
         at_s = self._clock.host_s()
         added = self._writer.add_all(submissions, at_s)
@@ -104,23 +106,23 @@ class Recorder:
         return added
 
     def command(self, spool_name: str) -> None:
-        """A command was carried out; it is not carried out twice."""
+        """Write that a command was carried out, so that it is not carried out twice."""
         self._writer.carried_out(spool_name, self._clock.host_s())
 
     def trainer(self, record: TrainerRecord, change: TrainerChange) -> TrainerRecord:
-        """A trainer has changed. Returns its record after that."""
+        """Write a change of a trainer. Returns its record after that."""
         at_s = self._clock.host_s()
         after = self._writer.change(record, change, at_s)
         self._tell(TrainerChanged(at_s, record.name, change))
         return after
 
     def rung(self, rung: Rung) -> None:
-        """A trainer has come to a rung of a rule."""
+        """Write that a trainer has come to a rung of a rule."""
         self._writer.rung(rung)
 
     def usage(self, usage: tuple[Usage, ...]) -> None:
-        """Usage since the last call, with the heartbeat and the instants of fragments that came
-        meanwhile.
+        """Write the usage since the last call, with the heartbeat and the instants of fragments
+        that came meanwhile.
         """
         at_s = self._clock.host_s()
         self._writer.add_usage(usage, at_s)
@@ -129,7 +131,9 @@ class Recorder:
         self._writer.fragments_reached(self._lines.taken())
 
     def fragment(self, name: str, what: FragmentEvent, at_s: PilotS, reason: str = "") -> None:
-        """A step in the audit of a fragment."""
+        """Write a step in the life of a fragment to the audit: requested, taken, asked back or
+        released.
+        """
         host_s = self._clock.to_host(at_s)
         match what:
             case FragmentEvent.ASKED:
@@ -148,20 +152,22 @@ class Recorder:
             self._lines.end(name, host_s)
 
     def fragment_reached(self, name: str, instants: Iterable[tuple[NodeStage, HostS]]) -> None:
-        """Instants that its holder knows. Written with the next heartbeat: no commit more for each
-        node.
+        """Take up instants of a fragment that its holder knows. They are written with the next
+        heartbeat: no commit more for each node.
         """
         for stage, at_s in instants:
             self._lines.reached(name, stage, at_s)
 
     def fragment_seen(self, name: str, instants: Mapping[NodeStage, PilotS]) -> None:
-        """Instants before its request."""
+        """Take up instants of a fragment from before its request."""
         self.fragment_reached(
             name, [(stage, self._clock.to_host(at_s)) for stage, at_s in instants.items()]
         )
 
     def driver_reported(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
-        """A driver has reported when its nodes came to train."""
+        """Take up the times at which a driver's nodes came to train, ``now`` and in its last report
+        (``was``).
+        """
         self._lines.trained(trainer, was, now)
 
     def _timed(self, fragment: str, seconds: dict[NodeStage, float]) -> None:

@@ -18,8 +18,8 @@ FIXED: dict[str, frozenset[str]] = {
 
 
 def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str, ...]]:
-    """The configuration to continue with, and the keys (``nodes.holder``) whose change waits for
-    the next start.
+    """Return the configuration to continue with after a reload, and the keys (``nodes.holder``)
+    whose change waits for the next start.
     """
     kept: list[str] = []
     tables: dict[str, ConfigTable] = {}
@@ -34,7 +34,7 @@ def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str
 
 
 def changed(old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
-    """The keys whose values differ, as ``table.key``."""
+    """Return the keys whose values differ between two configurations, as ``table.key``."""
     keys: list[str] = []
     sites = {*(old.model_extra or {}), *(fresh.model_extra or {})}
     for name in (*PilotConfig.model_fields, *sorted(sites)):
@@ -50,7 +50,9 @@ def changed(old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
 
 
 def described(applied: tuple[str, ...], kept: tuple[str, ...]) -> str:
-    """The line for the event log."""
+    """Return the line of the event log about a reload: the keys that were ``applied``, and those
+    that were ``kept`` until the next start.
+    """
     parts = [f"changed: {', '.join(applied) or 'nothing'}"]
     if kept:
         parts.append(f"unchanged until the pilot is restarted: {', '.join(kept)}")

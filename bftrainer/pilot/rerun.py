@@ -50,7 +50,9 @@ class Recorded:
     name: str = "journal"
 
     def solve(self, problem: Problem) -> Answer:
-        """The next recorded answer; raises :class:`RejectedAnswerError` if it is not valid."""
+        """Return the next recorded answer. Raises :class:`RejectedAnswerError` if it is not valid
+        for this problem, or claims more than the optimum.
+        """
         answer = checked(problem, self.next_answer())
         best = Exact().solve(problem)
         if answer.solver == Exact().name and answer.counts != best.counts:
@@ -65,7 +67,9 @@ class Recorded:
         return answer
 
     def next_answer(self) -> Answer:
-        """Raises :class:`RejectedAnswerError` if there is none."""
+        """Return the next recorded answer, unchecked. Raises :class:`RejectedAnswerError` if there
+        is none.
+        """
         if not self.answers:
             raise RejectedAnswerError("the policy calls a solver more often than it did live")
         return self.answers.pop(0)
@@ -74,8 +78,8 @@ class Recorded:
 def recorded_policy(
     settings: Settings, allocator: RecordingAllocator, may_import: Collection[str]
 ) -> Policy:
-    """The policy of a row's settings. A row is data: a ``module:function`` that it names is
-    imported only if it is allowed.
+    """Build the policy of the settings in a row of the journal. A row is data: a
+    ``module:function`` that it names is imported only if it is allowed.
 
     Raises :class:`InvalidValueError` for one that is not in ``may_import``.
     """
@@ -95,8 +99,8 @@ def recorded_policy(
 def observed(
     store: Store, shortly_before_s: float = -math.inf, may_import: Collection[str] = ()
 ) -> Iterator[tuple[JournalEntry, State]]:
-    """The decisions in a journal, in order, each with the state that it was made on (its event
-    already applied).
+    """Yield the decisions in a journal, in order, each with the state that it was made on (its
+    event already applied).
 
     They begin with the first decision or, if ``shortly_before_s`` is given, some time before it,
     which is fast even if the journal is long. Raises :class:`InvalidValueError` for rows that do
@@ -145,7 +149,7 @@ def damaged(entry: JournalEntry, error: Exception) -> InvalidValueError:
 
 
 def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[JournalVerdict]:
-    """The verdict on every decision in a journal, in order, starting from the empty state.
+    """Yield the verdict on every decision in a journal, in order, starting from the empty state.
 
     ``may_import``: policies and objectives of other packages (``module:function``) that rows may
     name.
@@ -169,6 +173,9 @@ def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[Jou
 
 
 def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
+    """Make a decision again on the state ``before`` it. Returns how the result differs from the
+    journal; empty if it does not.
+    """
     try:
         if entry.plan.decision.kept:
             return _compare_kept(entry, before)
@@ -192,7 +199,8 @@ def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
 
 
 def _compare_kept(entry: JournalEntry, before: State) -> str:
-    """Compare a decision that kept the sizes because the policy raised an error.
+    """Check a decision that kept the sizes because the policy raised an error. Returns what is
+    wrong with it; empty if nothing is.
 
     The error may not come again, so the policy is not asked: the decision must be legal and, where
     all nodes are of one class, have the counts from before. Of several classes, those without an

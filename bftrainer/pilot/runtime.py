@@ -179,6 +179,9 @@ class PilotRuntime:
         self._recorder.note("reload", "", text)
 
     def _reload(self, read: PilotConfig | None) -> str:
+        """Apply a configuration that was read again, or raise and change nothing. Returns the line
+        of the event log.
+        """
         if read is None:
             return "there is no configuration file to reread"
         old = self._config.now
@@ -196,7 +199,7 @@ class PilotRuntime:
 
     def _reload_site(self, old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
         """Apply the site's table and the host list: both, or neither if the list overlaps a peer
-        pilot's.
+        pilot's. Returns the keys of the site's table whose change waits for the next start.
         """
         site = self._parts.site
         kept = reconfigure(site, fresh)

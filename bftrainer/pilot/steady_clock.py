@@ -35,10 +35,10 @@ class SteadyClock:
 
     @property
     def step_s(self) -> float:
-        """By how much the host's clock has been set since."""
+        """By how many seconds the host's clock has been set since the pilot started."""
         return self.host_s() - self.now_s()
 
     def to_host(self, at_s: PilotS) -> HostS:
-        """The host's time, as its clock shows it now."""
+        """Return a time of the pilot's clock as the host's clock shows it now."""
         step_s = self.step_s  # two clocks that are read one after the other differ a little
         return HostS(at_s + step_s if abs(step_s) > 1.0 else at_s)

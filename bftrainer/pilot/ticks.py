@@ -25,13 +25,15 @@ class TickTimer:
         self._noted_s = -math.inf
 
     def passed(self, stage: TickStage) -> None:
-        """The time since the last call was for this stage."""
+        """Count the time since the last call for this stage."""
         now_s = self._clock.elapsed_s()
         self._passed[stage] = self._passed.get(stage, 0.0) + now_s - self._since_s
         self._since_s = now_s
 
     def ends(self) -> None:
-        """The tick is over: the pilot is about to sleep, or to look again."""
+        """Record the tick that is over: the pilot is about to sleep, or to look again. A slow tick
+        is noted.
+        """
         took = self._recorder.tick(tuple(self._passed.items()))
         self._passed = {}
         if took.whole_s >= SLOW_S and self._clock.elapsed_s() - self._noted_s >= _NOTE_AGAIN_S:
@@ -44,5 +46,5 @@ class TickTimer:
             )
 
     def begins(self) -> None:
-        """The pilot has slept."""
+        """Begin a tick after the pilot has slept."""
         self._since_s = self._clock.elapsed_s()

@@ -22,7 +22,8 @@ each stage.
 
 
 class TimeLineBook:
-    """Instants by the host's clock. The first of each kind counts.
+    """Collects the instants of each held fragment on its way to training and back, by the host's
+    clock. The first instant of each kind counts.
 
     The last worker's end counts on the way back only: workers also end where a trainer starts
     again.
@@ -48,12 +49,14 @@ class TimeLineBook:
         self._names[id_of(fragment)] = fragment
 
     def audited(self, fragment: str, stage: NodeStage, at_s: HostS) -> None:
-        """Add an instant that the audit contains."""
+        """Add an instant that the audit of fragments has a column for, so that it is not written
+        here.
+        """
         if (instants := self._instants.get(fragment)) is not None:
             instants.setdefault(stage, at_s)
 
     def reached(self, fragment: str, stage: NodeStage, at_s: HostS, trainer: str = "") -> None:
-        """Add any other instant, which is written later."""
+        """Add an instant that the audit has no column for: it is written later (:meth:`taken`)."""
         instants = self._instants.get(fragment)
         if instants is None or stage in instants:
             return
@@ -63,7 +66,9 @@ class TimeLineBook:
             self._complete(fragment, stage_seconds(instants, TO_TRAINING))
 
     def decided(self, state: State, plan: Plan, at_s: HostS) -> None:
-        """Add the instants of a decision that is in the journal."""
+        """Add the instant ``at_s`` of a decision to the fragments that it is the first to give to a
+        trainer.
+        """
         for active, nodes in zip(state.active, plan.nodes, strict=True):
             for name in sorted({self._fragment_of(name) for name in nodes} - self._given):
                 self._given.add(name)
@@ -74,7 +79,9 @@ class TimeLineBook:
         return name if name in self._instants else slot_of(name).fragment
 
     def trained(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
-        """Add the instants in a driver's report."""
+        """Add the instants in a driver's report ``now`` that were not in its last report
+        ``was``.
+        """
         if now is was:
             return
         before = {times.fragment: times for times in was.fragments}
@@ -91,7 +98,9 @@ class TimeLineBook:
                 self._empty.pop(name, None)
 
     def _stepped(self, name: str, trainer: str, times: WorkerTimes) -> None:
-        """The instants of the first worker count if they led to the first step."""
+        """Add the instants of a worker that has made its first step: those of earlier workers do
+        not count.
+        """
         columns = (
             (NodeStage.WORKER_STARTED, times.started_s),
             (NodeStage.IMPORTS_DONE, times.warm_s),
@@ -114,6 +123,6 @@ class TimeLineBook:
             self._complete(fragment, stage_seconds(instants, TO_RELEASE))
 
     def taken(self) -> tuple[StageReached, ...]:
-        """Return the instants that are not written yet, once."""
+        """Return the instants that are not written yet, each of them once."""
         taken, self._unwritten = tuple(self._unwritten), []
         return taken

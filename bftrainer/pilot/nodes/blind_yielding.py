@@ -105,7 +105,8 @@ class BlindDecision:
 def next_blind(
     glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
 ) -> BlindDecision:
-    """Decide what a glance asks for; the same one counts once.
+    """Decide how many held nodes to release after a glance at the scheduler's counters; the same
+    glance counts once.
 
     ``held_count`` nodes can be released. ``notice_s``: how long trainers may take to leave.
     """
@@ -132,7 +133,9 @@ def next_blind(
 
 
 def _go_on(glance: Glance, held_count: int, memory: BlindMemory, notice_s: float) -> BlindDecision:
-    """Release the next nodes, or end the offer."""
+    """Continue an offer of nodes: release the next nodes, or end the offer because a main job has
+    started or none takes the nodes.
+    """
     if memory.waiting <= memory.goal:
         return BlindDecision(replace(memory, step=0, voids=0), words="a main job has started")
     if held_count:
@@ -153,7 +156,8 @@ def _go_on(glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
 
 
 def _of_others(before: Glance, now: Glance, expected: Expected) -> tuple[OthersCount, Expected]:
-    """What the counters say of other users' jobs, and the own holders that are still to come.
+    """Divide what the counters show between two glances into other users' jobs and own holders.
+    Returns the counts of the others, and the own holders that are still expected in the counters.
 
     Counters begin anew at midnight: then what they show is all that is known.
     """

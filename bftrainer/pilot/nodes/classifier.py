@@ -54,8 +54,8 @@ class _ClassedNode:
 
 
 class NodeClassifier:
-    """Classes of nodes and fragments. A fragment keeps the class that its node had at first,
-    whatever is configured later.
+    """Tells the classes of nodes and fragments. A fragment keeps the class that its node had at
+    first, whatever is configured later.
     """
 
     def __init__(self, config: ConfigCell, last_state: State) -> None:
@@ -115,7 +115,7 @@ class NodeClassifier:
         self._fragments.pop(fragment, None)
 
     def by_class(self, fragments: Iterable[str]) -> Classes:
-        """These fragments by class."""
+        """Return these fragments by class, sorted by the name of the class."""
         names_by_class: dict[str, set[str]] = {}
         for name in fragments:
             names_by_class.setdefault(self.of(name) or "", set()).add(name)

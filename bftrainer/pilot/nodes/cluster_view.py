@@ -153,14 +153,16 @@ class ClusterView:
         return bool(self.idle.fresh) or now_s < self.more_until_s
 
     def waited(self, seconds: float) -> ClusterView:
-        """No poll was on its way. The scheduler is not silent where it was not asked, to spare it
-        calls.
+        """Return the view after ``seconds`` in which no poll was on its way. They count as silence
+        of the scheduler, unless it was not asked to spare it calls.
         """
         is_spared = self.answers and (self.is_postponed or self.schedule.is_calm)
         return self if is_spared else replace(self, silent_s=self.silent_s + seconds)
 
     def without_candidates(self, nodes: Iterable[str]) -> ClusterView:
-        """These nodes are not requested before the next poll."""
+        """Return the view in which these nodes are no candidates: they are not requested before the
+        next poll.
+        """
         released = frozenset(nodes)
         return (
             replace(
@@ -179,8 +181,8 @@ def after_poll(
     lookup: NodeLookup,
     held: frozenset[str],
 ) -> ClusterView:
-    """The view after a poll; ``held`` are the fragments now. A failure changes nothing of what is
-    known of the cluster.
+    """Return the view of the cluster after a poll; ``held`` are the fragments now. A failed poll
+    changes nothing of what is known of the cluster.
     """
     rules = rules_of(config)
     try:
@@ -243,8 +245,8 @@ def _observed(
     ours: PilotJobs,
     lookup: NodeLookup,
 ) -> ClusterView:
-    """The view with an observation. Raises ``BFTrainerError`` where the site hides what has to be
-    known.
+    """Return the view after a poll with an observation of the cluster. Raises ``BFTrainerError``
+    where the site hides what has to be known.
     """
     seen, at_s = answer.observation, answer.at_s
     ours = _jobs_of_pilots(view, answer, ours)
@@ -297,8 +299,9 @@ def _observed(
 
 
 def _jobs_of_pilots(view: ClusterView, answer: PollAnswer, ours: PilotJobs) -> PilotJobs:
-    """The jobs that are no main jobs: this pilot's holders, and where pilots make way for main
-    jobs, those of the others. There, any other job is a main job, also in the holders' partition.
+    """Return the jobs that are no main jobs: this pilot's holders, and where pilots make way for
+    main jobs, those of the others. There, any other job is a main job, also in the holders'
+    partition.
     """
     job_ids = ours.job_ids | {job_of(name) for name in view.held}
     if answer.observation.node_waits is None:
@@ -308,7 +311,9 @@ def _jobs_of_pilots(view: ClusterView, answer: PollAnswer, ours: PilotJobs) -> P
 
 
 def _clock_offset_s(view: ClusterView, measured_s: float) -> float:
-    """The offset of the scheduler's clock; one that differs by less than a poll's jitter stays."""
+    """Return by how much this host's clock is ahead of the scheduler's. The known offset stays if
+    the measured one differs by less than a poll's jitter.
+    """
     offset_s = view.clock_offset_s
     if offset_s is not None and abs(measured_s - offset_s) <= _OFFSET_JITTER_S:
         return offset_s
@@ -316,7 +321,7 @@ def _clock_offset_s(view: ClusterView, measured_s: float) -> float:
 
 
 def _free_parts(seen: Observation, ours: PilotJobs, free: Mapping[str, float]) -> dict[str, Idle]:
-    """The free parts of nodes that main jobs share, by node."""
+    """Return the free part of each offered node that main jobs share."""
     return {
         node.name: part_of(node, ours)
         for node in seen.nodes
@@ -325,8 +330,8 @@ def _free_parts(seen: Observation, ours: PilotJobs, free: Mapping[str, float]) -
 
 
 def _without_larger_parts(view: ClusterView, parts: Mapping[str, Idle]) -> DebounceState:
-    """The idle nodes without those whose free part has grown since the last look: these have to be
-    confirmed again.
+    """Return the idle nodes without those whose free part has grown since the last look: these have
+    to be confirmed again.
     """
     larger = {node for node, part in parts.items() if part.gpus > view.part_gpus.get(node, 0)}
     fresh = {node: since_s for node, since_s in view.idle.fresh.items() if node not in larger}
@@ -341,7 +346,9 @@ def _candidates(
     config: PilotConfig,
     lookup: NodeLookup,
 ) -> Iterator[Candidate]:
-    """The requests that idle nodes allow, by name; of shared nodes, for their free parts."""
+    """Yield the requests that idle nodes allow, sorted by node; of shared nodes, for their free
+    parts.
+    """
     by_gpu = config.nodes.unit.divides_nodes
     for node in sorted(nodes):
         node_class = lookup.of_node(node) or ""
@@ -353,7 +360,9 @@ def _candidates(
 
 
 def _complaint(config: PilotConfig, answer: PollAnswer, usable: Collection[str]) -> str:
-    """What is wrong with the nodes of the configuration; empty if nothing is."""
+    """Return what is wrong with the nodes of the configuration: a peer pilot lists some as well, or
+    none may be held. Empty if nothing is wrong.
+    """
     nodes = answer.observation.nodes
     shared = overlap(config.nodes.hosts, answer.peers or (), (node.name for node in nodes))
     if shared or usable or not nodes:
@@ -369,7 +378,9 @@ def _limit_waits(seen: Observation, at_s: PilotS) -> LimitWaits:
 def _order_facts(
     seen: Observation, ours: PilotJobs, config: PilotConfig, at_s: PilotS
 ) -> OrderFacts:
-    """What decides the order of requests where trainers get single GPUs."""
+    """Return what decides the order of requests (:mod:`.holding_order`) where trainers get single
+    GPUs; nothing where they get whole nodes.
+    """
     if not config.nodes.unit.divides_nodes:
         return OrderFacts()
     partitions = {node.name: ours.main_partitions(node) for node in seen.nodes}
@@ -382,7 +393,9 @@ _IDLE = (Availability.FREE, Availability.PLANNED)
 def _queue(
     view: ClusterView, seen: Observation, at_s: PilotS, config: PilotConfig
 ) -> WaitingQueue | None:
-    """The jobs that wait for nodes, where this pilot has to make way for them."""
+    """Return the queue of main jobs that wait for nodes; None where this pilot does not have to
+    make way for them.
+    """
     waits = seen.node_waits
     if waits is None:
         return None
@@ -406,7 +419,7 @@ def _queue(
 
 
 def _harvest(seen: Observation, usable: Iterable[str], at_s: PilotS, lookup: NodeLookup) -> Harvest:
-    """The usable nodes that are idle, and those that holders of any pilot have."""
+    """Return the usable nodes that are idle, and those that holders of any pilot have."""
     classes = {node: lookup.of_node(node) or "" for node in usable}
     idle = [
         (node.name, classes[node.name])
@@ -425,8 +438,8 @@ def first_seen(
     at_s: PilotS,
     offset_s: float,
 ) -> FirstSeen:
-    """Since when nodes have been idle, by the scheduler's word and in polls. A poll that does not
-    offer a node forgets it.
+    """Return since when each offered node has been idle: by the scheduler's word, and by the first
+    poll that offered it. A poll that does not offer a node forgets it.
     """
     fresh = set(offered)
     kept = {node: instants for node, instants in before.items() if node in fresh}
@@ -442,8 +455,8 @@ def first_seen(
 
 
 def notes(before: ClusterView, after: ClusterView) -> Iterator[tuple[str, str]]:
-    """(kind, text) for the event log: what has changed in how polls go, once and not at every poll
-    of a long outage.
+    """Yield (kind, text) for the event log about changes in how polls go: once, and not at every
+    poll of a long outage.
     """
     if before.failures and not after.failures:
         yield (

@@ -122,6 +122,9 @@ class _NodesDraft:
                 self.steps.append(step)
 
     def _take(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Remove fragments from those that are kept. Returns the ones that were still kept,
+        sorted.
+        """
         leaving = frozenset(names)
         kept_names = tuple(sorted(h.name for h in self.kept if h.name in leaving))
         self.kept = [h for h in self.kept if h.name not in leaving]
@@ -161,7 +164,9 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
 
 
 def _steps(facts: NodeFacts, moment: Moment, draft: _NodesDraft, blocks: bool) -> NodeDecision:
-    """Decide the rest, after what main jobs ask for. ``blocks``: nothing is requested for them."""
+    """Decide everything but what main jobs ask for, which has been decided before. ``blocks``:
+    nothing may be requested, because main jobs wait.
+    """
     nodes = facts.config.nodes
     facts = _in_order(_with_caps(facts, draft), draft)
     above_own_cap = above(draft.kept, facts.used, nodes.max_nodes)
@@ -193,8 +198,9 @@ def _steps(facts: NodeFacts, moment: Moment, draft: _NodesDraft, blocks: bool) -
 def next_release(
     given_back: Iterable[HeldFragment], in_use: Nodes, patience_s: float, now_s: float
 ) -> Release | None:
-    """Release what was given back, once it is no longer in use or after ``patience_s``, or that of
-    the fragment. Those of a group are released together: a main job gets its nodes at once.
+    """Decide which holders to end: those of fragments that were given back and are no longer in
+    use, or have been for ``patience_s``, or for the fragment's own patience if that is shorter.
+    Those of a group are released together: a main job gets its nodes at once.
     """
     given_back = tuple(given_back)
     busy = {h.name for h in given_back if _is_awaited(h, in_use, patience_s, now_s)}
@@ -214,7 +220,9 @@ def _is_awaited(held: HeldFragment, in_use: Nodes, patience_s: float, now_s: flo
 
 
 def _in_order(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
-    """End the parts that may not be held any longer."""
+    """Give back parts of nodes that may not be held any longer, since whole nodes are idle
+    (:mod:`.holding_order`). Returns the facts after one more look.
+    """
     unheld = looked(facts.memory.unheld, facts.order, draft.kept)
     reason = (
         "an idle node of the partition is not held: main jobs would take it instead of this part"
@@ -224,7 +232,9 @@ def _in_order(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
 
 
 def _with_caps(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
-    """Drop the demand caps of other trainers, and those above what is held now."""
+    """Return the facts without the demand caps of other trainers, and those above what is held
+    now.
+    """
     staying = [h for h in draft.kept if h.fragment.phase is not FragmentPhase.LEAVING]
     held = sizes_by_class(staying)
     caps = [
@@ -236,7 +246,9 @@ def _with_caps(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
 
 
 def _share(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> tuple[Demand | None, Split]:
-    """Split nodes with other pilots, and give back what this pilot holds above its part."""
+    """Split nodes with other pilots, and give back what this pilot holds above its part. Returns
+    the demand to show to the others, and the split.
+    """
     if not facts.config.nodes.share:
         return None, Split()
     demand, share = own_split(facts, moment, draft.kept, _left_idle(facts))
@@ -267,6 +279,7 @@ def _give_back_unused(
     facts: NodeFacts, moment: Moment, draft: _NodesDraft, share: Split
 ) -> tuple[NodeMemory, bool]:
     """Give back nodes that no trainer has used for a while, and lower the demand for their class.
+    Returns the memory after that, and whether any node was given back.
 
     The demand is capped only if some node had no window that ends: such an end is a reason of its
     own not to use a node. A node with one is backed off from until then.
@@ -324,7 +337,9 @@ def _pool_sizes(facts: NodeFacts, draft: _NodesDraft) -> Counter[str | None]:
 def _expired(
     facts: NodeFacts, moment: Moment, draft: _NodesDraft, idle_fragments: Sequence[_IdleFragment]
 ) -> list[HeldFragment]:
-    """The fragments to give back: idle for ``unused_after_s``, or more than trainers could use."""
+    """Return the fragments to give back: idle for ``unused_after_s``, or more than trainers could
+    use.
+    """
     pool_sizes = _pool_sizes(facts, draft)
     expired: list[HeldFragment] = []
     for node_class in sorted({_class_of(idle.fragment) for idle in idle_fragments}):
@@ -361,7 +376,8 @@ def _lowered_cap(
 def _grow(
     facts: NodeFacts, moment: Moment, draft: _NodesDraft
 ) -> tuple[tuple[tuple[str, int], float], ...]:
-    """End parts beside which GPUs are idle, so that one holder gets all GPUs of the node.
+    """End parts of nodes beside which GPUs are idle, so that one holder gets all GPUs of the node.
+    Returns since when as many GPUs have been idle beside a part: ((part, GPUs), time).
 
     A part ends once they have been idle for as many GPU-seconds as its trainers lose by the move.
     So moves never cost more than the GPUs would have been worth until then.
@@ -402,7 +418,9 @@ def _cost_of_moving(facts: NodeFacts, part: HeldFragment) -> float:
 
 
 def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Candidate]:
-    """The candidates by node that are not backed off, without parts that may not be held."""
+    """Return the candidates that may be requested now, by node: not backed off, and no parts where
+    no part may be held (:mod:`.holding_order`).
+    """
     blocked = without_parts(facts.order, draft.kept)
     partitions = facts.order.partitions
     ready = {c.request.node: c for c in facts.candidates if c.not_before_s <= moment.now_s}
@@ -431,7 +449,7 @@ def _worth(candidate: Candidate) -> tuple[bool, float, int]:
 
 
 def _left_idle(facts: NodeFacts) -> tuple[str, ...]:
-    """The nodes that are not requested, to save power."""
+    """Return the nodes that are not requested, so that the site can power them down."""
     count = facts.config.nodes.leave_for_power_saving
     if not count:
         return ()
@@ -481,7 +499,9 @@ def _requests(
 def _reserved_until(
     candidates: Mapping[str, Candidate], order: Sequence[str], count: int
 ) -> dict[str, float]:
-    """Until when the last ``count`` nodes in order are left to pilots before this one."""
+    """Return until when the last ``count`` nodes in order are left to the pilots before this
+    one.
+    """
     wait_s = min(LEFT_S * (1 + count // len(order)), MAX_LEFT_S)
     reserved = order[max(len(order) - count, 0) :]
     return {node: candidates[node].since_s + wait_s for node in reserved}
@@ -490,7 +510,9 @@ def _reserved_until(
 def _in_demand(
     facts: NodeFacts, moment: Moment, draft: _NodesDraft, candidates: Sequence[Candidate]
 ) -> list[NodeRequest]:
-    """Request candidates in order, as long as trainers could use more nodes of their class."""
+    """Return requests for candidates in order, as long as trainers could use more nodes of their
+    class.
+    """
     held = sizes_by_class(draft.kept)
     room = facts.demand.total - sum(held.values())
     classes = {candidate.node_class for candidate in candidates}

@@ -50,7 +50,8 @@ class Glances:
 
     def attend(self, way: GiveWay, own: OwnJobs, *, watches: bool = False) -> bool:
         """Begin a glance if one is due, and take its answer once it is there. Returns whether the
-        cluster is to be observed; with ``watches``, after each glance.
+        cluster is to be observed now: because a counter has moved or the glance failed; with
+        ``watches``, after each glance.
         """
         if way is GiveWay.SITE or self._port is None:
             self.latest = None
@@ -75,6 +76,6 @@ class Glances:
 
 
 def has_moved(before: JobCounters, now: JobCounters) -> bool:
-    """Whether a job was submitted, has started or has ended in between."""
+    """Whether a job was submitted, has started or has ended between two glances."""
     was = before.submitted, before.started, before.ended
     return was != (now.submitted, now.started, now.ended)

@@ -123,6 +123,9 @@ class FragmentBook:
                 self._update(held, fragment, now_s)
 
     def _update(self, held: HeldFragment | None, fragment: Fragment, now_s: PilotS) -> None:
+        """Take up one fragment of a holder's report: write what is new about it to the registry,
+        and keep it, or close it if it is gone.
+        """
         reached = () if held is None else held.fragment.reached
         if held is None:
             if fragment.phase is FragmentPhase.GONE:
@@ -191,6 +194,9 @@ class FragmentBook:
             self._held[name] = replace(self._held[name], is_released=True)
 
     def _close(self, held: HeldFragment, now_s: PilotS) -> None:
+        """Forget a fragment that is gone, and write its release. If it was not given back, the
+        scheduler took it: back off from its node.
+        """
         if held.name in self._held:
             del self._held[held.name]
         for name in (held.name, *held.slots):
@@ -211,6 +217,7 @@ class FragmentBook:
 
 
 def _pool(held: tuple[HeldFragment, ...]) -> Nodes:
+    """Return the fragments that trainers may use: ready, not given back, and of a known class."""
     ready = FragmentPhase.READY
     return Nodes(
         [
@@ -222,11 +229,14 @@ def _pool(held: tuple[HeldFragment, ...]) -> Nodes:
 
 
 def slots_of(pool: Nodes, held: tuple[HeldFragment, ...]) -> Nodes:
-    """The slots of these fragments."""
+    """Return the slots of the fragments in the pool: their GPUs, or the fragment itself if trainers
+    get whole nodes.
+    """
     return Nodes([slot for h in held if h.name in pool for slot in h.slots or (h.name,)])
 
 
 def _leaving(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
+    """Return the fragments that were given back and whose holders have not been told to end."""
     return tuple([h for h in held if h.given_back_s is not None and not h.is_released])
 
 
@@ -244,8 +254,9 @@ carry all of them.
 def planned_ends(
     pool: Nodes, held: tuple[HeldFragment, ...], ends: Ends, leave_before_s: float
 ) -> Ends:
-    """By (node, when its window ends). By then the node is idle again: the time that this takes (an
-    Epilog) comes off.
+    """Return when each fragment of the pool has to be released so that its node is idle when its
+    window ends. ``ends`` are (node, when its window ends); ``leave_before_s`` and the time until
+    the node is idle (an Epilog) come off.
     """
     if not ends:
         return ()
@@ -261,7 +272,10 @@ def planned_ends(
 
 
 def limit_ends(pool: Nodes, held: tuple[HeldFragment, ...], before_s: float, now_s: float) -> Ends:
-    """``before_s`` the time limits of holders, which are by the scheduler's clock."""
+    """Return when each fragment of the pool has to be released: ``before_s`` before its holder's
+    time limit, where ``before_s`` includes the offset of the scheduler's clock. Distant ends are
+    left out.
+    """
     held_ends = ((h.name, h.fragment.ends_s) for h in held if h.name in pool)
     return tuple(
         (name, end_s - before_s)
@@ -271,7 +285,9 @@ def limit_ends(pool: Nodes, held: tuple[HeldFragment, ...], before_s: float, now
 
 
 def earliest(planned: Ends, limits: Ends) -> Ends:
-    """The earlier one of each fragment."""
+    """Return for each fragment the earlier of its two ends: by its node's window and by its
+    holder's time limit.
+    """
     if not planned or not limits:
         return planned or limits
     ends = dict(planned)

@@ -49,9 +49,9 @@ class UnheldNodes:
 
 
 def unheld(order: OrderFacts, kept: Iterable[HeldFragment]) -> tuple[tuple[str, Partitions], ...]:
-    """The idle nodes that no holder of ours has: a holder that is pending may never start. And
-    parts beside which GPUs are idle and no others are in use: without this pilot, their nodes would
-    be idle.
+    """Return (name, partitions) of the idle nodes that no holder of ours has: a holder that is
+    pending may never start. And of parts beside which GPUs are idle and no others are in use:
+    without this pilot, their nodes would be idle.
     """
     ready = [h for h in kept if h.is_ready]
     held = {h.node for h in ready if not h.fragment.is_part}
@@ -68,12 +68,14 @@ def unheld(order: OrderFacts, kept: Iterable[HeldFragment]) -> tuple[tuple[str, 
 
 
 def without_parts(order: OrderFacts, kept: Iterable[HeldFragment]) -> Partitions:
-    """The partitions of which no part may be requested."""
+    """Return the partitions of which no part may be requested, since a node there is idle and not
+    held.
+    """
     return frozenset[str]().union(*(partitions for _, partitions in unheld(order, kept)))
 
 
 def looked(before: UnheldNodes, order: OrderFacts, kept: Iterable[HeldFragment]) -> UnheldNodes:
-    """After one more look; the same one counts once."""
+    """Return the counts of looks after one more look; the same look counts once."""
     counts, adds = dict(before.looks), order.looked_s != before.looked_s
     looks = ((node, counts.get(node, 0) + adds) for node, _ in unheld(order, kept))
     return UnheldNodes(tuple(looks), order.looked_s)
@@ -82,8 +84,9 @@ def looked(before: UnheldNodes, order: OrderFacts, kept: Iterable[HeldFragment])
 def parts_to_end(
     order: OrderFacts, seen: UnheldNodes, kept: Iterable[HeldFragment], used: Nodes
 ) -> list[str]:
-    """Parts that end since a node of their partitions stays idle: unused ones first, then the
-    others. Before these, the part that keeps its node from being idle.
+    """Return the parts that have to end since a node of their partitions stays idle: unused ones
+    first, a look later the others. A part that alone keeps its node from being idle ends with the
+    first.
     """
     late = _idle_partitions(order, seen, LOOKS)
     later = _idle_partitions(order, seen, LOOKS + 1)
@@ -100,7 +103,9 @@ def parts_to_end(
 
 
 def _idle_partitions(order: OrderFacts, seen: UnheldNodes, least_looks: int) -> frozenset[str]:
-    """The partitions of nodes that were idle and not held in so many looks."""
+    """Return the partitions of nodes that were idle and not held in ``least_looks`` looks or
+    more.
+    """
     partitions = dict(order.idle)
     return frozenset[str]().union(
         *(
@@ -112,8 +117,8 @@ def _idle_partitions(order: OrderFacts, seen: UnheldNodes, least_looks: int) -> 
 
 
 def must_stay(order: OrderFacts, kept: Iterable[HeldFragment]) -> frozenset[str]:
-    """Whole nodes that are kept although no trainer uses them: parts of their partitions are
-    held.
+    """Return the whole nodes that are kept although no trainer uses them, because parts of their
+    partitions are held.
     """
     kept = tuple(kept)
     nowhere = frozenset[str]()

@@ -19,7 +19,7 @@ REPEAT_S = 86_400.0
 
 
 def way_words(permit: HoldingPermit) -> str:
-    """Who frees nodes for main jobs, and why."""
+    """Say who frees nodes for main jobs, and why."""
     match permit.give_way:
         case GiveWay.SITE:
             return "site: the scheduler ends holders for main jobs"
@@ -31,8 +31,8 @@ def way_words(permit: HoldingPermit) -> str:
 
 
 def way_of(note: Note | None) -> str:
-    """The text of the latest note of :data:`WAY_KINDS`, if a pilot frees nodes itself; empty where
-    the scheduler does, and where no pilot has found out since it started.
+    """Return who frees nodes for main jobs, by the latest note of :data:`WAY_KINDS`, if that is a
+    pilot; empty where the scheduler does, and where no pilot has found out since it started.
     """
     if note is None or note.kind != WAY or note.text.startswith(GiveWay.SITE.value):
         return ""
@@ -48,7 +48,7 @@ class HoldingPermission:
     _repeat_s: float = -math.inf
 
     def look(self, elapsed_s: ElapsedS) -> Iterator[tuple[str, str]]:
-        """Take the site's answer; (kind, text) of the notes that it is worth.
+        """Take the site's latest answer, and yield (kind, text) of the notes that it is worth.
 
         A refusal, and what the user has accepted, are noted when they change, and every day.
         """

@@ -16,7 +16,9 @@ class LowWater:
     looks: tuple[tuple[float, int], ...] = ()
 
     def seen(self, nodes: int, at_s: float, window_s: float) -> LowWater:
-        """After a look at ``at_s`` at which so many nodes were idle or held."""
+        """Return the mark after a look at ``at_s`` at which ``nodes`` nodes were idle or held;
+        looks older than ``window_s`` no longer count.
+        """
         rising = [look for look in self.looks if look[0] >= at_s - window_s and look[1] < nodes]
         return LowWater((*rising, (at_s, nodes)))
 

@@ -73,7 +73,9 @@ def make_way(facts: NodeFacts, moment: Moment, kept: Sequence[HeldFragment]) -> 
 
 
 def window_cap_s(facts: NodeFacts) -> float:
-    """The longest time for which a node may be held from now on."""
+    """Return the longest time for which a node may be held from now on, so that main jobs need not
+    wait longer whatever happens.
+    """
     if facts.permit.give_way is GiveWay.SITE:
         return math.inf
     worst_wait_s = facts.config.nodes.worst_wait_s
@@ -82,7 +84,9 @@ def window_cap_s(facts: NodeFacts) -> float:
 
 
 def settled_room(facts: NodeFacts, node_class: str, kept: Iterable[HeldFragment]) -> float:
-    """How many more nodes of a class may be held below the low-water mark."""
+    """Return how many more nodes of a class may be held below the low-water mark
+    (:mod:`.low_water`); infinite where no reserve is wanted.
+    """
     mark = dict(facts.memory.low_water).get(node_class, LowWater()).nodes
     if mark is None:
         return math.inf
@@ -91,7 +95,9 @@ def settled_room(facts: NodeFacts, node_class: str, kept: Iterable[HeldFragment]
 
 
 def _with_low_water(facts: NodeFacts) -> NodeMemory:
-    """The marks of all classes after the latest look; none where no reserve is wanted."""
+    """Return the memory with the low-water marks of all classes after the latest look; without any
+    where no reserve is wanted.
+    """
     memory, harvest = facts.memory, facts.harvest
     window_s = facts.config.nodes.settled_s
     if window_s is None:
@@ -113,7 +119,9 @@ def _with_low_water(facts: NodeFacts) -> NodeMemory:
 
 
 def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
-    """Before the queue has been seen, nothing may be requested."""
+    """Decide which nodes to release by the queue of main jobs (:func:`.yielding.next_yield`).
+    Before the queue has been seen, nothing may be requested.
+    """
     if facts.queue is None:
         return WayDecision(facts.memory, blocks=True)
     nodes = facts.config.nodes
@@ -136,7 +144,9 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
 
 
 def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
-    """Release the cheapest nodes, a step at each glance."""
+    """Decide which nodes to release by the scheduler's counters
+    (:func:`.blind_yielding.next_blind`): the cheapest ones, a step at each glance.
+    """
     if facts.glance is None:
         return WayDecision(facts.memory, blocks=True)
     costs = _costs(facts)
@@ -157,7 +167,7 @@ def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisio
 
 
 def _costs(facts: NodeFacts) -> dict[str, float]:
-    """What a trainer loses by a rescale, by each fragment that it uses."""
+    """Return what a trainer loses by a rescale, for each fragment in use."""
     costs = dict.fromkeys(facts.used, 0.0)
     for nodes, cost in facts.demand.moves:
         costs |= dict.fromkeys(nodes, cost)
@@ -167,7 +177,7 @@ def _costs(facts: NodeFacts) -> dict[str, float]:
 def _shortened(
     facts: NodeFacts, moment: Moment, staying: Iterable[HeldFragment], decision: WayDecision
 ) -> WayDecision:
-    """The decision, with an order to shorten the holders that may not last as long as they would.
+    """Add to a decision an order to shorten the holders that may not last as long as they would.
 
     The limits are by the scheduler's clock. An order that had no effect is repeated.
     """
@@ -201,7 +211,9 @@ def _shortened(
 
 
 def above(kept: Sequence[HeldFragment], used: Collection[str], max_kept: int) -> list[HeldFragment]:
-    """The fragments above a cap: parts first, of these unused ones, the latest first."""
+    """Return the fragments to release so that ``max_kept`` are kept: parts first, of these unused
+    ones, the latest first.
+    """
     if len(kept) <= max_kept:
         return []
     order = sorted(kept, key=lambda h: (not h.fragment.is_part, h.name in used, -h.asked_s, h.name))
@@ -211,9 +223,9 @@ def above(kept: Sequence[HeldFragment], used: Collection[str], max_kept: int) ->
 def in_the_way(
     leaving: int, kept: Sequence[HeldFragment], used: Collection[str], waits: LimitWaits
 ) -> list[HeldFragment]:
-    """The fragments to give back for the waiting jobs: as many as they need, less those that leave.
-
-    All that have not started are among them: they would be next.
+    """Return the fragments to give back for main jobs that wait for a limit which holders count
+    towards: as many as the jobs need, less those that leave already. All that have not started are
+    among them: they would be next.
     """
     needed = max(sum(job.size for job in waits.jobs) - leaving, 0)
     not_started = [h for h in kept if not h.is_ready]

@@ -129,8 +129,8 @@ class NodeManager:
         return self._fragments.slots()
 
     def _holders(self, slots: Nodes) -> Nodes:
-        """The fragments of what trainers use: under ``nodes.unit = "gpu"``, all GPUs of a holder
-        join and leave together.
+        """Return the fragments to which ``slots`` belong: under ``nodes.unit = "gpu"``, all GPUs of
+        a holder join and leave together.
         """
         return self._holders_of(slots) if self._config.now.nodes.unit.divides_nodes else slots
 
@@ -145,8 +145,8 @@ class NodeManager:
 
     @property
     def window_ends(self) -> tuple[tuple[str, float], ...]:
-        """(fragment or slot, when it has to be released) of the pool: by the scheduler's plan, or
-        by a holder's time limit.
+        """When each fragment or slot of the pool has to be released: by the scheduler's plan, or by
+        a holder's time limit.
         """
         ends = self._earliest(self._planned_ends(), self._near_limit_ends())
         if not ends or not self._config.now.nodes.unit.divides_nodes:
@@ -226,8 +226,8 @@ class NodeManager:
                     )
 
     def _is_settled(self, before: Predecessor, missing: Nodes) -> bool:
-        """Fragments that are missing may have been lost, or be unknown: a silent scheduler has not
-        lost them.
+        """Whether the search for the predecessor's fragments is over. If none of them has shown up,
+        they may have been lost, or be unknown: a silent scheduler has not lost them.
 
         After its first answer the holder's list follows within two polls, even if that came just
         before ``stale_after_s``.
@@ -324,7 +324,7 @@ class NodeManager:
             self._recorder.note("nodes", "", words)
 
     def _request(self, requests: tuple[NodeRequest, ...], now_s: PilotS) -> int:
-        """How many were submitted."""
+        """Request nodes from the holder. Returns how many requests were submitted."""
         view = self._polls.view
         age_s = max(now_s - view.seen_s, 0.0)  # a poll may be minutes old where calls are limited
         before = self._own_jobs  # Slurm may have counted a holder before the call returns
@@ -384,8 +384,8 @@ class NodeManager:
         self._holder.renew()
 
     def apply_config(self) -> None:
-        """The configuration has changed: candidates were selected by the old one, and fragments may
-        not be allowed any more.
+        """Apply a changed configuration: drop the candidates, which were selected by the old one,
+        and give back fragments that are not allowed any more.
         """
         self._polls.view = replace(self._polls.view, candidates=())
         refused = [

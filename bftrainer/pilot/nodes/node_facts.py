@@ -135,8 +135,8 @@ class NodeFacts:
     clock_offset_s: float | None = None
 
     def demand_of(self, node_class: str, now_s: float = math.inf) -> int:
-        """Nodes of a class that trainers would use, as far as they have shown it with as many as
-        there are at ``now_s``.
+        """Return how many nodes of a class trainers would use. While no more nodes are available
+        than they have tried, that is no more than they used of these.
         """
         demand = self.demand.of(node_class)
         for cap in self.memory.caps:
@@ -145,7 +145,7 @@ class NodeFacts:
         return demand
 
     def available(self, node_class: str, now_s: float = math.inf) -> int:
-        """Nodes of a class that are held, or idle and not backed off."""
+        """Return how many nodes of a class are held, or idle and not backed off."""
         held = {h.node for h in self.fragments}
         idle = [
             c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s

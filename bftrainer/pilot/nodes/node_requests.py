@@ -17,9 +17,8 @@ MAX_BACK_OFF_S = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class BackOff:
-    """One node's: no request before ``until_s``; it was preempted early ``times`` times in a row.
-
-    ``is_missed``: the last holder never ran there.
+    """The back-off from one node: no request before ``until_s``; it was preempted early ``times``
+    times in a row. ``is_missed``: the last holder never ran there.
     """
 
     node: str
@@ -37,8 +36,8 @@ class NodeBackoff:
     def preempted(
         self, node: str, held_s: float, base_s: float, now_s: PilotS, is_missed: bool = False
     ) -> None:
-        """The scheduler took a node back after ``held_s``: each early preemption in a row doubles
-        the back-off.
+        """Back off from a node that the scheduler took back after ``held_s``: each early preemption
+        in a row doubles the back-off.
 
         ``base_s`` is the length of the first one, and how long a node must be held to be in order
         again.
@@ -53,8 +52,8 @@ class NodeBackoff:
         )
 
     def observed(self, idle: Collection[str]) -> None:
-        """A node that was missed and is not idle went to a faster job: that is no reason to be late
-        the next time.
+        """End the back-off from nodes that were missed and are not idle. Such a node went to a
+        faster job: that is no reason to be late the next time.
         """
         for back_off in self._nodes.snapshot():
             if back_off.is_missed and back_off.node not in idle:
@@ -90,8 +89,8 @@ class RequestProgress:
     def after(
         self, wanted: int, requested: int, ready: int, now_s: float
     ) -> tuple[RequestProgress, str]:
-        """After a round in which ``wanted`` nodes could have been requested and ``requested`` were;
-        and what to tell.
+        """Return the progress after a round in which ``wanted`` nodes could have been requested and
+        ``requested`` were, and a line for the event log; empty if there is nothing to tell.
         """
         rest = max(wanted - requested, 0)
         if self.began_s is None:

@@ -55,7 +55,9 @@ class PollRules:
 
 
 def rules_of(config: PilotConfig) -> PollRules:
-    """Without a port for hints, none announces anything: polls are never rarer."""
+    """Return the intervals between polls that the configuration asks for. Without a port for hints,
+    none announces anything: polls are never rarer.
+    """
     hints, poll_s = config.hints, config.times.poll_s
     return PollRules(poll_s, poll_s if hints.port is None else hints.poll_s, hints.looks_per_minute)
 
@@ -89,21 +91,25 @@ class PollSchedule:
         return max(self.due_s(rules) - now_s, 0.0)
 
     def hinted(self, now_s: float) -> PollSchedule:
-        """A hint has come."""
+        """Return the schedule after a hint that came at ``now_s``."""
         return replace(self, hint_s=now_s, hinted_s=min(self.hinted_s, now_s + REPEATS_S[0]))
 
     def expecting(self, at_s: float) -> PollSchedule:
-        """Something known is due at this time: poll then. It is no hint: nothing has announced
-        itself.
+        """Return the schedule with a poll at ``at_s``, when something known is due. It is no hint:
+        nothing has announced itself.
         """
         return self if at_s >= self.hinted_s else replace(self, hinted_s=at_s)
 
     def forced(self, at_s: float) -> PollSchedule:
-        """Main jobs may wait for this pilot: poll at this time, whatever the allowance."""
+        """Return the schedule with a poll at ``at_s``, whatever the allowance: main jobs may wait
+        for this pilot.
+        """
         return replace(self, unhinted_s=min(self.unhinted_s, at_s))
 
     def postponed(self, until_s: float) -> PollSchedule:
-        """The budget of calls allows no poll before this time."""
+        """Return the schedule without a poll before ``until_s``: the budget of calls allows
+        none.
+        """
         return replace(self, not_before_s=until_s)
 
     def due_s(self, rules: PollRules) -> float:
@@ -115,13 +121,14 @@ class PollSchedule:
         return max(self.not_before_s, min(self.unhinted_s, hinted_s))
 
     def _allowed(self, now_s: float, rules: PollRules) -> float:
+        """Return how many polls that only a hint asks for are allowed at ``now_s``."""
         return min(
             self.allowance + max(now_s - self.counted_s, 0.0) * rules.per_minute / 60.0, BURST
         )
 
     def outcome(self, found_new: bool) -> PollOutcome:
-        """What a poll means that begins after this state: a hint counts from the poll before on,
-        less the last repeat.
+        """Return what a poll means that begins after this state. A newly idle node counts as
+        announced if a hint has come since the poll before, less the last repeat.
         """
         if not found_new:
             return PollOutcome.NOTHING
@@ -139,8 +146,9 @@ class PollSchedule:
         stretch: float = 1.0,
         cost: float = 1.0,
     ) -> PollSchedule:
-        """A poll that began at ``begun_s`` has ended. ``stretch``: by chance, or after failures.
-        ``cost``: of the allowance.
+        """Return the schedule after a poll that began at ``begun_s``. ``stretch``: a factor on the
+        interval, by chance or after failures. ``cost``: what a poll that a hint brought forward
+        takes from the allowance.
         """
         announced = {
             PollOutcome.NOTHING: self.announced,

@@ -180,14 +180,18 @@ class SchedulerPolls:
         return self.view.answers and not self.view.is_postponed
 
     def _pilot_jobs_now(self) -> PilotJobs:
-        """Where the queue is hidden, a window is as long as a main job may have to wait."""
+        """Return the jobs and partitions of pilots. Where the queue is hidden, a window is as long
+        as a main job may have to wait (``nodes.worst_wait_s``).
+        """
         jobs = self._pilot_jobs
         if self._way is not GiveWay.BLIND or jobs.assume_window_s is not None:
             return jobs
         return replace(jobs, assume_window_s=self._config.now.nodes.worst_wait_s)
 
     def look_soon(self, nodes: Iterable[str] = ()) -> None:
-        """Something has changed, as a holder's end shows: how many GPUs of these nodes are idle."""
+        """Poll soon, because a holder's end shows that something has changed: how many GPUs of
+        these nodes are idle.
+        """
         released = frozenset(nodes)
         if self._poll is not None:
             self._changed |= released  # its answer may be older
@@ -197,7 +201,9 @@ class SchedulerPolls:
         )
 
     def look_again(self) -> None:
-        """A node went to a faster job, and so may others have that the last poll showed."""
+        """Poll soon, and request none of the candidates before: a node went to a faster job, and so
+        may others have that the last poll showed.
+        """
         self.view = replace(self.view, candidates=())
         self.look_soon()
 
@@ -223,15 +229,17 @@ class SchedulerPolls:
         self._showing = self._background.start(lambda: self._show(nodes.hosts, demand))
 
     def _show(self, hosts: tuple[str, ...], demand: Demand | None) -> None:
-        """In the background: only ``_shown`` is changed. After a failure it is tried again."""
+        """Announce the demand to peer pilots. Runs in the background and changes only ``_shown``;
+        after a failure it is tried again.
+        """
         if self._peers is not None and demand is not None:
             with suppress(CommandError, SchedulerError):
                 self._peers.announce(hosts, demand.wants, demand.is_short, demand.least)
                 self._shown = demand
 
     def _ask(self) -> PollAnswer:
-        """In the background: nothing here is changed. A node that a peer pilot takes meanwhile is
-        not counted twice.
+        """Ask for the peer pilots and observe the cluster. Runs in the background and changes
+        nothing here. In this order, a node that a peer pilot takes meanwhile is not counted twice.
         """
         peers = ask_peers(self._peers, self._config.now.nodes)
         answer = PollAnswer(self._scheduler.observe(), self._clock.now_s(), peers)

@@ -184,7 +184,7 @@ def next_yield(
     memory: YieldMemory,
     rules: YieldRules,
 ) -> YieldDecision:
-    """Decide what a look at the queue asks for. The same look counts once.
+    """Decide which nodes to release after a look at the queue. The same look counts once.
 
     ``own`` are all fragments of this pilot; ``costs`` what trainers lose by leaving one, by name.
     """
@@ -228,7 +228,8 @@ def next_yield(
 def _rest(
     memory: YieldMemory, served: Iterable[JobServed], at_s: PilotS
 ) -> tuple[tuple[PilotS, ...], PilotS]:
-    """When jobs were canceled lately, and until when the nodes of the last one rest.
+    """Return when jobs were canceled lately, and until when the nodes that were released for the
+    last one rest.
 
     A user could otherwise move all trainers at each look, by jobs that never start. Main jobs start
     on resting nodes.
@@ -242,7 +243,7 @@ def _rest(
 
 
 def reason_of(job: NodeWait) -> str:
-    """Why a fragment is released, for the log of events."""
+    """Return why a fragment is released for a job, for the log of events."""
     why = f" ({job.reason})" if job.reason not in ("", "None") else ""
     return f"job {job.job} waits for {counted(job.size, 'node')}{why}"
 
@@ -252,7 +253,9 @@ def _number(job: str) -> int:
 
 
 def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offer:
-    """The offer of a job as of this look. One that needs other nodes now begins anew."""
+    """Return the offer of a job as of this look: the earlier one, or a new one. The offer of a job
+    that needs other nodes now begins anew.
+    """
     if earlier is None:
         submitted_s = queue.before_s
         if job.submitted_s is not None:
@@ -269,7 +272,9 @@ def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offe
 
 
 def _judged(offer: Offer, queue: WaitingQueue, waiting: frozenset[str], pool: _Pool) -> Offer:
-    """The offer, which may have become void, or be repeated after that."""
+    """Return the offer after this look: one that no backfill cycle took has become void, and a void
+    one is made again when something has changed.
+    """
     if offer.void is not None:
         if _is_repeated(offer.void, queue, waiting, pool.rules):
             none = frozenset[str]()
@@ -293,7 +298,9 @@ def _judged(offer: Offer, queue: WaitingQueue, waiting: frozenset[str], pool: _P
 def _is_repeated(
     void: VoidOffer, queue: WaitingQueue, waiting: frozenset[str], rules: YieldRules
 ) -> bool:
-    """Whether a main job has started or ended since, or the longest wait has passed."""
+    """Whether a void offer is made again: a main job has started or ended since, or the longest
+    wait has passed.
+    """
     age_s = queue.at_s - void.at_s
     if age_s >= rules.worst_wait_s:
         return True
@@ -302,7 +309,9 @@ def _is_repeated(
 
 
 def _served(offer: Offer, queue: WaitingQueue) -> JobServed:
-    """A job that is no longer pending. Schedulers show the seconds of starts, looks are finer."""
+    """Return what became of a job that is no longer pending. Schedulers show the seconds of starts,
+    looks are finer.
+    """
     job, started_s = offer.job, dict(queue.starts).get(offer.job.job)
     why = f", {job.reason}" if job.reason not in ("", "None") else ""
     offered_s = offer.released_s if offer.released_s is not None else offer.seen_s
@@ -388,7 +397,9 @@ class _Pool:
         )
 
     def fits(self, job: NodeWait) -> bool:
-        """Whether its nodes are idle, leaving or held."""
+        """Whether enough nodes are idle, leaving or held for a job, all that it requires among
+        them.
+        """
         return job.required <= self._usable() and self._size(job) > 0
 
     def has_idle(self, job: NodeWait) -> bool:
@@ -399,14 +410,18 @@ class _Pool:
         return self.idle | self.leaving | self.own.keys() | self.others.keys()
 
     def _size(self, job: NodeWait) -> int:
-        """How many nodes it could get: all that it needs, whole tasks of an array, or none."""
+        """Return how many nodes a job could get: all that it needs, whole tasks of an array, or
+        none.
+        """
         usable = len(self._usable() & job.nodes)
         if usable >= job.size:
             return job.size
         return usable - usable % job.task_size if job.task_size else 0
 
     def serve(self, offer: Offer, queue: WaitingQueue) -> tuple[Offer, tuple[str, ...]]:
-        """Take the nodes of a job that fits; the offer after that, and own fragments to release."""
+        """Take the nodes for a job that fits out of the pool. Returns its offer after that, and the
+        own fragments to release.
+        """
         job = offer.needs
         if not offer.looks and not offer.released and not offer.refused:
             offer = replace(offer, spare=frozenset(self.idle & job.nodes))
@@ -431,7 +446,9 @@ class _Pool:
         return self._offered(offer, released, others, is_enough, queue), own
 
     def _required(self, job: NodeWait) -> list[str]:
-        """The nodes that a job names and that have to be released for it."""
+        """Take the nodes that a job names out of the idle and leaving ones. Returns those that are
+        held, and so have to be released.
+        """
         held = sorted(job.required - self.idle - self.leaving)
         leaving = job.required & self.leaving & self.given_back.keys()
         self.hastened.update(self.given_back[node] for node in leaving)
@@ -440,7 +457,9 @@ class _Pool:
         return held
 
     def _chosen(self, job: NodeWait, count: int) -> list[str]:
-        """The nodes to release: the same ones in every pilot; of this pilot alone, the cheapest."""
+        """Return the nodes to release for a job: the same ones in every pilot; if only this pilot
+        has holders there, the cheapest.
+        """
         others = [node for node in self.others if node in job.nodes]
         own = [node for node in self.own if node in job.nodes]
         if not others:
@@ -466,6 +485,9 @@ class _Pool:
         is_enough: bool,
         queue: WaitingQueue,
     ) -> Offer:
+        """Return an offer after this look: ``released`` own nodes more, ``others`` awaited from
+        other pilots, and whether enough nodes were idle.
+        """
         enough_s = None
         if is_enough:
             enough_s = queue.server_s if offer.enough_s is None else offer.enough_s
@@ -487,7 +509,7 @@ class _Pool:
     def released_after(
         self, releases: Iterable[YieldRelease]
     ) -> tuple[tuple[str, str, PilotS], ...]:
-        """Own holders that have been released lately, or are now."""
+        """Return (job, node, when) of own holders that have been released lately, or are now."""
         released = dict(self.released)
         for release in releases:
             released |= {(job_of(name), node_of(name)): self.at_s for name in release.names}
@@ -495,8 +517,9 @@ class _Pool:
 
 
 def _leaving(queue: WaitingQueue, own: Sequence[HeldFragment], own_pilot: str) -> set[str]:
-    """Nodes that will be idle soon: their holders are ending, were told to, or are canceled for any
-    main job that fits. Own holders that this pilot does not know were released after the look.
+    """Return the nodes that will be idle soon: their holders are ending, were told to, or are
+    canceled for any main job that fits. Own holders that this pilot does not know were released
+    after the look.
     """
     own_jobs = {job_of(h.name) for h in own}
     ready = {h.node for h in own if h.is_ready}
@@ -512,7 +535,9 @@ def _leaving(queue: WaitingQueue, own: Sequence[HeldFragment], own_pilot: str) -
 def _others(
     queue: WaitingQueue, own: Sequence[HeldFragment], distrusted: set[str]
 ) -> dict[str, ListedHolder]:
-    """The holders of other pilots that release nodes, by node."""
+    """Return the holders of other pilots, by node, without those of users who do not release nodes
+    (``distrusted``).
+    """
     own_jobs = {job_of(h.name) for h in own}
     return {
         holder.node: holder
@@ -529,7 +554,7 @@ def _user_of(holder: ListedHolder) -> str:
 def _unresponsive(
     memory: YieldMemory, queue: WaitingQueue, rules: YieldRules
 ) -> dict[tuple[str, str], PilotS]:
-    """(user, job) of the holders that should have left by now, and when that was seen last.
+    """Return (user, job) of the holders that should have left by now, and when that was seen last.
 
     The clock of a user goes on while other holders take the place of the first: any user may start
     jobs that look like holders.
