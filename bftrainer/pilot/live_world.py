@@ -87,8 +87,8 @@ class SentToCore:
         return len(self._trainers)
 
     def takes(self, seen: Measured) -> bool:
-        """Whether the core learns from a measurement: it takes rates and stalls of trainers that
-        are measured, and the length of a training of any trainer that it knows.
+        """Whether the core learns from a measurement: from any of a trainer that is measured, and
+        from the length of a training of every trainer that it knows.
         """
         if isinstance(seen, LengthSeen):
             return seen.trainer_id in self._trainers

@@ -85,7 +85,9 @@ class Auditor:
         self._lines = JsonTail(state_dir / AUDIT_LOG)
 
     def decided(self, number: int, solved: Iterable[Solved]) -> None:
-        """The proven answers behind the decision ``number`` of the journal."""
+        """Queue the proven answers behind the decision ``number`` of the journal, to be compared
+        later. Of too many, the oldest are dropped.
+        """
         for place, (problem, answer) in enumerate(solved):
             if answer.status is Status.OPTIMAL:
                 waiting = _Waiting(number, place, problem, answer.objective_value)
@@ -137,6 +139,9 @@ class Auditor:
         )
 
     def _start(self, wanted: tuple[float, bool]) -> None:
+        """Start the process of the audit with the ``wanted`` settings: its share of a core, and
+        whether Gurobi's license in its package may be used.
+        """
         share, restricted = wanted
         self._lines.skip()  # what earlier audits found was told then
         arguments = (str(self._state_dir), repr(share), str(int(restricted)))
@@ -160,7 +165,9 @@ class Auditor:
         return self._given_up(f"its process ended with status {status}")
 
     def _given_up(self, cause: str) -> list[str]:
-        """Try again later. The decisions go on without it."""
+        """Stop the audit and try again later. Returns a line for the event log; decisions go on
+        without it.
+        """
         self.close()
         self._not_before_s = self._clock.elapsed_s() + _START_AGAIN_S
         return [
@@ -169,6 +176,9 @@ class Auditor:
         ]
 
     def _send(self) -> None:
+        """Send the next problem if the process has done the last one, or the rest of one, as far as
+        the pipe takes it.
+        """
         assert self._process is not None
         assert self._process.stdin is not None
         if not self._unsent and not self._is_busy and self._waiting:
@@ -180,6 +190,7 @@ class Auditor:
                 self._unsent = self._unsent[sent:]
 
     def _message(self, waiting: _Waiting) -> bytes:
+        """Return an answer with its problem as one line of JSON for the process of the audit."""
         message = {
             "decision": waiting.decision,
             "place": waiting.place,
@@ -190,6 +201,9 @@ class Auditor:
         return f"{json.dumps(message)}\n".encode()
 
     def _differing(self) -> list[str]:
+        """Read the audit's new lines. Returns a line for the event log about each answer that
+        differs.
+        """
         notes: list[str] = []
         if not self._is_busy or self._lines.is_read():
             return notes

@@ -68,6 +68,7 @@ class AuditBook:
         self._append(line)
 
     def _count(self, verdict: AuditVerdict, dropped: int) -> None:
+        """Add a verdict to the totals, and ``dropped`` answers for which there was no time."""
         match verdict.result.value:
             case "equal":
                 self.totals = replace(self.totals, equal=self.totals.equal + 1)
@@ -79,7 +80,9 @@ class AuditBook:
             self.totals = replace(self.totals, skipped=self.totals.plus_skipped(NO_TIME, dropped))
 
     def _keep(self, message: dict[str, Any]) -> str:
-        """Write the problem for a bug report; its path, or nothing if there are enough."""
+        """Write a problem to a file for a bug report. Returns its path; empty if there are enough
+        files.
+        """
         from bftrainer.pilot.audit.totals import PROBLEMS
         from bftrainer.system.files import write_atomically
 
@@ -99,8 +102,8 @@ class AuditBook:
 
 
 def pause_s(cpu_s: float, wall_s: float, share: float) -> float:
-    """How long to pause after ``wall_s`` seconds that took ``cpu_s`` of a core, for ``share`` of
-    it on average.
+    """Return how long to pause after ``wall_s`` seconds that took ``cpu_s`` of a core, to use
+    ``share`` of it on average.
     """
     return max(cpu_s / share - wall_s, 0.0)
 
@@ -126,7 +129,7 @@ def main(arguments: list[str]) -> None:
 
 
 def is_over_within(seconds: float) -> bool:
-    """Wait; whether the writer of standard input is gone meanwhile."""
+    """Wait for ``seconds``. Returns whether the writer of standard input is gone by then."""
     poll = select.poll()
     poll.register(0, 0)  # POLLHUP and POLLERR are always reported
     return bool(poll.poll(1000 * seconds))

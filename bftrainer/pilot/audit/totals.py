@@ -48,7 +48,9 @@ class AuditTotals:
 
 
 def totals_of(value: object) -> AuditTotals | None:
-    """The totals in a line of the file; None for anything else: a file may have been damaged."""
+    """Return the totals in a line of the audit's file; None for anything else: a file may have been
+    damaged.
+    """
     if not isinstance(value, dict):
         return None
     equal, differing, skipped = (value.get(key) for key in ("equal", "differing", "skipped"))
@@ -65,7 +67,7 @@ def _is_count(value: object) -> bool:
 
 
 def read_totals(state_dir: Path) -> AuditTotals | None:
-    """The totals of a state directory's audit; None where there has been none."""
+    """Return the totals of a state directory's audit; None where there has been none."""
     path = state_dir / AUDIT_LOG
     for part in (path, older_part(path)):
         for line in reversed(_last_lines(part)):

@@ -84,8 +84,8 @@ def window_cap_s(facts: NodeFacts) -> float:
 
 
 def settled_room(facts: NodeFacts, node_class: str, kept: Iterable[HeldFragment]) -> float:
-    """Return how many more nodes of a class may be held below the low-water mark
-    (:mod:`.low_water`); infinite where no reserve is wanted.
+    """Return how many more nodes of a class may be held below its low-water mark
+    (:mod:`.low_water`); infinite without a mark.
     """
     mark = dict(facts.memory.low_water).get(node_class, LowWater()).nodes
     if mark is None:

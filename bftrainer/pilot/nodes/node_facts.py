@@ -52,12 +52,16 @@ class LimitWaits:
 
 @dataclass(frozen=True, slots=True)
 class NodeMemory:
-    """What a decision remembers for the next: (fragment, since when it is unused) of the pool,
-    demand caps by class, nodes that were left idle to save power, how many fragments were released
-    for a limit and when one was leaving last, how the split among users went, idle nodes that are
-    not held (:mod:`.holding_order`), since when as many GPUs are idle beside a part: ((part, GPUs),
-    time), what was offered to main jobs (:mod:`.yielding`, :mod:`.blind_yielding`), when holders
-    were shortened, and low-water marks by class, as of the look at ``low_water_s``.
+    """What a decision remembers for the next one.
+
+    ``unused_since``: (fragment, since when no trainer uses it) of the pool. ``caps``: demand caps
+    by class. ``left_idle``: nodes that were left idle to save power. ``room``: how many fragments
+    were released for main jobs that wait for a limit; ``room_s``: when one of these was leaving
+    last. ``share``: how the split among users went. ``unheld``: idle nodes that are not held
+    (:mod:`.holding_order`). ``beside``: ((part, GPUs), since when so many GPUs are idle beside it).
+    ``yielding``, ``blind``: what was offered to main jobs (:mod:`.yielding`,
+    :mod:`.blind_yielding`). ``shortened``: (fragment, when its holder was told to end earlier).
+    ``low_water``: the low-water mark of each class, as of the look at ``low_water_s``.
     """
 
     unused_since: tuple[tuple[str, float], ...] = ()
@@ -135,8 +139,9 @@ class NodeFacts:
     clock_offset_s: float | None = None
 
     def demand_of(self, node_class: str, now_s: float = math.inf) -> int:
-        """Return how many nodes of a class trainers would use. While no more nodes are available
-        than they have tried, that is no more than they used of these.
+        """Return how many nodes of a class trainers would use. As long as no more nodes are
+        available at ``now_s`` than trainers have tried, these are no more than trainers used of
+        them.
         """
         demand = self.demand.of(node_class)
         for cap in self.memory.caps:

@@ -114,8 +114,8 @@ def allow(module: str) -> None:
 
 
 def dumps(value: object) -> str:
-    """The value as one line of JSON. Raises :class:`InvalidValueError` for one that is not frozen,
-    or not on the list.
+    """Return the value as one line of JSON. Raises :class:`InvalidValueError` for one that is not
+    frozen, or not on the list.
     """
     trainers: list[str] = []
     pieces = _json(_encode(value, trainers)).split(f'"{_MARK}"')
@@ -133,7 +133,7 @@ _texts: dict[int, tuple[model.Trainer, str]] = {}
 
 
 def _text_of(trainer: model.Trainer) -> str:
-    """A trainer's JSON, which is made once: the same trainers are in the state after every
+    """Return a trainer's JSON, which is made once: the same trainers are in the state after every
     decision.
     """
     cached = _texts.get(id(trainer))
@@ -146,7 +146,7 @@ def _text_of(trainer: model.Trainer) -> str:
 
 
 def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
-    """The value that :func:`dumps` wrote.
+    """Return the value that :func:`dumps` wrote.
 
     A class that is not on the list is refused, and so are a value that is no ``kind`` and a field
     of another type than in our classes. Where policy memories do not matter, or the row is the
@@ -174,8 +174,8 @@ def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
 
 
 def _encode(value: object, trainers: list[str]) -> object:
-    """Return a value as JSON's values. A trainer becomes a mark, and its text is appended to
-    ``trainers``.
+    """Return a value as what :mod:`json` can write. A trainer becomes a mark, and its text is
+    appended to ``trainers``.
     """
     if type(value) is model.Trainer:
         trainers.append(_text_of(value))
@@ -214,6 +214,7 @@ def _encode_items(items: Iterable[object], trainers: list[str]) -> list[object]:
 
 
 def _fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, object]:
+    """Return a dataclass as a JSON object: its class under ``$``, and its fields."""
     fields: dict[str, object] = {"$": shape.name}
     for name in shape.fields:
         item = getattr(value, name)
@@ -222,7 +223,9 @@ def _fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, obje
 
 
 def _decode(value: Any, strict: bool, in_memory: bool = False) -> Any:
-    """The value of JSON's values. ``in_memory``: it belongs to a policy's memory."""
+    """Return the value that :func:`_encode` has turned into JSON. ``in_memory``: it belongs to a
+    policy's memory.
+    """
     if isinstance(value, list):
         return tuple(
             [item if type(item) in _PLAIN else _decode(item, strict, in_memory) for item in value]
@@ -254,6 +257,9 @@ def _decode(value: Any, strict: bool, in_memory: bool = False) -> Any:
 
 
 def _decode_fields(value: dict[str, Any], shape: _Shape, strict: bool, in_memory: bool) -> Any:
+    """Build a dataclass from its JSON object. With ``strict``, the fields of our own classes must
+    have the declared types.
+    """
     holds_memory = shape.kind in (state.State, state.Plan)
     fields = {}
     for name, item in value.items():
@@ -271,8 +277,8 @@ def _decode_fields(value: dict[str, Any], shape: _Shape, strict: bool, in_memory
 
 @lru_cache(maxsize=256)
 def _checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
-    """(attribute, whether a 1-tuple holds a value of its type) of a class of ours. A row is data:
-    it may hold anything.
+    """Return the checks for the fields of a class of ours: (field, whether a 1-tuple holds a value
+    of its type). A row is data: it may hold anything.
     """
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind) if field.init]
@@ -281,14 +287,15 @@ def _checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
 
 @lru_cache(maxsize=256)
 def _check(hint: Any) -> Callable[[tuple[Any]], bool]:
+    """Return a function that tells whether a 1-tuple holds a value of this type."""
     wrapped: Any = tuple[_of_instances(hint)]  # type: ignore[misc]  # made at run time; pydantic takes no bare dataclass
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
     return TypeAdapter(wrapped, config=config).validator.isinstance_python
 
 
 def _of_instances(hint: Any) -> Any:
-    """The type, of whose dataclasses only the class matters: their own fields were checked when
-    they were read.
+    """Return a type in which only the class of a dataclass matters: its own fields were checked
+    when it was read.
     """
     origin, inner = get_origin(hint), tuple(map(_of_instances, get_args(hint)))
     if origin in (Union, UnionType):
@@ -300,7 +307,9 @@ def _of_instances(hint: Any) -> Any:
 
 
 def _is_of_text(items: list[Any]) -> bool:
-    """Sets of names are long, and are not decoded one by one."""
+    """Whether there are items, all of them text: sets of names are long, and are not decoded one by
+    one.
+    """
     return bool(items) and set(map(type, items)) == {str}
 
 
@@ -317,6 +326,9 @@ _BY_CLASS = {shape.kind: shape for shape in _BY_NAME.values()}
 
 
 def _shape_of(kind: type) -> _Shape:
+    """Return how a class is written. Raises :class:`InvalidValueError` for one that is not
+    allowed.
+    """
     shape = _BY_CLASS.get(kind) or _named(f"{kind.__module__}:{kind.__qualname__}")
     if shape is None or shape.kind is not kind:
         raise InvalidValueError(
@@ -328,8 +340,8 @@ def _shape_of(kind: type) -> _Shape:
 
 
 def _named(name: str) -> _Shape | None:
-    """The class of a name in a row: one of the list, or one of a loaded module that is allowed, or
-    whose package is.
+    """Return the class that a name in a row stands for: one of the list, or one of a loaded module
+    that is allowed, or whose package is. None for any other name.
     """
     if not isinstance(name, str):
         raise TypeError("the name of a class is not text")

@@ -52,13 +52,13 @@ _NULLABLE = frozenset(
 
 
 def schema_sql() -> str:
-    """The statements that make our tables."""
+    """Return the SQL statements that make our tables."""
     schema = package_files("bftrainer.pilot.persistence").joinpath("schema.sql")
     return schema.read_text(encoding="utf-8")
 
 
 def other_format(path: Path, difference: str) -> StateDirError:
-    """The refusal of a database that another version of bftrainer wrote in another format."""
+    """Return the error for a database that another version of bftrainer wrote in another format."""
     return StateDirError(
         f"{path}: {difference}, expected format {FORMAT} of bftrainer {__version__}; let the "
         "bftrainer that wrote it finish its trainers, then specify a new --state"
@@ -66,8 +66,8 @@ def other_format(path: Path, difference: str) -> StateDirError:
 
 
 def check_file(path: Path) -> None:
-    """Raise for what SQLite must not open: a pipe or device, or a database with a journal that
-    names another file.
+    """Raise :class:`StateDirError` for what SQLite must not open: a pipe or device, or a database
+    with a rollback journal that names another file.
     """
     try:
         status = path.stat()
@@ -99,7 +99,7 @@ def check_file(path: Path) -> None:
 
 
 def guard(connection: sqlite3.Connection) -> None:
-    """Settings against a hostile file, for every connection."""
+    """Set up a connection against a hostile file; called for every connection."""
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {pragma}")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
@@ -118,8 +118,8 @@ class _WorkLimit:
 
 
 def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") -> None:
-    """Raise unless the tables and indexes are ours, and have our columns. ``only``: of this
-    table.
+    """Raise :class:`StateDirError` unless the tables and indexes are ours, and have our columns.
+    ``only``: check this table alone.
     """
     names = {only} if only else {*columns(), "fragments_open"}
     for kind, name, sql in connection.execute(
@@ -144,7 +144,7 @@ def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") 
 
 @functools.cache
 def columns() -> Mapping[str, Mapping[str, str]]:
-    """The declared type of each column of each table."""
+    """Return the declared type of each column of each of our tables."""
     with closing(sqlite3.connect(":memory:")) as connection:
         connection.executescript(schema_sql())
         names = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
@@ -166,7 +166,9 @@ class BoundedReader:
         connection.set_progress_handler(self._limit, _STEPS_AT_ONCE)
 
     def read(self, query: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
-        """The rows. Raises :class:`~bftrainer.errors.StoreError`, or an error of sqlite3."""
+        """Return the rows of a query. Raises :class:`~bftrainer.errors.StoreError` for a damaged
+        file, or an error of sqlite3.
+        """
         size = self._path.stat().st_size
         self._limit.left = _STEPS + _STEPS_PER_BYTE * size
         try:
@@ -175,6 +177,9 @@ class BoundedReader:
             self._limit.left = math.inf
 
     def _rows(self, query: str, values: tuple[object, ...], size: int) -> list[sqlite3.Row]:
+        """Return the rows of a query on a file of ``size`` bytes. Raises :class:`StoreError` for a
+        value of another type than its column's, and for more data than such a file can have.
+        """
         room = 2 * size + (1 << 20)
         rows, cursor = [], self._connection.execute(query, values)
         checks = [
@@ -205,7 +210,9 @@ def _size(value: object) -> int:
 
 @functools.cache
 def _checks() -> Mapping[str, Callable[[object], bool]]:
-    """A check of each column's values by the column's name, which has one type in all tables."""
+    """Return a check for the values of each column, by the column's name, which has one type in all
+    tables.
+    """
     checks: dict[str, Callable[[object], bool]] = {}
     for table in columns().values():
         for name, kind in table.items():

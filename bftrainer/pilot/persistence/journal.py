@@ -66,7 +66,7 @@ class JournalWriter:
         self._settings_number = 0
 
     def begin(self, settings: Settings, at_s: HostS) -> None:
-        """From now on decisions are made with these settings."""
+        """Write the settings with which decisions are made from now on."""
         with self._store.writing("settings") as db:
             cursor = db.execute(
                 "INSERT INTO settings (at_s, version, policy, solver, objective, forward_s, "
@@ -106,7 +106,7 @@ Admit = Callable[[Settings], object]
 
 
 def last_state(store: Store) -> State | None:
-    """The state after the last decision, or None before the first.
+    """Return the state after the last decision, or None before the first.
 
     A policy memory of a class that is not loaded comes as
     :class:`~bftrainer.pilot.persistence.codec.Unread`.
@@ -118,8 +118,8 @@ def last_state(store: Store) -> State | None:
 
 
 def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | None]:
-    """The latest snapshot from before a moment, and the number of its decision (0: the beginning of
-    the journal).
+    """Return the latest snapshot of the state from before a moment, and the number of its decision;
+    (0, None) stands for the beginning of the journal.
     """
     query = (
         "SELECT journal, state, settings FROM states JOIN journal ON number = journal WHERE "
@@ -133,7 +133,7 @@ def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | 
 
 
 def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterator[JournalEntry]:
-    """The journal in order, a few rows at a time.
+    """Yield the rows of the journal in order; a few of them are read at a time.
 
     ``admit`` is called with the settings of a row before the row is read; then a class that is not
     admitted raises :class:`~bftrainer.errors.InvalidValueError`. Without it such a memory is
@@ -161,7 +161,9 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
 
 
 def events(store: Store) -> Iterator[Event]:
-    """The events of the journal in order, without their decisions, a few rows at a time."""
+    """Yield the events of the journal in order, without their decisions; some of them are read at a
+    time.
+    """
     after = 0
     while rows := store.read(
         "SELECT number, event FROM journal WHERE number > ? ORDER BY number LIMIT 1000", after
@@ -172,11 +174,14 @@ def events(store: Store) -> Iterator[Event]:
 
 
 def begun_s(store: Store) -> tuple[HostS, ...]:
-    """When pilots began to decide, or with other settings."""
+    """Return the times at which pilots began to decide, or to decide with other settings."""
     return tuple(row["at_s"] for row in store.read("SELECT at_s FROM settings ORDER BY at_s"))
 
 
 def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
+    """Return the answers in a row of the journal. Raises :class:`InvalidValueError` for anything
+    else.
+    """
     answers = tuple(value for value in values if isinstance(value, Answer))
     if len(answers) < len(values):
         raise InvalidValueError("the journal has a row with answers that no solver gives")
@@ -184,6 +189,9 @@ def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
 
 
 def _of_row(settings: dict[int, Settings], number: int) -> Settings:
+    """Return the settings with the number that a row names. Raises :class:`InvalidValueError` if
+    there are none.
+    """
     if number not in settings:
         raise InvalidValueError(
             f"the journal has a row of settings {number}, which it does not contain"

@@ -187,8 +187,8 @@ class Registry:
         return self._trainers("")
 
     def trainers_from(self, number: int) -> tuple[TrainerRecord, ...]:
-        """Trainers from this number on, so that a frequent reader need not read thousands that have
-        ended.
+        """Return the trainers from this number on, so that a frequent reader need not read
+        thousands that have ended.
         """
         return self._trainers("WHERE number >= ?", number)
 
@@ -199,7 +199,7 @@ class Registry:
         )
 
     def trainer(self, name: str) -> TrainerRecord:
-        """A trainer by name. Raises :class:`UserError` for an unknown one."""
+        """Return a trainer by name. Raises :class:`UserError` for an unknown one."""
         for record in self._trainers("WHERE name = ?", name):
             return record
         raise UserError(f"no trainer named {name!r}; see `bftrainer list --all`")
@@ -216,7 +216,7 @@ class Registry:
         }
 
     def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
-        """The metrics of each trainer that has any, or of one trainer."""
+        """Return the metrics of each trainer that has any, or of one trainer."""
         where, values = ("WHERE trainer = ?", (trainer,)) if trainer is not None else ("", ())
         metrics: dict[str, tuple[Metric, ...]] = {}
         for r in self.store.read(f"SELECT * FROM metrics {where} ORDER BY trainer, name", *values):  # noqa: S608  # ours
@@ -236,7 +236,9 @@ class Registry:
     def fragments(
         self, *, open_only: bool = False, last: int = 1_000_000
     ) -> tuple[FragmentRecord, ...]:
-        """The audit, oldest first."""
+        """Return the latest rows of the audit of fragments, oldest first. ``open_only``: of
+        fragments that are not released.
+        """
         rows = self._latest(
             "fragments WHERE released_s IS NULL" if open_only else "fragments", last
         )
@@ -244,7 +246,7 @@ class Registry:
         return tuple(FragmentRecord(*columns(row)) for row in rows)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
-        """The latest notes, oldest first."""
+        """Return the latest notes, oldest first. ``subject``: only those about it."""
         of, values = (
             ("notes WHERE subject = ?", (subject,)) if subject is not None else ("notes", ())
         )
@@ -252,7 +254,7 @@ class Registry:
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
     def last_note(self, kinds: tuple[str, ...], at_s: float = math.inf) -> Note | None:
-        """The latest note of some kinds at or before a time; None if there is none."""
+        """Return the latest note of some kinds at or before a time; None if there is none."""
         marks = ", ".join("?" * len(kinds))
         where = f"notes WHERE kind IN ({marks}) AND at_s <= ?"
         rows = self._latest(where, *kinds, min(at_s, _END_S), 1)
@@ -260,7 +262,9 @@ class Registry:
         return notes[0] if notes else None
 
     def _latest(self, of: str, *values: object) -> list[sqlite3.Row]:
-        """The last rows of a table, oldest first."""
+        """Return the last rows of a table, oldest first. ``of``: the table, with a condition if
+        need be; the last of ``values`` is the number of rows.
+        """
         query = f"SELECT * FROM (SELECT * FROM {of} ORDER BY number DESC LIMIT ?) ORDER BY number"  # noqa: S608  # ours
         return self.store.read(query, *values)
 
@@ -274,6 +278,9 @@ def _spec(text: str) -> TrainerSpec:
 
 
 def _trainer(row: object) -> TrainerRecord:
+    """Return the record of a row. A trainer whose submission this version does not accept counts as
+    failed, unless it has ended. Raises :class:`StoreError` for an unknown status.
+    """
     r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
     r["unfit"] = tuple((smallest, largest) for smallest, largest in json.loads(r["unfit"]))
     # A database that comes from elsewhere may contain any number.

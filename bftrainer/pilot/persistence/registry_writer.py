@@ -64,7 +64,9 @@ class TrainerChange:
     reported_total: float | None = None
 
     def columns(self, record: TrainerRecord, at_s: HostS) -> dict[str, Any]:
-        """The columns that change. The first admission and the first start stay."""
+        """Return the columns that change, with their values. The first admission and the first
+        start stay.
+        """
         plain = {
             column.name: getattr(self, column.name)
             for column in fields(self)
@@ -90,8 +92,8 @@ class RegistryWriter:
         self.store = store
 
     def add_all(self, submissions: Sequence[Submission], at_s: HostS) -> tuple[bool, ...]:
-        """Register submissions in one commit; of each whether its name was free, or it is the same
-        submission.
+        """Register submissions in one commit. Returns for each whether it is registered now: its
+        name was free, or it had been registered before.
         """
         added = []
         with self.store.writing("submission") as db:
@@ -160,7 +162,7 @@ class RegistryWriter:
         self.store.write("fragment taken", statement, at_s, name)
 
     def fragment_asked_back(self, name: str, at_s: HostS, reason: str) -> None:
-        """The scheduler preempts the fragment, or the pilot releases it."""
+        """Write that the scheduler preempts the fragment, or that the pilot releases it."""
         statement = (
             "UPDATE fragments SET asked_back_s = ?, reason = ? WHERE name = ? AND "
             "asked_back_s IS NULL"
@@ -168,6 +170,9 @@ class RegistryWriter:
         self.store.write("fragment asked back", statement, at_s, reason, name)
 
     def fragment_released(self, name: str, at_s: HostS, reason: str) -> None:
+        """Write that a fragment's holder has ended. An earlier reason stays, unless this one says
+        that a user has canceled the job.
+        """
         statement = (
             "UPDATE fragments SET released_s = ?1, asked_back_s = coalesce(asked_back_s, ?1), "
             "reason = CASE "
@@ -179,7 +184,7 @@ class RegistryWriter:
         self.store.write("fragment released", statement, at_s, reason, name)
 
     def fragments_reached(self, reached: Iterable[StageReached]) -> None:
-        """Instants of fragments that the audit has no column for."""
+        """Write instants of fragments that the audit has no column for."""
         if rows := [
             (instant.fragment, instant.stage.value, instant.at_s, instant.trainer)
             for instant in reached

@@ -142,7 +142,7 @@ class Spool:
             os.fsync(folder)
 
     def pending(self, count: int = MAX_FILES_AT_ONCE) -> tuple[Received, ...]:
-        """The first ``count`` pending requests, oldest first. Files stay."""
+        """Return the first ``count`` pending requests, oldest first. Files stay."""
         with suppress(
             OSError
             # made by its reader: a host that once found none would not look again for a minute
@@ -217,6 +217,7 @@ class Spool:
                 self._stuck.add(name)
 
     def _receive(self, folder: int, name: str) -> Received:
+        """Read a file of the spool. Returns its request, or the reason why it is rejected."""
         try:
             data = _read_checked(folder, name, self._uid)
             request = Request.model_validate_json(data)
@@ -256,6 +257,9 @@ def open_state_dir(path: Path, *, create: bool = False) -> Path:
 
 
 def _check_folder(folder: Path, status: os.stat_result, *, is_state_dir: bool) -> None:
+    """Raise :class:`StateDirError` for a state directory that is not ours alone, and for a folder
+    above it that others could change.
+    """
     mode = stat.S_IMODE(status.st_mode)
     if not stat.S_ISDIR(status.st_mode):
         raise StateDirError(f"{folder}: is not a directory")
@@ -279,7 +283,7 @@ def _check_folder(folder: Path, status: os.stat_result, *, is_state_dir: bool) -
 
 
 def _names(folder: int) -> list[str]:
-    """The names of requests, oldest first; of very many files, a limited number."""
+    """Return the names of requests, oldest first; of very many files, a limited number."""
     with os.scandir(folder) as entries:
         names = [entry.name for entry in islice(entries, MAX_FILES_LISTED)]
     return sorted(name for name in names if name.endswith(_SUFFIX) and not name.startswith("."))
@@ -306,6 +310,9 @@ def _is_removed(name: str, folder: int) -> bool:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[int]:
+    """Open the folder of the spool while the block runs. Raises :class:`StateDirError` for a
+    link.
+    """
     try:
         folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except NotADirectoryError as error:
@@ -319,6 +326,9 @@ def _opened(path: Path) -> Iterator[int]:
 
 
 def _read_checked(folder: int, name: str, uid: int) -> bytes:
+    """Return the content of a request's file. Raises :class:`InvalidValueError` for a file that is
+    not regular, not of user ``uid``, has a second name or is too large.
+    """
     # O_NONBLOCK: opening a pipe would wait for its writer.
     handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY, dir_fd=folder)
     try:

@@ -58,8 +58,8 @@ class Store:
 
     @contextmanager
     def writing(self, step: str) -> Iterator[sqlite3.Connection]:
-        """One transaction, on disk when the block ends. Raises :class:`StoreError`, or
-        :class:`LeaseLostError`.
+        """Run the block as one transaction, on disk when the block ends. ``step`` names it for
+        messages and tests. Raises :class:`StoreError`, or :class:`LeaseLostError`.
         """
         self._at_step(f"{step}: before")
         with self._transaction(step):
@@ -75,6 +75,9 @@ class Store:
 
     @contextmanager
     def _transaction(self, step: str) -> Iterator[None]:
+        """Run the block as one transaction; any error undoes it. Raises :class:`StoreError` if the
+        database cannot be written.
+        """
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             yield
@@ -98,7 +101,7 @@ class Store:
         self._connection.close()
 
     def holder(self) -> Holder | None:
-        """The pilot that holds the lease, or held it last."""
+        """Return the pilot that holds the lease, or held it last; None if no pilot does."""
         for row in self.read("SELECT * FROM lease"):
             return Holder(
                 row["host"],
@@ -154,6 +157,7 @@ class Store:
         self._holder = None
 
     def _check_lease(self) -> None:
+        """Raise :class:`LeaseLostError` unless this process still has the lease."""
         row = self._connection.execute("SELECT pid, pid_started FROM lease").fetchone()
         if self._holder is None or row is None or ProcessId(*row) != self._holder:
             raise LeaseLostError(
@@ -164,7 +168,7 @@ class Store:
 def open_store(
     state_dir: Path, *, create: bool = False, at_step: Callable[[str], None] = lambda _: None
 ) -> Store:
-    """Open the database. With ``create``, create it if it is missing.
+    """Open the database of a state directory. With ``create``, create it if it is missing.
 
     Raises :class:`StateDirError` if it is missing or of another format, :class:`StoreError` if it
     cannot be opened.
@@ -222,6 +226,9 @@ def _make_tables(connection: sqlite3.Connection) -> None:
 
 
 def _check_or_make_tables(connection: sqlite3.Connection, path: Path, create: bool) -> None:
+    """Check the format and the tables of a database; with ``create``, make the tables in an empty
+    one. Raises :class:`StateDirError`.
+    """
     if not connection.execute("SELECT name FROM sqlite_master LIMIT 1").fetchall():
         if not create:
             raise StateDirError(f"{path}: is empty; the pilot creates its tables when it starts")
@@ -243,6 +250,9 @@ def _keeps_off(
     lease_s: float,
     job_is_gone: Callable[[str], bool | None],
 ) -> bool:
+    """Whether the last pilot may still be alive, so that the lease cannot be taken
+    (:meth:`Store.take_lease`).
+    """
     if last.host == socket.gethostname():
         return is_alive(last.process)
     if last.job_id == job_id != "":

@@ -27,7 +27,9 @@ class TimeLine:
 
 
 def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine, ...]:
-    """The time lines, oldest first."""
+    """Return the time lines of fragments, oldest first. ``open_only``: of fragments that are not
+    released.
+    """
     audit = registry.fragments(open_only=open_only, last=MOST)
     lines = {fragment.name: _from_audit(fragment) for fragment in audit}
     trainers: dict[str, str] = {}
@@ -42,6 +44,7 @@ def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine
 
 
 def _instants(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached]:
+    """Return the instants of these fragments that the audit has no column for."""
     names = json.dumps(list(fragments))
     rows = store.read(
         "SELECT * FROM stages WHERE fragment IN (SELECT value FROM json_each(?))", names
@@ -54,6 +57,7 @@ def _instants(store: Store, fragments: dict[str, TimeLine]) -> list[StageReached
 
 
 def _from_audit(fragment: FragmentRecord) -> TimeLine:
+    """Return the time line of a fragment with the instants that the audit has."""
     columns: Sequence[tuple[NodeStage, HostS | None]] = (
         (NodeStage.DECIDED, fragment.asked_s),
         (NodeStage.OFFERED, fragment.taken_s),

@@ -45,6 +45,9 @@ class DriverProcess:
         self._process = self._named()
 
     def _named(self) -> ProcessId | None:
+        """Return the process that the driver's pid file names; None without one. A file of another
+        version makes the driver ``foreign``.
+        """
         try:
             return read_driver_pid(self._directory.driver_pid)
         except OtherVersionError as error:
@@ -52,8 +55,8 @@ class DriverProcess:
             return driver_of_any_version(self._directory.driver_pid)
 
     def lock(self) -> int | None:
-        """A descriptor that holds the lock, for ``start``; None where a driver has it, which is
-        adopted.
+        """Return a descriptor that holds the driver's lock, for :meth:`start`; None where a driver
+        has the lock: that one is adopted.
         """
         lock = open_regular(self._lock, os.O_RDWR | os.O_CREAT)
         if not try_lock(lock, self._lock):
@@ -84,6 +87,7 @@ class DriverProcess:
         self._child, self._process, self.foreign = child, identify(child.pid), ""
 
     def _own_log(self) -> IO[bytes]:
+        """Open the log of the driver to append to it; one that is too large is put aside first."""
         log = self._directory.driver_log
         file = os.fdopen(open_regular(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT), "ab")
         if file.tell() <= _LOG_BYTES:
@@ -99,8 +103,8 @@ class DriverProcess:
         return ""
 
     def kill(self) -> None:
-        """SIGKILL. The driver's reaper ends its workers. Whatever its file says, this process is
-        not the driver.
+        """Send SIGKILL to the driver; its reaper ends its workers. Whatever its file says, this
+        process is not the driver.
         """
         if self._process is not None and self._process.pid != os.getpid():
             send_signal(self._process, signal.SIGKILL)
@@ -129,6 +133,7 @@ class DriverProcess:
         return bool(self.foreign) and self._is_locked()  # by a process that its file does not name
 
     def _is_locked(self) -> bool:
+        """Whether a driver has the lock, or it cannot be told."""
         try:
             handle = open_regular(self._lock, os.O_RDWR)
         except FileNotFoundError:

@@ -14,7 +14,8 @@ from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 
 
 def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
-    """The trainer of a record. A trainer without a curve is always learned.
+    """Return a registered trainer as the core sees it, with settings for learning if it is
+    measured. A trainer without a curve always is.
 
     Measurements are kept by owner, model and node class; without a model they are the trainer's
     own.
@@ -31,7 +32,9 @@ def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
 
 
 def fits(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    """The sizes of a trainer that are in none of the ranges."""
+    """Return the sizes at which a trainer's memory suffices: those in none of the ``unfit``
+    ranges.
+    """
 
     def is_unfit(n: int) -> bool:
         return any(smallest <= n <= largest for smallest, largest in unfit)
@@ -40,8 +43,8 @@ def fits(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> tuple[int, ...]:
 
 
 def fitting(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
-    """The trainer with the sizes that fit into memory; with all of them if none does: then it has
-    failed.
+    """Return the trainer with only the sizes that fit into memory; with all of them if none does:
+    then it has failed.
     """
     if not unfit or not (sizes := fits(trainer, unfit)):
         return trainer
@@ -57,8 +60,8 @@ def fitting(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
 
 
 def spec_to_start(spec: TrainerSpec, unfit: Sequence[tuple[int, int]]) -> TrainerSpec:
-    """The trainer file for a driver: without the sizes at which memory did not suffice, so that the
-    driver does not choose one of them after a loss.
+    """Return the trainer file for a driver: without the sizes at which memory did not suffice, so
+    that the driver does not choose one of them after a loss.
     """
     if not unfit:
         return spec
@@ -68,8 +71,8 @@ def spec_to_start(spec: TrainerSpec, unfit: Sequence[tuple[int, int]]) -> Traine
 def due(
     records: tuple[TrainerRecord, ...], retry_later: frozenset[str]
 ) -> Mapping[str, TrainerRecord]:
-    """Trainers for the core: neither final nor paused, and not among those that start again
-    later.
+    """Return the trainers for the core, by name: neither final nor paused, and not among those that
+    start again later.
     """
     queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
     wanted = (
@@ -84,8 +87,8 @@ def wanted_nodes(
     names: tuple[str, ...],
     classes: tuple[str | None, ...],
 ) -> tuple[tuple[int, str | None], ...]:
-    """(``max_nodes``, class; None: any) of the first ``count`` trainers; ``classes`` are those of
-    the nodes of ``names``.
+    """Return (``max_nodes``, node class; None: any) of the first ``count`` trainers, and of all
+    pools that fill. ``classes`` are those of the nodes that the trainers ``names`` have now.
     """
     class_of = dict(zip(names, classes, strict=True))
     fill = [r for r in core.values() if r.spec.is_pool and r.spec.fill]
@@ -94,7 +97,9 @@ def wanted_nodes(
 
 
 def least_of(records: Mapping[str, TrainerRecord]) -> tuple[float, int]:
-    """The shortest time in which one of them grows (0 for none), and the smallest size."""
+    """Return the shortest time in which one of these trainers grows (0 for none), and their
+    smallest size.
+    """
     specs = [record.spec for record in records.values()]
     shortest_s = min((spec.scale_up_s for spec in specs), default=0.0)
     return shortest_s, min((spec.min_nodes for spec in specs), default=1)

@@ -216,6 +216,9 @@ class DirectoryLauncher:
         return view
 
     def _read(self, driver: _Driver, is_alive: bool) -> DriverView:
+        """Return the view with what a driver and its rank 0 have written since the last look.
+        Progress is read less often while all goes well.
+        """
         view, has_news = driver.view, False
         driver.looks += 1
         # Lines of progress carry their own times: while all goes well they can wait for a second,
@@ -241,6 +244,9 @@ class DirectoryLauncher:
         return view
 
     def _driver(self, name: str) -> _Driver:
+        """Return what is known of a trainer's driver. At the first call it is found by the files of
+        the trainer directory, of which only the last part is read if they are long.
+        """
         if name not in self._drivers:
             directory = TrainerDirectory(self._root / name)
             events, progress = JsonTail(directory.events), JsonTail(directory.progress)
@@ -255,8 +261,8 @@ class DirectoryLauncher:
 
 
 def _pieces(tail: JsonTail, most_bytes: int) -> Iterator[list[dict[str, Any] | BadLine]]:
-    """The unread lines piece by piece, up to about ``most_bytes``: a trainer may write faster than
-    they are read.
+    """Yield the unread lines piece by piece, up to about ``most_bytes``: a trainer may write faster
+    than they are read.
     """
     for _ in range(most_bytes // PIECE_BYTES + 1):
         before = tail.offset
@@ -267,8 +273,8 @@ def _pieces(tail: JsonTail, most_bytes: int) -> Iterator[list[dict[str, Any] | B
 
 
 def _requests(control: Path) -> int:
-    """How many requests the pilot before this one has made; 0 where its file is missing, damaged or
-    of another version.
+    """Return how many requests the pilot before this one has made; 0 where its file is missing,
+    damaged or of another version.
 
     Readers look at the request only: the next one replaces the file.
     """

@@ -22,8 +22,8 @@ LENGTH_TOLERANCE = 0.01
 
 @dataclass(slots=True)
 class ManagedTrainer:
-    """``fault`` is why its driver was killed by this pilot. ``held_node_s`` and what follows is not
-    in the registry yet.
+    """A trainer of this pilot. ``fault`` is why this pilot has killed its driver. ``held_node_s``
+    and what follows is not in the registry yet.
     """
 
     record: TrainerRecord
@@ -58,8 +58,8 @@ class ManagedTrainer:
         return samples_of(self.record, self.state.view)
 
     def new_length(self) -> float | None:
-        """The length of the training that was not sent to the core yet; None if there is none. The
-        user's has priority.
+        """Return the length of the training that the script reports, if the core does not know it
+        yet; None if it does. A length in the submission has priority.
         """
         total = self.state.view.samples_total
         if total is None or self.record.spec.samples_total is not None:
@@ -70,8 +70,8 @@ class ManagedTrainer:
         return None
 
     def account(self, passed_s: float) -> None:
-        """Count the node-seconds of the last ``passed_s``; trained: rank 0 has reported since the
-        last change of size.
+        """Count the node-seconds of the last ``passed_s`` seconds as held, and also as trained, as
+        stalled, or as not reported yet. Trained: rank 0 has reported since the last change of size.
         """
         view, node_s = self.state.view, len(self.state.ordered) * passed_s
         if not view.alive:
@@ -87,8 +87,9 @@ class ManagedTrainer:
             self.stalled_node_s += node_s
 
     def classify_unreported(self, *, has_trained: bool) -> None:
-        """Count the time before the first report: the start of a program that reports later, or a
-        program that never reports, which has trained unless it failed.
+        """Count the time before the first report as trained or as stalled. It was the start of a
+        program that reports later, or a program that never reports, which has trained unless it
+        failed.
         """
         if has_trained:
             self.trained_node_s += self.unreported_node_s
@@ -129,7 +130,7 @@ def _outside(nodes: Nodes, pool: Nodes) -> Nodes:
 
 
 class Occupancy:
-    """Which fragments trainers were given, and which they occupy."""
+    """Tells which fragments trainers were given, and which they occupy."""
 
     def __init__(self, trainers: Mapping[str, ManagedTrainer]) -> None:
         self._trainers = trainers

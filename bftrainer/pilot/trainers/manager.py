@@ -126,8 +126,8 @@ class TrainerManager:
         return None if trainer is None else trainer.record
 
     def for_core(self, now_s: PilotS) -> Mapping[str, TrainerRecord]:
-        """Trainers for the core, in order of submission: neither final nor paused nor waiting for a
-        retry.
+        """Return the trainers for the core, in order of submission: neither final nor paused nor
+        waiting for a retry.
         """
         every = self._trainers.values()
         retry_later = frozenset(
@@ -136,7 +136,9 @@ class TrainerManager:
         return self._for_core(tuple([trainer.record for trainer in every]), retry_later)
 
     def wants(self, now_s: PilotS, count: int | None) -> tuple[tuple[int, str | None], ...]:
-        """(``max_nodes``, its class; None: any) of the first ``count`` trainers for the core."""
+        """Return (``max_nodes``, node class; None: any) of the first ``count`` trainers for the
+        core, and of all pools that fill.
+        """
         return self._wants(
             self.for_core(now_s), count, tuple(self._trainers), self._occupancy.classes()
         )
@@ -202,7 +204,9 @@ class TrainerManager:
                 }
 
     def admitted(self, names: Iterable[str], now_s: PilotS) -> None:
-        """The core has admitted these trainers. One that waits for a retry is queued until then."""
+        """Mark trainers that the core has admitted as waiting for nodes. One that waits for a retry
+        stays queued until then.
+        """
         for name in names:
             trainer = self._trainers.get(name)
             if (
@@ -288,8 +292,8 @@ class TrainerManager:
         return self._killed
 
     def count_kill(self, kill: KilledWorker, node: str) -> None:
-        """A worker was killed on a node that was not lost: a failure of its trainer, once for all
-        workers of an incarnation.
+        """Count a worker that was killed, on a node that was not lost, as a failure of its trainer:
+        once for all workers of an incarnation.
         """
         trainer = self._trainers.get(kill.trainer)
         if trainer is None or trainer.record.status.is_final or kill.ran_s > UNREPORTED_PROGRESS_S:
@@ -310,6 +314,9 @@ class TrainerManager:
             self._write(trainer, counted_only(outcome))
 
     def _write(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
+        """Carry out an :class:`Outcome`: write usage, notes and the change, and forget a trainer
+        that is over.
+        """
         if outcome.driver_ended:
             ended_well = trainer.state.view.ending in (Ending.DONE, Ending.STOPPED)
             trainer.classify_unreported(has_trained=ended_well and not trainer.fault)
@@ -366,6 +373,9 @@ class TrainerManager:
             state.lost = frozenset()
 
     def _note_refused(self, trainer: ManagedTrainer, before: int) -> None:
+        """Note the values in a trainer's reports that cannot be used, without the first ``before``
+        ones.
+        """
         for key, problem in trainer.state.view.refused[before:]:
             self._recorder.note("report", trainer.name, refused_text(key, problem))
 
@@ -498,6 +508,7 @@ class TrainerManager:
             self._recorder.usage((used,))
 
     def _hosts(self, trainer: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
+        """Return the lines of the hosts file for these fragments or GPUs."""
         if self._config.now.nodes.unit.divides_nodes:
             gpus = sorted(map(slot_of, nodes), key=_by_fragment)
             return [HostSlots(gpu.node, 1, gpu.id, True) for gpu in gpus]
@@ -514,7 +525,7 @@ class TrainerManager:
         return configured.interface if configured else None
 
     def _class_of(self, nodes: Nodes) -> str | None:
-        """The class of nodes that are all of one class."""
+        """Return the class of nodes, which are all of one class; None if there are none."""
         return self._classes.of(min(nodes)) if nodes else None
 
     def _set_target(self, trainer: ManagedTrainer) -> None:
@@ -524,5 +535,5 @@ class TrainerManager:
 
 
 def _by_fragment(slot: Slot) -> tuple[str, int]:
-    """The order of the hosts in a hosts file."""
+    """Return the sort key that gives the order of GPUs in a hosts file."""
     return slot.fragment, -1 if slot.gpu is None else slot.gpu

@@ -173,7 +173,9 @@ def _on_new_nodes(reading: MeterReading, view: DriverView, decided_s: HostS | No
 def _start_s(
     reading: MeterReading, last_line: ProgressMark | None, decided_s: HostS | None
 ) -> float | None:
-    """How long the old nodes trained on after the decision; None if they stalled at that time."""
+    """Return how long the old nodes trained on after the decision; None if they stalled at that
+    time.
+    """
     if last_line is None or reading.first_line_s is None or decided_s is None:
         return None
     if reading.first_line_s > decided_s:
@@ -182,7 +184,9 @@ def _start_s(
 
 
 def _start_origin(reading: MeterReading, decided_s: HostS | None) -> ProgressMark | None:
-    """The origin of the stall of a start from 0 nodes: it includes the driver's own start."""
+    """Return the mark from which the stall of a start from 0 nodes is measured: it includes the
+    driver's own start.
+    """
     origin = reading.stall_origin
     if origin is None or decided_s is None:
         return origin
@@ -190,7 +194,7 @@ def _start_origin(reading: MeterReading, decided_s: HostS | None) -> ProgressMar
 
 
 def _last_line(reading: MeterReading, line: tuple[float, float] | None) -> ProgressMark | None:
-    """The latest line on the present nodes.
+    """Return the latest line on the present nodes, as a mark; None without any.
 
     ``line`` may have been read together with the news that the trainer has moved to other nodes.
     """
@@ -204,7 +208,9 @@ def _last_line(reading: MeterReading, line: tuple[float, float] | None) -> Progr
 
 
 def _new_line(reading: MeterReading, view: DriverView) -> ProgressMark | None:
-    """The line that rank 0 has written on the present nodes since the last look, if any."""
+    """Return the line that rank 0 has written on the present nodes since the last look; None if
+    there is none.
+    """
     if not view.trains or view.samples is None or view.heard_s < view.said_s:
         return None
     if reading.last_line is not None and view.heard_s <= reading.last_line.at_s:
@@ -290,7 +296,7 @@ def _measured(
 
 
 def _stall_s(reading: MeterReading, rate: float) -> float | None:
-    """The stall before the first window; None if it is measured already, or cannot be.
+    """Return the stall before the first window; None if it is measured already, or cannot be.
 
     It lies between two clocks: of the previous node, or the driver's host, and of the present node.
     """

@@ -45,8 +45,8 @@ _STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``notes`` are (kind, text) for the event log. ``driver_ended``: the driver has; ``is_over``:
-    the trainer, for good.
+    """What follows for a trainer from its driver's report. ``notes`` are (kind, text) for the event
+    log. ``driver_ended``: its driver has ended; ``is_over``: the trainer has, for good.
     """
 
     change: TrainerChange | None = None
@@ -68,8 +68,8 @@ def after_view(
     now_s: HostS,
     ran: Collection[int] = (),
 ) -> Outcome:
-    """After a look at the driver, on ``nodes``. ``fault`` is why this pilot has killed it; empty:
-    it has not.
+    """Return what follows from a look at a trainer's driver, on ``nodes``. ``was`` is the look
+    before. ``fault`` is why this pilot has killed the driver; empty if it has not.
 
     An end is handled once: the driver's incarnation is remembered with the change.
     """
@@ -108,7 +108,7 @@ def _after_end(
     ran: Collection[int],
     found_dead: bool,
 ) -> Outcome:
-    """After the end of a driver.
+    """Return what follows from the end of a trainer's driver.
 
     A driver that was dead when this pilot came, without a last word, died with the job of the
     previous pilot. That is no failure of the trainer: it starts again, at once and from its last
@@ -158,7 +158,7 @@ def _after_end(
 
 
 def _reason_when_done(record: TrainerRecord, view: DriverView) -> str:
-    """The remark on a trainer that is done; empty if there is none."""
+    """Return the remark on a trainer that is done; empty if there is none."""
     if record.spec.is_pool:
         aside = next((metric.last for metric in view.metrics if metric.name == PUT_ASIDE), 0)
         if aside:
@@ -168,8 +168,8 @@ def _reason_when_done(record: TrainerRecord, view: DriverView) -> str:
 
 
 def after_kill(record: TrainerRecord, samples: float, nodes: Sequence[str]) -> Outcome:
-    """After a worker was killed on a node that was not lost, ``nodes`` in all since the last
-    progress: a failure of the trainer.
+    """Return what follows when a worker was killed on a node that was not lost: a failure of the
+    trainer. ``nodes``: those of all such kills since the last progress.
 
     The kernel kills a worker for its memory in this way, and its script would be killed on every
     node.
@@ -183,7 +183,7 @@ def after_kill(record: TrainerRecord, samples: float, nodes: Sequence[str]) -> O
 
 
 def counted_only(outcome: Outcome) -> Outcome:
-    """A failure that is counted while its driver continues with other workers."""
+    """Reduce a failure to its count, for a driver that continues with other workers."""
     change = outcome.change
     assert change is not None
     counts = TrainerChange(failures=change.failures, samples_at_failure=change.samples_at_failure)
@@ -191,12 +191,14 @@ def counted_only(outcome: Outcome) -> Outcome:
 
 
 def samples_of(record: TrainerRecord, view: DriverView) -> float:
-    """The samples that a trainer has done: as its driver says, else as the registry does."""
+    """Return the samples that a trainer has done: as its driver says, else as the registry does."""
     return record.samples_done if view.samples is None else view.samples
 
 
 def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
-    """Which memory was too small, on which node and with how many; empty if it was not that."""
+    """Say which memory was too small, on which node and at which size; empty if memory was not the
+    cause.
+    """
     which = out_of_memory((reason, *tail))
     if not which or not nodes:
         return ""
@@ -209,7 +211,8 @@ def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
 
 
 def unfit_sizes(failed: int, ran: Collection[int], trainer: Trainer) -> tuple[int, int]:
-    """The sizes, from the least to the most nodes, that will not fit into memory either.
+    """Return the sizes, from the least to the most nodes, that will not fit into memory either
+    after size ``failed`` did not.
 
     Where only smaller sizes ran, all from ``failed`` up; where only larger ones did, all down from
     it (a sharded model needs more memory per node there); else ``failed`` alone.
@@ -228,7 +231,8 @@ def after_failure(
     nodes: Nodes = frozenset(),
     ran: Collection[int] = (),
 ) -> Outcome:
-    """A retry later or, after several failures in a row without progress, the trainer's end.
+    """Return what follows from a failure: a retry later or, after several failures in a row without
+    progress, the trainer's end.
 
     ``samples`` is its progress, ``tail`` the end of the log of the worker that failed, on one of
     ``nodes``; ``ran`` are sizes at which it trained. ``change`` is what else is to be changed. The

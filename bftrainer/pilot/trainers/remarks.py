@@ -40,7 +40,7 @@ _CAUSES = {
 
 
 def remark(view: DriverView, now_s: HostS) -> str:
-    """The remark on a running trainer; empty if there is none."""
+    """Return the remark on a running trainer; empty if there is none."""
     if view.on and not view.heard_s and now_s - view.said_s >= REPORTS_WITHIN_S:
         return NEVER_REPORTED
     if view.ending is Ending.FAILED and view.alive:  # it is being killed, or cannot be
@@ -57,7 +57,9 @@ def remark(view: DriverView, now_s: HostS) -> str:
 
 
 def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bool = False) -> str:
-    """The remark that stays with a trainer whose program has ended with status 0."""
+    """Return the remark that stays with a trainer whose program has ended with status 0; empty if
+    there is none.
+    """
     if text := remark(view, HostS(-math.inf)):
         return text
     samples = view.samples or 0.0
@@ -73,19 +75,23 @@ def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bo
 
 
 def disagreement_text(what: str) -> str:
-    """Ranks that train different models: the result is worth nothing, though no process fails."""
+    """Say that ranks train different models: the result is worth nothing, though no process
+    fails.
+    """
     return f"training is wrong, {what} (docs/training.md)"
 
 
 def refused_text(key: str, problem: str) -> str:
-    """A value of the trainer's lines that is not used."""
+    """Say why a value in the trainer's reports is not used."""
     if problem.endswith(DIVERGED):
         return f"the loss is {problem}"
     return f"report not used: {key}: {problem}"
 
 
 def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
-    """Work that was not in the checkpoint from which a trainer resumes, in samples."""
+    """Say how many samples are processed again because they were not in the checkpoint from which a
+    trainer resumes.
+    """
     cause = f"lost {counted(lost_nodes, 'node')}" if lost_nodes else "restarted"
     if not loaded:
         return (
@@ -115,8 +121,8 @@ def is_certain_error(text: str) -> bool:
 
 
 def last_words(tail: Sequence[str]) -> str:
-    """The line of a log's end that says most: the last one that names an error, else the last one;
-    empty without any.
+    """Return the line of a log's end that says most: the last one that names an error, else the
+    last one; empty without any.
     """
     lines = [line.strip() for line in tail if re.search(r"\w", line) and line.strip() != _NOTICE]
     lines = [line for line in lines if not _TRAILER.fullmatch(line)] or lines
@@ -127,7 +133,7 @@ def last_words(tail: Sequence[str]) -> str:
 
 
 def cause(text: str, cwd: object) -> str:
-    """The text of an error, with its likely cause where the error does not name it."""
+    """Return the text of an error, with its likely cause where the error does not name it."""
     for likely_cause, pattern in _CAUSES.items():
         if pattern.search(text):
             return f"{text}; {likely_cause.format(cwd=cwd)}"

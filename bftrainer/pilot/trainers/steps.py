@@ -125,8 +125,8 @@ Step = StartDriver | ChangeHosts | AskToStop | Kill
 
 
 def next_step(state: TrainerState, taken: Nodes, now_s: PilotS) -> Step | None:
-    """The next step for one trainer. ``taken`` are fragments on which other trainers still have
-    processes.
+    """Return the next step for one trainer; None if there is nothing to do. ``taken`` are fragments
+    on which other trainers still have processes.
     """
     desired = _NOTHING if state.view.alive and state.changes_class else state.desired
     free = desired - taken
@@ -164,8 +164,8 @@ def runs_as_desired(state: TrainerState) -> bool:
 
 
 def holds(state: TrainerState, now_s: PilotS) -> Nodes:
-    """Fragments on which this trainer has, or may yet have, processes. The rest of the pool is
-    free.
+    """Return the fragments on which this trainer has, or may yet have, processes. The rest of the
+    pool is free.
     """
     if not state.view.alive:
         return _NOTHING

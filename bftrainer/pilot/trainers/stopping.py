@@ -12,7 +12,7 @@ from bftrainer.wires.reports import DriverView
 
 
 class EarlyStops:
-    """The rungs that trainers have come to, by group and rule."""
+    """Ends trainers early by the rungs that they and their groups have come to."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
@@ -23,7 +23,7 @@ class EarlyStops:
             )
 
     def hear(self, record: TrainerRecord, view: DriverView) -> str:
-        """Record the rungs that a trainer has come to. Why it ends; empty if it goes on."""
+        """Record the rungs that a trainer has come to. Returns why it ends; empty if it goes on."""
         samples, last = view.samples or 0.0, {metric.name: metric.last for metric in view.metrics}
         for text in record.spec.stop_when if samples else ():
             rule = parse_rule(text)

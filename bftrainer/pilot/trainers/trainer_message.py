@@ -35,13 +35,15 @@ def trainer_message(spec: TrainerSpec) -> TrainerMessage:
 
 
 def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
-    """The keys of ``driver.json`` that the configuration sets, for pilots and rehearsals alike."""
+    """Return the keys of ``driver.json`` that the configuration sets, for pilots and rehearsals
+    alike.
+    """
     return {**workers.model_dump(include=_OF_DRIVERS), "poll_s": poll_s}
 
 
 def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """``stage_in`` as one line of ``setup``: the first worker of a fragment (or part) runs it, the
-    others wait for the lock.
+    """Return ``stage_in`` as one line of ``setup``: the first worker of a fragment (or part) runs
+    it, the others wait for the lock.
     """
     if not lines:
         return ()
