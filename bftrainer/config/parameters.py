@@ -18,7 +18,7 @@ OWN = ("name", "group")
 """Placeholders that are not parameters."""
 MOST_PARAMETERS = 64
 MOST_CHARACTERS = 4096
-"""Of one value."""
+"""The longest value of a parameter."""
 _PIECE = re.compile(r"\{\{|\}\}|\{[^{}]*\}|[{}]")
 
 

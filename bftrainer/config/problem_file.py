@@ -21,7 +21,7 @@ from bftrainer.decide.domain.problem import PendingStart, Problem, TrainerDemand
 from bftrainer.errors import InputFileError, InvalidValueError, UnknownNameError
 
 MOST_BYTES = 64 << 20
-"""Of a file: 10,000 trainers with curves of 100 points take a third of it."""
+"""The largest file; 10,000 trainers with curves of 100 points take a third of it."""
 MOST_NODES = 1_000_000
 _MOST_TRAINERS = 10_000
 _MOST_SIZES = 10_000_000  # of all trainers together: solvers make a table of them

@@ -133,7 +133,8 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
         ValueError,
         OverflowError,
         RecursionError,
-    ) as error:  # tomllib passes on what int() and datetime() raise
+    ) as error:
+        # tomllib passes on what int() and datetime() raise.
         raise InputFileError(where, f"is not TOML: {_shortened(str(error))}") from error
     _check_numbers(table, where)
     return table

@@ -83,9 +83,8 @@ class DecisionMaker:
         self._chosen = policy_of(self._settings, self._allocator)
         self.policy = TimedPolicy(_keeping(self._chosen), time.perf_counter)
         self._kept = ""
-        self._limited: set[str] = (
-            set()
-        )  # trainers of which it was told that decisions do not look far enough ahead
+        # Trainers about which it was noted that decisions do not look far enough ahead.
+        self._limited: set[str] = set()
         recorder.settings(self._settings)
 
     def prepare(self, config: PilotConfig, trainers: Iterable[Trainer]) -> Prepared:

@@ -61,9 +61,8 @@ class Heartbeat:
 
         def beat() -> None:
             while not over.wait(self.interval_s / 2):
-                with suppress(
-                    OSError
-                ):  # the holders' files: the loop meets the same error and reports it
+                # An error of the holders' files: the loop meets it as well and reports it.
+                with suppress(OSError):
                     self.renew_if_due()
 
         thread = threading.Thread(target=beat, name="heartbeat", daemon=True)

@@ -15,8 +15,8 @@ from bftrainer.system.clock import Clock
 
 AGAIN_S = 30.0
 RARELY_S, MOST_S = 300.0, 3600.0
-"""While the end is far: each question is two calls to slurmctld, and sites may allow a user four a
-minute.
+"""Seconds between two questions while the end is far: each question is two calls to slurmctld, and
+sites may allow a user four a minute.
 """
 SPARE_S = 10.0
 

@@ -239,9 +239,8 @@ class LiveWorld:
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._pool)
-        elif (
-            self._drains_since is not None
-        ):  # no trainer is started any more, so it does not matter where
+        elif self._drains_since is not None:
+            # No trainer is started any more, so the pool does not matter.
             self._trainers.step(now_s)
         timer.passed(TickStage.STEPS)
         self._nodes.release(self._trainers.held(now_s))
@@ -393,9 +392,8 @@ class LiveWorld:
             if passed_s > 0.8 * shutdown_s:
                 self._trainers.kill_all()
             return passed_s > shutdown_s
-        if (
-            not self._nodes.settled and passed_s <= shutdown_s
-        ):  # the predecessor's holders are not listed yet
+        # Wait until the predecessor's holders are listed: they have to be released as well.
+        if not self._nodes.settled and passed_s <= shutdown_s:
             return False
         self._nodes.give_back(self._nodes.ready, "the pilot ends")
         self._nodes.release(frozenset(), at_once=True)

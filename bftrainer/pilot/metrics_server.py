@@ -19,7 +19,7 @@ from bftrainer.system.network import tcp_listener, unix_listener
 from bftrainer.system.regular import read_regular
 
 SOCKET = "metrics.sock"
-"""In the state directory: mode 0600, so no token is needed."""
+"""The socket in the state directory; its mode is 0600, so no token is needed."""
 MIN_TOKEN = 16
 _BACKLOG = 16
 _OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"

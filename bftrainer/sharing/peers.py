@@ -24,7 +24,7 @@ from bftrainer.sharing.fair_share import Sharer
 from bftrainer.system.printable import printable
 
 _MOST_CHARACTERS = 60
-"""Of the name that another pilot's comment gives it."""
+"""Messages show so many characters of the name that another pilot's comment gives it."""
 
 
 def overlap(hosts: tuple[str, ...], others: Iterable[PeerPilot], nodes: Iterable[str]) -> str:

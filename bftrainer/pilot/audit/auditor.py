@@ -31,7 +31,9 @@ NOTE = "audit"
 ERRORS = "audit.err"
 """What the process printed, in the state directory."""
 START_AFTER_S = 60.0
-"""After the first decision: a pilot that has just started has more important work."""
+"""The audit starts so long after the first decision: a pilot that has just started has more
+important work.
+"""
 _START_AGAIN_S = 600.0
 _MOST_WAITING = 200
 _MODULE = "bftrainer.pilot.audit.process"

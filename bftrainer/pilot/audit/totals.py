@@ -11,7 +11,9 @@ from bftrainer.system.json_tail import JsonTail
 from bftrainer.wires.paths import older_part
 
 AUDIT_LOG = "audit.jsonl"
-"""In a state directory. The process of the audit writes it; the pilot and commands read it."""
+"""The audit's file in a state directory. The audit's process writes it; the pilot and commands read
+it.
+"""
 PROBLEMS = "audit"
 """The folder of a state directory with the problems on which a decision and the MILP differ."""
 _LAST_BYTES = 1 << 16

@@ -30,9 +30,9 @@ class PoolDemand:
 
     wants: tuple[tuple[int, str | None], ...] = ()
     rescale_s: float = 0.0
-    """The seconds in which the quickest of them grows onto a node."""
+    """The seconds in which the quickest trainer grows onto a node."""
     least: int = 1
-    """The smallest size of any."""
+    """The smallest size of any trainer."""
     moves: tuple[tuple[Nodes, float], ...] = ()
 
     @property

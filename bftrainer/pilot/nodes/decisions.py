@@ -40,7 +40,7 @@ from bftrainer.sharing.peers import room_beside, surplus
 LEFT_S = 4.0
 """An idle node is left for so long to each pilot before this one: of all, only one gets it."""
 MAX_LEFT_S = 20.0
-"""The longest such time."""
+"""The longest time for which an idle node is left to other pilots."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.system.background import Background
 
 _BLIND_FACTOR = 0.5
-"""Of ``nodes.yield_poll_s``: nodes are released step by step, one at each glance."""
+"""Blind pilots glance at this fraction of ``nodes.yield_poll_s``, since each glance releases nodes
+by one step only.
+"""
 
 
 @dataclass(eq=False)

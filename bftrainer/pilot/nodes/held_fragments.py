@@ -206,9 +206,8 @@ class FragmentBook:
         if held.given_back_s is None:
             since_s = held.asked_s if held.ready_s is None else held.ready_s
             base_s = self._config.now.nodes.flap_back_off_s
-            if (
-                held.fragment.is_part
-            ):  # main jobs take some of its GPUs, and the rest may be held again
+            # Main jobs take some of its GPUs, and the rest may be held again.
+            if held.fragment.is_part:
                 base_s = min(base_s, PART_BACK_OFF_S)
             is_missed = held.ready_s is None and not held.fragment.is_part
             if is_missed:
@@ -244,7 +243,9 @@ Ends = tuple[tuple[str, float], ...]
 """(fragment, seconds since 1970)."""
 
 PART_BACK_OFF_S = 2.0
-"""The same as ``nodes.flap_back_off_s``, for parts of nodes."""
+"""Back-off from a node of which a part was preempted, at most; of whole nodes, it is
+``nodes.flap_back_off_s``.
+"""
 _NEAR_S = 3600.0
 """Ends of time limits that are further off matter to no decision; each event and its record would
 carry all of them.

@@ -207,9 +207,8 @@ class NodeManager:
             if any(self._fragments.get(name) is None for name in waiting):
                 self._polls.look_again()
             if released := [name for name in parts if self._fragments.get(name) is None]:
-                self._polls.look_soon(
-                    map(node_of, released)
-                )  # a main job has taken some of its GPUs; the others are idle
+                # A main job has taken some GPUs of such a node; the others are idle.
+                self._polls.look_soon(map(node_of, released))
             for name in self._fragments.without_gpus():
                 self.give_back(
                     [name],
@@ -375,7 +374,8 @@ class NodeManager:
             except (
                 CommandError,
                 SchedulerError,
-            ) as error:  # their payloads end it, without the scheduler's help
+            ) as error:
+                # The payloads end their holders, without the scheduler's help.
                 self.give_back(
                     orphaned, f"leftover processes of a predecessor cannot be ended: {error}"
                 )

@@ -50,7 +50,9 @@ class PollRules:
     per_minute: float
 
     def interval_s(self, announced: int) -> float:
-        """Between two polls without a hint."""
+        """Return the seconds between two polls without a hint, after ``announced`` announced polls
+        in a row.
+        """
         return max(self.calm_s, self.poll_s) if announced >= TRUSTED_AFTER else self.poll_s
 
 

@@ -138,9 +138,8 @@ class SchedulerPolls:
             view = replace(view, schedule=view.schedule.expecting(elapsed))
         if self._poll is None:
             view = view.waited(passed_s)
-            if (
-                self.demand is not None and self.demand.is_short
-            ):  # others may be giving nodes up for this pilot
+            # Others may be giving nodes up for this pilot.
+            if self.demand is not None and self.demand.is_short:
                 view = replace(
                     view,
                     schedule=view.schedule.expecting(

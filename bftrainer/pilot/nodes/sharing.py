@@ -31,9 +31,8 @@ def own_split(
     if nodes.site_max_nodes is not None:
         site_limit = nodes.site_max_nodes
         idle = idle[: max(nodes.site_max_nodes - len(facts.peer_holders) - holds, 0)]
-    wants = min(
-        facts.total_demand, nodes.max_nodes, facts.usable or nodes.max_nodes
-    )  # before the first poll
+    # Before the first poll, no node is known to be usable: then max_nodes is the limit.
+    wants = min(facts.total_demand, nodes.max_nodes, facts.usable or nodes.max_nodes)
     if is_quiet(nodes.quiet_hours, at.local_time):
         wants = min(wants, holds)
     own = Sharer(

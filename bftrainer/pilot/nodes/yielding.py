@@ -31,18 +31,20 @@ CYCLE_S = 120.0
 CLOCK_STEP_S = 1.0
 """Schedulers show whole seconds."""
 RELEASED_S = 60.0
-"""So long a released holder may still be listed as running."""
+"""A released holder may still be listed as running for so long."""
 LEAVING_S = 20.0
-"""So long after the notice, a holder that is ending may still have its node."""
+"""A holder that is ending may still have its node for so long after the notice."""
 FIRST_REST_S, LONGEST_REST_S = 5.0, 60.0
 """After a void offer, the job's next one comes at the earliest after this time, doubled by each
 further void offer: a job that waits for something else costs trainers a bounded number of moves.
 Nodes that were released for a job that was canceled rest as well, doubled by each such job.
 """
 CANCELED_S = 300.0
-"""So long a canceled job counts."""
+"""A canceled job counts for so long (:func:`_rest`)."""
 DISTRUST_S = 60.0
-"""So long at least, the holders of a user count as main jobs after one was not released in time."""
+"""The holders of a user count as main jobs for so long at least after one was not released in
+time.
+"""
 
 
 @dataclass(frozen=True, slots=True)

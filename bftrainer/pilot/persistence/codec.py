@@ -75,7 +75,7 @@ CLASSES: tuple[type, ...] = (
 _PLAIN = frozenset({str, float, int, bool, type(None)})  # themselves
 _CORE = "bftrainer"
 _OWN_PREFIX = "bftrainer_"
-"""Of the other packages of a release."""
+"""The names of the other packages of a release begin so."""
 _allowed: set[str] = set()
 """Packages, and modules of our own packages, whose classes a memory may contain."""
 

@@ -28,7 +28,7 @@ FORMAT = 1
 LONGEST_VALUE = 64 << 20
 """Bytes of a value, read or written; the state of 200,000 nodes takes a third of it."""
 LATEST_S = 253_370_764_800.0
-"""The year 9999: what a time can be shown as."""
+"""The latest time that can be shown: the year 9999."""
 _SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 """The magic that ends a rollback journal which names another file (sqlite.org/fileformat.html). We
 attach no second database, so ours never does.

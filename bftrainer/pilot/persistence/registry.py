@@ -26,7 +26,9 @@ from bftrainer.wires.metrics import Metric
 
 
 class TrainerStatus(Enum):
-    """queued -> admitted (waiting or running, or paused) -> done, failed or canceled."""
+    """The status of a trainer: queued -> admitted (waiting, running or paused) -> done, failed or
+    canceled.
+    """
 
     QUEUED = "queued"
     WAITING = "waiting"

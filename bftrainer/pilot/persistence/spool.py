@@ -127,9 +127,8 @@ class Spool:
                     handle = os.open(f".{name}", flags, 0o600, dir_fd=folder)
                     with os.fdopen(handle, "wb") as out:
                         out.write(data)
-                for name in (
-                    files
-                ):  # one after the other when all are written: most then find their blocks on disk
+                # One after the other when all are written: most then find their blocks on disk.
+                for name in files:
                     _sync(f".{name}", folder)
                 for name in files:
                     os.rename(f".{name}", name, src_dir_fd=folder, dst_dir_fd=folder)

@@ -213,9 +213,9 @@ def _make_whole(path: Path) -> None:
     part.unlink(missing_ok=True)
     with closing(sqlite3.connect(part, isolation_level=None)) as connection:
         _make_tables(connection)
-    with suppress(
-        OSError
-    ):  # another pilot was first; or the file system has no links, and it is created in place
+    # It fails if another pilot was first, or if the file system has no links: then the database is
+    # created in place.
+    with suppress(OSError):
         os.link(part, path)
     remove_file(part)
 

@@ -36,9 +36,8 @@ class DriverProcess:
 
     def __init__(self, directory: TrainerDirectory) -> None:
         self._directory = directory
-        self._lock = (
-            directory.driver_lock
-        )  # of the driver from before its first instruction to its end
+        # The driver holds this lock from before its first instruction to its end.
+        self._lock = directory.driver_lock
         self._child: subprocess.Popen[bytes] | None = None
         self.foreign = ""
         self._log_from = 0

@@ -197,14 +197,12 @@ class DirectoryLauncher:
                 if error.errno not in TRAINERS_FAULT:
                     raise
                 driver.unusable = str(error)
-            except (
-                Exception
-            ) as error:  # whatever a line of this trainer brings about ends this trainer only
+            except Exception as error:
+                # Whatever a line of this trainer brings about ends this trainer only.
                 driver.unusable = f"its lines cannot be read: {type(error).__name__}: {error}"
         view = driver.view
-        if driver.unusable and (
-            is_alive or view.alive
-        ):  # it may have ended for the same reason, without a word
+        # The driver may have ended for the same reason, without a word.
+        if driver.unusable and (is_alive or view.alive):
             driver.process.kill()
             view = replace(view, ending=Ending.FAILED, reason=text(driver.unusable), tail=())
         if driver.process.is_known and not is_alive:

@@ -36,7 +36,7 @@ class ManagedTrainer:
     trained_node_s: float = 0.0
     stalled_node_s: float = 0.0
     unreported_node_s: float = 0.0
-    """Of a driver that says that it trains, while its program has reported nothing."""
+    """Node-seconds in which the driver said that it trains and the program has reported nothing."""
     repeated_samples: float = 0.0
     metrics: tuple[Metric, ...] = ()
     """The metrics that were written last."""
@@ -45,7 +45,7 @@ class ManagedTrainer:
     killed_nodes: tuple[str, ...] = ()
     """Nodes that were not lost when a worker was killed there, since the last progress."""
     killed_incarnation: int = 0
-    """Of the kill that was counted last."""
+    """The incarnation of the kill that was counted last."""
     judged: TrainerRecord | None = None
     """The record with which the last report was compared."""
 

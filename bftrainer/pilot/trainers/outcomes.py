@@ -30,13 +30,13 @@ from bftrainer.wires.task_board import PUT_ASIDE
 
 MAX_FAILURES = 4
 MAX_CERTAIN_FAILURES = 2
-"""Of a trainer without progress that fails as it will on every node; the first failure may come
-from a node without the file system.
+"""So many failures end a trainer without progress that will fail so on every node: the first one
+may come from a node without the file system.
 """
 RETRY_S = 5.0
 KILLED_RETRY_S = 1.0
-"""Where something has killed a driver that had made progress: its reaper ends the workers
-meanwhile.
+"""The first retry after a worker or a driver was killed comes this soon: the reaper of a driver
+ends its workers meanwhile.
 """
 LONGEST_RETRY_S = RETRY_S * 2**MAX_FAILURES
 _NODE = re.compile(r"\bnode (\S+?),")
