@@ -43,8 +43,8 @@ class NodeHolder(Protocol):
         """
 
     def poll(self) -> tuple[Fragment, ...]:
-        """All fragments, sorted by name; one that is GONE is reported once. Cheap enough to call
-        every 0.2 s.
+        """Return all fragments, sorted by name; one that is GONE is reported once. Cheap enough to
+        call every 0.2 s.
 
         Without changes it may return the same object as before. The first call of a pilot finds the
         holders of its predecessor. While the scheduler does not answer, the last known state of a
@@ -109,9 +109,9 @@ class PeerPilots(Protocol):
         is_short: bool = False,
         least: int = 1,
     ) -> None:
-        """Show the other pilots that these hosts are ours, how many nodes our trainers could use
-        (at least and at most), and whether we lack nodes and find none idle (``wants`` None: all as
-        before).
+        """Show the other pilots which hosts are ours, how many nodes our trainers could use
+        (``least`` to ``wants``), and whether we lack nodes and find none idle. ``wants`` None: show
+        only the hosts anew, all else as before.
         """
 
     def has_news(self) -> bool:

@@ -94,8 +94,8 @@ class BatchSystem(Protocol):
     def observe(
         self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None
     ) -> ObservedSite:
-        """The cluster for ``bftrainer record``, from the configuration (of file ``where``) or from
-        nothing at all.
+        """Return the cluster for ``bftrainer record``, from the configuration (of file ``where``)
+        or from nothing at all.
 
         No node is held, so a hidden window counts as endless. ``slots_per_node`` is for schedulers
         that do not report the size of a whole node. Raises

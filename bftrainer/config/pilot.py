@@ -497,6 +497,7 @@ def _wrapped(description: str) -> list[str]:
 
 
 def _as_toml(value: object) -> str:
+    """Return a value as it is written in TOML."""
     match value:
         case bool():
             return str(value).lower()

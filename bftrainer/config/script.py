@@ -100,7 +100,9 @@ def saves(text: str) -> bool:
 
 
 def doubt(script_clue: Clue | None, launcher: str, max_workers: int) -> str:
-    """Say why a launcher does not seem to fit a script; empty if it does."""
+    """Return why a launcher does not seem to fit a script, by its :func:`clue`; empty if it
+    does.
+    """
     fitting = launcher_traits(launcher).starts_scripts_for
     if not fitting:
         return ""

@@ -294,8 +294,8 @@ class TrainerSpec(ConfigTable):
         return self
 
     def trainer(self) -> Trainer:
-        """The trainer as the coordinator sees it. Raises InvalidValueError for one that breaks a
-        rule of the model.
+        """Return the trainer as the coordinator sees it. Raises InvalidValueError for one that
+        breaks a rule of the model.
         """
         return Trainer(
             id=self.name,
@@ -369,8 +369,11 @@ def fill(spec: TrainerSpec, where: str) -> TrainerSpec:
 
 
 def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, str]) -> TrainerSpec:
-    """Bind a spec to the place where it is submitted: an absolute cwd, a command that exists, and
-    the values of inherited variables.
+    """Return the spec bound to the place where it is submitted: with an absolute cwd, a command
+    that exists, and the values of inherited variables.
+
+    Raises :class:`InputFileError` at ``where`` if the folder, the command or the image cannot be
+    used.
     """
     try:
         home = (cwd / spec.cwd).resolve()

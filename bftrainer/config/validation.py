@@ -46,8 +46,8 @@ class ConfigTable(BaseModel):
 
     @model_validator(mode="after")
     def _without_nul(self) -> ConfigTable:
-        """No program, path or variable can have a NUL character; what would be started with one
-        fails much later.
+        """Reject text and paths with a NUL character: no program, path or variable can have one,
+        and what would be started with it fails much later.
         """
         for key, value in self.__dict__.items():
             if _has_nul(value):

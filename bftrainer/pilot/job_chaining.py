@@ -44,7 +44,9 @@ class JobChain:
         self._warned, self._next_look_s = True, -math.inf
 
     def is_time_to_end(self) -> bool:
-        """Whether the pilot must begin to drain. Before that, the successor is submitted once."""
+        """Whether the pilot must begin to drain. The first call in the last ``times.hand_over_s``
+        before the job's end submits the successor.
+        """
         now_s, elapsed_s = self._clock.now_s(), self._clock.elapsed_s()
         if elapsed_s >= self._next_look_s:
             try:

@@ -162,8 +162,8 @@ class LiveWorld:
             )
 
     def next_event(self, state: State) -> Event | None:
-        """Wait until something has happened. None once the pilot was told to end and everything is
-        released.
+        """Wait until something has happened, and return it as one event for the core. None once the
+        pilot was told to end and everything is released.
         """
         self._trainers.admitted((a.trainer.id for a in state.active), self._clock.now_s())
         self._lessons = lessons(state)
@@ -199,7 +199,9 @@ class LiveWorld:
         self._trainers.step(now_s)
 
     def _tick(self) -> None:
-        """Look at everything that is due, and take the next steps."""
+        """Run one round of the loop: look at all that is due, and take the next steps. Stages are
+        timed.
+        """
         timer = self._timer
         self._control.tick()
         elapsed, now_s = self._clock.elapsed_s(), self._clock.now_s()
@@ -248,7 +250,7 @@ class LiveWorld:
 
     def _note_lost(self, fragment_ids: frozenset[str], now_s: PilotS) -> None:
         """Take fragments that drivers withhold out of the pool: at once, or, where a worker was
-        killed, once it has turned out whether its node was lost.
+        killed, once it is known whether its node was lost (:meth:`_judge_kills`).
         """
         for fragment_id in sorted(fragment_ids):
             if (name := self._nodes.name_of(fragment_id)) is None:
@@ -295,7 +297,9 @@ class LiveWorld:
         self._heartbeat.renew_if_due()
 
     def _difference(self, wake_at_s: float | None) -> Event | None:
-        """Return what was not sent to the core yet, as one event; None if there is nothing."""
+        """Return the changes that were not sent to the core yet, as one event; None if there are
+        none.
+        """
         now_s, sent, pool = self._clock.now_s(), self._sent, self._pool
         max_parallel = self._admission.max_parallel
         changes: list[Change] = [*sent.parallel_change(max_parallel)]
@@ -335,8 +339,8 @@ class LiveWorld:
         return [for_core(record, self._config.now.learning) for record in islice(new, limit)]
 
     def _read_spool(self, now_s: PilotS) -> None:
-        """Carry out some requests, in order. Each is in the registry before its file is removed, so
-        that none is lost.
+        """Carry out requests from the spool, in order. Each is in the registry before its file is
+        removed, so that none is lost.
 
         However many there are, a tick takes a few of them: no release waits for a bulk of
         submissions.

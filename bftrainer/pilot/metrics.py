@@ -193,6 +193,7 @@ class Metrics:
         self._count_trainers()
 
     def _used(self, usage: Usage) -> None:
+        """Add the usage of a trainer since the last heartbeat."""
         if not self._status.get(usage.name, TrainerStatus.DONE).is_final:
             self._samples.labels(usage.name).set(usage.samples_done)
         self._repeated.inc(max(usage.repeated_samples, 0.0))

@@ -123,8 +123,8 @@ class Notices:
             self._start(self._due.popleft())
 
     def close(self) -> list[tuple[str, str]]:
-        """Wait for running commands within their time. The next pilot sends notices that were not
-        started.
+        """Wait for running commands within their time, and return what is to be noted. Notices that
+        were not started are sent by the next pilot.
         """
         for command in self._running:
             with suppress(subprocess.TimeoutExpired):

@@ -31,7 +31,8 @@ def run_pilot(
     signals: Signals,
     reread: Callable[[], PilotConfig | None] = lambda: None,
 ) -> None:
-    """Take the lease, run the loop until told to end, release everything.
+    """Run a pilot in a state directory: take the lease, run the loop until told to end, release
+    everything.
 
     Raises :class:`~bftrainer.errors.StateDirError` if another pilot runs there, another
     ``UserError`` if it cannot start, and ``StoreError`` if the disk fails: then drivers go on, and

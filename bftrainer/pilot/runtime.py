@@ -134,7 +134,9 @@ class PilotRuntime:
         return self._signals.ends or self._drains
 
     def tick(self) -> None:
-        """Attend to signals, to the end of the pilot's job and to notices."""
+        """Attend to signals, to the end of the pilot's job, to notices, to the audit and to steps
+        of the host's clock.
+        """
         if self._job_chain is None:
             self._drains = self._drains or self._signals.take_job_ends_soon()
         elif self._signals.ends:

@@ -103,7 +103,9 @@ class NodeClassifier:
         return 0 if classed is None else classed.gpus
 
     def of(self, fragment: str) -> str | None:
-        """The fragment's class; None before the first observation."""
+        """Return the fragment's class, which stays the same from then on; None before the first
+        observation.
+        """
         if fragment not in self._fragments:
             node_class = self.of_node(node_of(fragment))
             if node_class is None:

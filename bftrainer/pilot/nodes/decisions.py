@@ -139,7 +139,8 @@ class _IdleFragment(NamedTuple):
 
 
 def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
-    """Decide what to request and what to give back: nodes unused, above a cap or at their end.
+    """Decide which nodes to request and which to give back: those that are unused, above a cap,
+    needed by main jobs, or at the end of their window or time limit.
 
     Nothing is requested in a decision that gives unused nodes back.
     """
@@ -361,9 +362,8 @@ def _lowered_cap(
     expired: Iterable[HeldFragment],
     wants_more: bool,
 ) -> DemandCap:
-    """Cap the demand for a class at what trainers used, until there are more nodes than they tried.
-
-    Idle nodes count as tried if none of these may be requested.
+    """Return a cap on the demand for a class: what trainers used, until there are more nodes than
+    they tried. Idle nodes count as tried if none of these may be requested.
     """
     pool_size = _pool_sizes(facts, draft)[node_class]
     used = pool_size - sum(h.size for h in expired if _class_of(h) == node_class)
@@ -463,9 +463,8 @@ def _left_idle(facts: NodeFacts) -> tuple[str, ...]:
 def _requests(
     facts: NodeFacts, moment: Moment, draft: _NodesDraft, left_idle_nodes: Nodes, share: Split
 ) -> tuple[tuple[NodeRequest, ...], int]:
-    """Request as many nodes as are in demand and allowed, the most useful ones first.
-
-    Also returns how many would be requested if any number could be pending at once.
+    """Return requests for as many nodes as are in demand and allowed, the most useful ones first,
+    and how many there would be if any number could be pending at once.
     """
     nodes = facts.config.nodes
     site_room = room_beside(facts.peer_holders, nodes.site_max_nodes)

@@ -57,8 +57,8 @@ class WayDecision:
 
 
 def make_way(facts: NodeFacts, moment: Moment, kept: Sequence[HeldFragment]) -> WayDecision:
-    """Decide what the latest look at the queue, or at the counters, asks for. ``kept`` are the
-    fragments that are not given back for other reasons.
+    """Decide what to release and shorten for main jobs, by the latest look at the queue or at the
+    scheduler's counters. ``kept`` are the fragments that are not given back for other reasons.
     """
     facts = replace(facts, memory=_with_low_water(facts))
     match facts.permit.give_way:

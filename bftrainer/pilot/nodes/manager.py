@@ -166,6 +166,9 @@ class NodeManager:
         )
 
     def _near_limit_ends(self) -> Ends:
+        """Return when each fragment of the pool has to be released before its holder's time limit.
+        Empty while the offset of the scheduler's clock is not known.
+        """
         view = self._polls.view
         if view.clock_offset_s is None:
             return ()
@@ -191,7 +194,9 @@ class NodeManager:
         return next((h.name for h in self._fragments.all() if h.fragment.id == fragment_id), None)
 
     def look(self) -> None:
-        """Look at the holders. Those of a predecessor are adopted."""
+        """Look at the holders, and write to the registry what has changed. Holders of a predecessor
+        are adopted.
+        """
         now_s, polled = self._clock.now_s(), self._holder.poll()
         for kind, text in self._permission.look(self._clock.elapsed_s()):
             self._recorder.note(kind, "", text)
@@ -351,8 +356,8 @@ class NodeManager:
         self._fragments.give_back(names, reason, self._clock.now_s())
 
     def release(self, in_use: Nodes, *, at_once: bool = False) -> None:
-        """Release the holders of fragments that are to be released and are no longer in use, or
-        have been for too long.
+        """End the holders of fragments that were given back and are no longer in use, or have been
+        for too long. ``at_once``: of all that were given back.
         """
         if given_back := self._fragments.given_back():
             in_use = self._holders(in_use)

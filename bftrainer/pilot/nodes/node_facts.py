@@ -170,7 +170,7 @@ class NodeFacts:
 
     @property
     def total_demand(self) -> int:
-        """The number of nodes of all classes that trainers would use."""
+        """The number of nodes of all classes that trainers would use, within the demand caps."""
         classes = {c.node_class for c in self.candidates} | {
             h.node_class or "" for h in self.fragments
         }

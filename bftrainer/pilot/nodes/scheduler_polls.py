@@ -81,8 +81,8 @@ class SchedulerPolls:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since the last answer. Time in which this process was stopped, and did not poll,
-        is no silence.
+        """For how many seconds the scheduler has not answered. Time in which this process was
+        stopped, and did not poll, is no silence.
 
         Nor is a poll that is on its way and not yet as old as a silence: many slow commands follow
         one another in it.
@@ -207,8 +207,8 @@ class SchedulerPolls:
         self.look_soon()
 
     def show_demand(self) -> None:
-        """Show peer pilots what has changed, one call at a time: with a slow scheduler they would
-        pile up.
+        """Show peer pilots the demand if it has changed, one call at a time: with a slow scheduler
+        calls would pile up.
         """
         if self._showing is not None and not self._showing.done():
             return

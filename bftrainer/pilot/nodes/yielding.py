@@ -362,8 +362,8 @@ class _Pool:
         memory: YieldMemory,
         rules: YieldRules,
     ) -> _Pool:
-        """The nodes at this look. Own holders are those of the fragments, and those that were just
-        released.
+        """Return the nodes at this look, before any job has taken some. Own holders are those of
+        the fragments, and those that were just released.
         """
         released = {
             (job, node): at_s

@@ -100,7 +100,8 @@ class Unread:
 
 
 def allow(module: str) -> None:
-    """Admit the memories of the policy in ``module``. Called when the policy has been built.
+    """Let a journal contain the memories of the policy in ``module``. Called when the policy has
+    been built.
 
     They are dataclasses and enums. A policy in ``mine.policies`` may keep classes of any loaded
     module of ``mine``; one of our other packages keeps classes of its own module only, and the

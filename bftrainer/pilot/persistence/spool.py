@@ -55,6 +55,9 @@ class Request(ConfigTable):
 
     @model_validator(mode="after")
     def _check(self) -> Request:
+        """Reject a submission without a spec, another request with one, and a spec of another
+        trainer.
+        """
         if (self.kind is RequestKind.SUBMIT) != (self.spec is not None):
             raise InvalidValueError("a submission needs a spec; other requests have none")
         if self.spec is not None and self.spec.name != self.trainer:
@@ -91,8 +94,8 @@ class Spool:
         return self.put_all((request,))[0]
 
     def put_all(self, requests: Sequence[Request]) -> tuple[str, ...]:
-        """Write requests, in order. All are on disk under hidden names before the first becomes
-        visible.
+        """Write requests, in order, and return their names. All are on disk under hidden names
+        before the first becomes visible.
 
         So an error leaves none of them. A crash while they become visible leaves the first ones.
         """
@@ -234,7 +237,7 @@ class Spool:
 
 
 def open_state_dir(path: Path, *, create: bool = False) -> Path:
-    """Resolve and check a state directory. Raises :class:`StateDirError`.
+    """Check a state directory, and return its path without links. Raises :class:`StateDirError`.
 
     It must be ours with mode 0700. Only root and we may change the directories above it (sticky
     ones like /tmp are fine).
@@ -297,7 +300,9 @@ def _sync(name: str, folder: int) -> None:
 
 
 def _is_removed(name: str, folder: int) -> bool:
-    """Delete a request's file; False where the file system does not allow it."""
+    """Delete a request's file. Returns whether it is gone: not where the file system does not allow
+    it.
+    """
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:

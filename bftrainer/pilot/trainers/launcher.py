@@ -105,7 +105,7 @@ class Launcher(Protocol):
         """Kill the driver."""
 
     def look(self, name: str) -> DriverView:
-        """The driver as of now. A driver that runs already is adopted."""
+        """Return what the driver has said until now. A driver that runs already is adopted."""
 
 
 class DirectoryLauncher:
@@ -178,8 +178,8 @@ class DirectoryLauncher:
         self._driver(name).process.kill()
 
     def look(self, name: str) -> DriverView:
-        """The driver as of now. The driver of an earlier pilot is found by its files: that is how
-        it is adopted.
+        """Return what the driver has said until now. The driver of an earlier pilot is found by its
+        files: that is how it is adopted.
 
         A driver whose files cannot be read, or that speaks another version, is killed and counts as
         failed once it has ended. Raises ``OSError`` where the file system fails, which is no fault

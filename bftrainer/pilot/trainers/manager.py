@@ -144,14 +144,14 @@ class TrainerManager:
         )
 
     def least(self, now_s: PilotS) -> tuple[float, int]:
-        """Return the seconds in which the quickest trainer for the core grows, as submitted, and
-        the smallest size.
+        """Return the seconds in which the quickest trainer for the core grows, by the costs in its
+        file, and the smallest size of any.
         """
         return self._least(self.for_core(now_s))
 
     def moves(self) -> tuple[tuple[Nodes, float], ...]:
-        """Return the nodes that the core gave to each trainer, and the node-seconds of a rescale
-        down and up, as submitted.
+        """Return the nodes that the core gave to each trainer, and the node-seconds that a rescale
+        down and up costs on them, by the costs in its file.
         """
         given = (
             (trainer.state.desired, trainer.record.spec)
@@ -188,7 +188,9 @@ class TrainerManager:
             trainer.state.assign(nodes, self._class_of(nodes), now_s)
 
     def adopt_orders(self, name: str, nodes: Nodes, pool: Nodes, now_s: PilotS) -> None:
-        """Take over what the previous pilot told, or should have told, a driver that runs."""
+        """Take over the nodes that the previous pilot gave to a trainer, and told its driver if
+        that runs, or should have told it.
+        """
         if (trainer := self._trainers.get(name)) is not None:
             state = trainer.state
             state.desired, state.desired_s = nodes, now_s
@@ -333,8 +335,8 @@ class TrainerManager:
             del self._trainers[trainer.name]
 
     def _hear(self, trainer: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
-        """Measure what a trainer has reported, and note what of it cannot be used, or was done
-        before.
+        """Take up a driver's new report: measure it, note what of it cannot be used or was repeated
+        work, and end a trainer that one of its rules stops.
         """
         state, view = trainer.state, trainer.state.view
         if view.ranks_disagree and not was.ranks_disagree:
@@ -380,8 +382,8 @@ class TrainerManager:
             self._recorder.note("report", trainer.name, refused_text(key, problem))
 
     def _note_length(self, trainer: ManagedTrainer) -> None:
-        """Pass on how long the training is, if its script reports that and its submission does not
-        say so.
+        """Send the core the length of a training, if the script reports one and the submission has
+        none.
         """
         total = trainer.new_length()
         if total is None:

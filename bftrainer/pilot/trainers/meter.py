@@ -111,7 +111,8 @@ def update(
     now_s: HostS | None = None,
     decided_s: HostS | None = None,
 ) -> tuple[MeterReading, tuple[Measured, ...]]:
-    """Update the reading with one more look at the trainer, and return the new measurements.
+    """Update the reading with one more look at the trainer, and return it with the new
+    measurements.
 
     ``now_s`` is the time of the look and ``decided_s`` that of the decision on the trainer's
     present nodes, both by this host's clock.

@@ -23,8 +23,8 @@ def submit(
     now_s: PilotS,
     refusal: Callable[[Trainer], str | None] = lambda _: None,
 ) -> tuple[tuple[str, str], ...]:
-    """Register submissions, (spool name, request) each, in one commit. Returns (trainer, why it was
-    rejected).
+    """Register submissions, each a (spool name, request), in one commit. Returns (trainer, why it
+    was rejected) of those that were.
     """
     rejected: list[tuple[str, str]] = []
     accepted: list[Submission] = []
@@ -56,8 +56,8 @@ def carry_out(
     recorder: Recorder,
     trainers: TrainerManager,
 ) -> None:
-    """Cancel, pause or resume. Raises :class:`UserError` for a request that cannot be carried
-    out.
+    """Carry out a request to cancel, pause or resume a trainer, once. Raises :class:`UserError` for
+    a request that cannot be carried out.
     """
     if recorder.registry.was_carried_out(spool_name):
         return

@@ -78,8 +78,8 @@ class TrainerState:
 
     @property
     def changes_class(self) -> bool:
-        """Whether its nodes are of another class than those of its driver, so that this driver has
-        to end first.
+        """Whether the core gave the trainer nodes of another class than those that its driver was
+        started on, so that this driver has to end first.
         """
         return (
             None not in (self.desired_class, self.started_class)
@@ -152,7 +152,9 @@ def next_step(state: TrainerState, taken: Nodes, now_s: PilotS) -> Step | None:
 
 
 def runs_as_desired(state: TrainerState) -> bool:
-    """Whether there is no step to take as long as no other trainer occupies its nodes."""
+    """Whether a trainer's driver runs on the nodes that the core gave it: then there is no step to
+    take as long as no other trainer occupies these nodes.
+    """
     return (
         state.view.alive
         and state.target is TargetState.RUN
@@ -177,7 +179,7 @@ def holds(state: TrainerState, now_s: PilotS) -> Nodes:
 
 
 def carried_out(state: TrainerState, step: Step, now_s: PilotS, told_s: HostS) -> None:
-    """Update the state after a step, at ``told_s`` by the host's clock."""
+    """Update the state of a trainer after a step at ``now_s`` (``told_s`` by the host's clock)."""
     match step:
         case StartDriver(nodes):
             state.ordered, state.leaving, state.stop_asked_s = nodes, _NOTHING, None

@@ -21,8 +21,8 @@ _OF_DRIVERS = {
 
 
 def trainer_message(spec: TrainerSpec) -> TrainerMessage:
-    """Return the message about a trainer for its driver and its script: keys of one name in both
-    have one value.
+    """Return ``trainer.json`` of a trainer file, for its driver and its script. Keys that both
+    files have keep their values.
     """
     same = {
         key: getattr(spec, key)
