@@ -149,7 +149,7 @@ class NodeWait:
 
 @dataclass(frozen=True, slots=True)
 class ListedHolder:
-    """The node of a pilot's holder that runs, in the scheduler's list.
+    """A pilot's holder that runs on a node, in the scheduler's list.
 
     ``is_leaving``: it is ending, and its node will be idle. ``pilot``: whose it is.
     """

@@ -15,8 +15,9 @@ from bftrainer.config.pilot import NodeClassConfig, NodesConfig
 
 @dataclass(frozen=True, slots=True)
 class ObservedSite:
-    """The scheduler, and which nodes count. ``remarks`` are assumptions that the user should know
-    of; ``pilots`` asks for all users' pilots, where the scheduler shows them.
+    """The scheduler of a cluster of which nothing is held, and which of its nodes count.
+    ``remarks`` are assumptions that the user should know of; ``pilots`` asks for all users' pilots,
+    where the scheduler shows them.
     """
 
     scheduler: Scheduler

@@ -18,7 +18,7 @@ from bftrainer.errors import WindowsUnknownError
 
 @dataclass(frozen=True, slots=True)
 class PilotJobs:
-    """Jobs and partitions of pilots themselves in an observation; they end no window.
+    """The jobs and partitions of pilots themselves in an observation, which end no window.
 
     ``job_ids`` are holders. ``partitions`` are scavenger partitions (queues): their pending jobs
     are no main-queue jobs, and a node in none of them cannot be held. ``shares_partitions``:
@@ -36,7 +36,7 @@ class PilotJobs:
     mib_per_gpu: int = 0
 
     def main_partitions(self, node: NodeView) -> frozenset[str]:
-        """Where main-queue jobs find a node."""
+        """Return the partitions in which main-queue jobs can get a node."""
         partitions = frozenset(node.partitions)
         return partitions if self.shares_partitions else partitions - self.partitions
 

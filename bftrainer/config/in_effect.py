@@ -9,7 +9,7 @@ from bftrainer.config.pilot import PilotConfig
 
 @dataclass(slots=True)
 class ConfigCell:
-    """The configuration in effect; only a reload sets it.
+    """Holds the configuration in effect; only a reload sets it.
 
     Its readers take from ``now`` what they need at the time when they need it.
     """

@@ -341,7 +341,7 @@ class TrainerSpec(ConfigTable):
 
 
 def read_trainer_file(path: Path) -> TrainerSpec:
-    """A validated trainer file."""
+    """Read and validate a trainer file. Raises :class:`InputFileError`."""
     return read_toml(path, TrainerSpec)
 
 

@@ -67,7 +67,7 @@ _Model = TypeVar("_Model", bound=ConfigTable)
 
 
 def read_toml(path: Path, model: type[_Model]) -> _Model:
-    """Read and validate a file. Raises :class:`InputFileError` with the file and the line or
+    """Read and validate a TOML file. Raises :class:`InputFileError` with the file and the line or
     key.
     """
     return check_table(load_toml(path), model, str(path))

@@ -150,8 +150,8 @@ def limited_costs(
 
 
 def check_decisions(config: PilotConfig, trainers: Iterable[Trainer]) -> None:
-    """Raise ``UserError`` unless a pilot could decide by this configuration for all these trainers:
-    before it takes over.
+    """Raise ``UserError`` unless a pilot could decide by this configuration for all these trainers.
+    It is called before the pilot takes over the state directory.
     """
     _prepared(config, trainers, RecordingAllocator(build_allocator("exact", 1.0)))
 

@@ -38,7 +38,7 @@ _NOTES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Stake:
-    """The worth of a trainer's node count at the decision, in the objective's unit over T_fwd
+    """What a trainer's node count was worth at the decision, in the objective's unit over T_fwd
     seconds (Eqn 16).
 
     ``gain`` is the trainer's summand, ``rate`` is O_j(n) per second, ``cost`` is O_j(C_j) * R_j.
@@ -67,8 +67,8 @@ class NodeShare:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One trainer in one decision. ``place`` is its position in the queue, from 1, if it is not
-    admitted yet.
+    """What one decision meant for one trainer. ``place`` is its position in the queue, from 1, if
+    it is not admitted yet.
 
     ``stake`` is None if the policy solves no problem, and for a trainer in the queue. ``shares``
     are those of all trainers. ``policy_view`` is the trainer as the policy saw it.
@@ -98,7 +98,7 @@ class _Witness(Recorded):
     decisions: list[tuple[Problem, Answer]] = field(default_factory=list)
 
     def solve(self, problem: Problem) -> Answer:
-        """The next recorded answer."""
+        """Return the next recorded answer, and keep the problem that it solves."""
         self.decisions.append((problem, self.next_answer()))
         return self.decisions[-1][1]
 

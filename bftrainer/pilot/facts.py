@@ -67,7 +67,7 @@ class FragmentEvent(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FragmentChanged:
-    """A step in the audit of a fragment."""
+    """A step in the life of a fragment was written to the audit."""
 
     at_s: HostS
     name: str
@@ -109,7 +109,7 @@ class TickTook:
 
 @dataclass(frozen=True, slots=True)
 class FragmentTimed:
-    """A fragment's way to training, or back, is complete: the seconds of its stages."""
+    """A fragment has come all the way to training, or back to idle: the seconds of each stage."""
 
     at_s: HostS
     name: str

@@ -37,7 +37,7 @@ class Heartbeat:
         return min(BEAT_S, self._lease_s / RENEWALS)
 
     def wrote(self) -> None:
-        """The loop has just written to the journal."""
+        """Take note that the loop has just written to the journal."""
         self._wrote_s = self._clock.elapsed_s()
 
     def renew_if_due(self) -> None:

@@ -43,7 +43,7 @@ class Hints(Protocol):
 
 
 class NoHints:
-    """None are configured."""
+    """Stands for a listener where no hints are configured."""
 
     def take(self) -> int:
         return 0

@@ -44,8 +44,8 @@ class JobChain:
         self._warned, self._next_look_s = True, -math.inf
 
     def is_time_to_end(self) -> bool:
-        """Whether the pilot must begin to drain. The first call in the last ``times.hand_over_s``
-        before the job's end submits the successor.
+        """Whether the pilot must begin to drain. Before that, the successor is submitted once:
+        ``times.hand_over_s`` before the job's end, or at the scheduler's notice.
         """
         now_s, elapsed_s = self._clock.now_s(), self._clock.elapsed_s()
         if elapsed_s >= self._next_look_s:

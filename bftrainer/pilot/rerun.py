@@ -51,7 +51,8 @@ class Recorded:
 
     def solve(self, problem: Problem) -> Answer:
         """Return the next recorded answer. Raises :class:`RejectedAnswerError` if it is not valid
-        for this problem, or claims more than the optimum.
+        for this problem, is not what the exact solver gives now although it is said to be, or
+        claims more than the optimum.
         """
         answer = checked(problem, self.next_answer())
         best = Exact().solve(problem)

@@ -75,7 +75,7 @@ class TimeLineBook:
                 self.reached(name, NodeStage.GIVEN, at_s, active.trainer.id)
 
     def _fragment_of(self, name: str) -> str:
-        """The fragment that a slot is of."""
+        """Return the fragment of a slot; a fragment is its own."""
         return name if name in self._instants else slot_of(name).fragment
 
     def trained(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:

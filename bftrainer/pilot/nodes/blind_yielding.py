@@ -41,7 +41,9 @@ class OwnJobs:
 
 @dataclass(frozen=True, slots=True)
 class Glance:
-    """The counters at one glance (``at_s``: the pilot's time), and the own holders in them."""
+    """The scheduler's counters at one glance (``at_s``: the pilot's time), and the own holders in
+    them.
+    """
 
     at_s: PilotS
     counters: JobCounters
@@ -59,8 +61,8 @@ class OthersCount:
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """Own holders that are in no counter yet, as far as this pilot knows; the last was added at
-    ``at_s``.
+    """How many own holders the scheduler's counters do not count yet, as far as this pilot knows;
+    the last was added at ``at_s``.
     """
 
     submitted: int = 0

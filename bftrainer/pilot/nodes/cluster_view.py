@@ -71,8 +71,8 @@ _NONE_USABLE = (
 
 @dataclass(frozen=True, slots=True)
 class PollAnswer:
-    """An observation, when it was complete, the peer pilots if they matter, and this one beside
-    them.
+    """The answer of the scheduler to a poll: an observation, when it was complete, the peer pilots
+    if they matter, and this pilot as they see it.
     """
 
     observation: Observation
@@ -83,8 +83,8 @@ class PollAnswer:
 
 @dataclass(frozen=True, slots=True)
 class EndedPoll:
-    """A poll with its answer or error. The pilot was awake for ``took_s`` of it. ``stretch``, by
-    chance, is for the next.
+    """A poll with its answer or error. The pilot was awake for ``took_s`` of it. ``stretch``: a
+    factor on the interval until the next poll, by chance.
     """
 
     begun_s: ElapsedS

@@ -26,7 +26,9 @@ by one step only.
 
 @dataclass(eq=False)
 class Glances:
-    """Asks for the counters when it is time. A glance that fails counts as one that has moved."""
+    """Asks the scheduler for its counters when it is time. A glance that fails counts as one at
+    which a counter has moved.
+    """
 
     _config: ConfigCell
     _port: YieldPort | None

@@ -26,8 +26,8 @@ from bftrainer.times import HostS, PilotS
 
 @dataclass(frozen=True, slots=True)
 class HeldFragment:
-    """One fragment. ``given_back_s``: when it left the pool, since the pilot releases it as soon as
-    its trainer has left it.
+    """A fragment that this pilot holds or waits for. ``given_back_s``: when it left the pool, since
+    the pilot releases it as soon as its trainer has left it.
 
     ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been
     told to end. ``slots``: what trainers get of it, if that is not itself. ``group`` and
@@ -63,7 +63,9 @@ class HeldFragment:
 
 
 class FragmentBook:
-    """All fragments. Whatever happens to one is written to the registry first."""
+    """Keeps the fragments that this pilot holds or waits for. Whatever happens to one is written to
+    the registry first.
+    """
 
     def __init__(
         self, config: ConfigCell, recorder: Recorder, classes: NodeClassifier, backoff: NodeBackoff
@@ -243,7 +245,7 @@ Ends = tuple[tuple[str, float], ...]
 """(fragment, seconds since 1970)."""
 
 PART_BACK_OFF_S = 2.0
-"""Back-off from a node of which a part was preempted, at most; of whole nodes, it is
+"""The first back-off from a node of which a part was preempted, at most; from whole nodes, it is
 ``nodes.flap_back_off_s``.
 """
 _NEAR_S = 3600.0

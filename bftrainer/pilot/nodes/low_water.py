@@ -11,7 +11,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LowWater:
-    """The looks that may still be the lowest: (time, nodes), both rising."""
+    """The low-water mark of one class of nodes. ``looks``: those that may still become the lowest:
+    (time, nodes), both rising.
+    """
 
     looks: tuple[tuple[float, int], ...] = ()
 

@@ -70,8 +70,8 @@ def _holders_of(slots: Nodes) -> Nodes:
 
 
 class NodeManager:
-    """All fragments of this pilot. Its caller calls, in each tick: look, poll_if_due,
-    take_and_give, release.
+    """Requests, keeps and releases all fragments of this pilot. Its caller calls, in each tick:
+    look, poll_if_due, take_and_give, release.
     """
 
     def __init__(

@@ -23,10 +23,9 @@ from bftrainer.times import PilotS
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """An idle node that the configuration allows. ``not_before_s`` is the end of its back-off,
-    ``size`` its nodes or GPUs, ``since_s`` when it was first seen idle.
-
-    Of a shared node, it is a part.
+    """An idle node that the configuration allows, or the free part of a node that main jobs share.
+    ``not_before_s`` is the end of its back-off, ``size`` its nodes or GPUs, ``since_s`` when it was
+    first seen idle.
     """
 
     request: NodeRequest
@@ -183,7 +182,9 @@ class NodeFacts:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When the decision is made, the local time, seconds since the scheduler last answered."""
+    """The time of a decision: the pilot's time, the local time, and the seconds since the scheduler
+    last answered.
+    """
 
     now_s: PilotS
     local_time: datetime

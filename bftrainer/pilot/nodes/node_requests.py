@@ -28,7 +28,7 @@ class BackOff:
 
 
 class NodeBackoff:
-    """Back-off by node."""
+    """Keeps the back-off from each node that was preempted early or refused."""
 
     def __init__(self) -> None:
         self._nodes: Table[BackOff] = Table()
@@ -62,7 +62,7 @@ class NodeBackoff:
                 )
 
     def until(self, node: str, until_s: PilotS) -> None:
-        """No request for the node before ``until_s``."""
+        """Request the node no earlier than ``until_s``."""
         self._nodes[node] = BackOff(node, until_s, self._times(node))
 
     def nodes(self) -> tuple[BackOff, ...]:

@@ -41,8 +41,8 @@ class PollOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PollRules:
-    """``poll_s`` between two polls that no hint asks for, ``calm_s`` while hints announce the
-    changes, and the number of hinted polls per minute.
+    """The intervals of polls: ``poll_s`` between two polls that no hint asks for, ``calm_s`` while
+    hints announce the changes; and ``per_minute``, how many polls hints may ask for in a minute.
     """
 
     poll_s: float

@@ -48,8 +48,8 @@ class _Poll:
 
 @dataclass(eq=False)
 class SchedulerPolls:
-    """Asks the scheduler when it is time. A poll is half a dozen commands of up to ten seconds
-    each; the loop goes on.
+    """Polls the scheduler when it is time, in the background. A poll is half a dozen commands of up
+    to ten seconds each; the loop goes on.
     """
 
     _config: ConfigCell

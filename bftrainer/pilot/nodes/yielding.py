@@ -83,8 +83,8 @@ class YieldRules:
 
 @dataclass(frozen=True, slots=True)
 class VoidOffer:
-    """What was the case when an offer turned out to be void; it is not repeated until something of
-    this has changed.
+    """The state of the cluster when an offer turned out to be void. The offer is made again once
+    something of this has changed and ``rest_s`` have passed, or after the longest wait.
     """
 
     at_s: PilotS
@@ -169,8 +169,9 @@ class JobServed:
 
 @dataclass(frozen=True, slots=True)
 class YieldDecision:
-    """What to release, for whom; ``served``: jobs whose yields are over. ``hasten``: fragments that
-    are leaving already, and that a job waits for now.
+    """What to release, and for which jobs. ``served``: jobs that are no longer pending, for which
+    nodes were released. ``hasten``: fragments that are leaving already, and that a job waits for
+    now.
     """
 
     memory: YieldMemory

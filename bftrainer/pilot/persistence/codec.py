@@ -94,7 +94,9 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A value of a class that is not on the list, as its JSON. It is written as it was read."""
+    """A value of a class that is not on the list, as its JSON text. It is written again as it was
+    read.
+    """
 
     text: str
 

@@ -108,7 +108,7 @@ def guard(connection: sqlite3.Connection) -> None:
 
 @dataclass(slots=True)
 class _WorkLimit:
-    """Steps after which SQLite is interrupted."""
+    """Interrupts SQLite after a number of steps: ``left`` are those that it may still take."""
 
     left: float
 

@@ -145,7 +145,7 @@ class Rung:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An event other than a decision."""
+    """A line of the event log: an event other than a decision."""
 
     at_s: HostS
     kind: str

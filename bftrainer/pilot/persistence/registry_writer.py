@@ -170,8 +170,8 @@ class RegistryWriter:
         self.store.write("fragment asked back", statement, at_s, reason, name)
 
     def fragment_released(self, name: str, at_s: HostS, reason: str) -> None:
-        """Write that a fragment's holder has ended. An earlier reason stays, unless this one says
-        that a user has canceled the job.
+        """Write that a fragment's holder has ended. An earlier reason stays, unless it was a
+        preemption and this one says that the job was canceled.
         """
         statement = (
             "UPDATE fragments SET released_s = ?1, asked_back_s = coalesce(asked_back_s, ?1), "

@@ -34,7 +34,9 @@ DB_NAME = "pilot.db"
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """The pilot in the lease row. ``job_id`` is that of its batch job, or empty."""
+    """The pilot in the lease row. ``job_id`` is the id of its batch job; empty if it runs in
+    none.
+    """
 
     host: str
     process: ProcessId

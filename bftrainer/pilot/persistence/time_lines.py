@@ -18,7 +18,9 @@ MOST = 100_000
 
 @dataclass(frozen=True, slots=True)
 class TimeLine:
-    """One fragment. ``trainer`` is the first that made a step on it; empty if none has."""
+    """The time line of one fragment. ``trainer`` is the first that made a step on it; empty if none
+    has.
+    """
 
     fragment: str
     node: str

@@ -44,8 +44,8 @@ class DriverProcess:
         self._process = self._named()
 
     def _named(self) -> ProcessId | None:
-        """Return the process that the driver's pid file names; None without one. A file of another
-        version makes the driver ``foreign``.
+        """Return the process that the driver's pid file names; None where the file is missing,
+        damaged or of another host. A file of another version makes the driver ``foreign``.
         """
         try:
             return read_driver_pid(self._directory.driver_pid)
@@ -110,7 +110,7 @@ class DriverProcess:
 
     @property
     def is_known(self) -> bool:
-        """Whether there is, or was, such a process, and which it is can be told."""
+        """Whether there is, or was, a driver process, and it can be told which one."""
         return self._process is not None
 
     def is_alive(self) -> bool:

@@ -69,6 +69,10 @@ _MOST_RARELY = 5
 
 @dataclass(slots=True)
 class _Driver:
+    """The driver of a trainer: its directory, its process, and what was read of its files so
+    far.
+    """
+
     directory: TrainerDirectory
     process: DriverProcess
     events: JsonTail

@@ -138,11 +138,15 @@ class Occupancy:
         self._outside = Memoized(_outside)
 
     def holdings(self, now_s: PilotS) -> tuple[Nodes, ...]:
-        """The fragments on which each trainer has processes."""
+        """Return the fragments on which each trainer has processes, in the order of the
+        trainers.
+        """
         return tuple([_holding(trainer.state, now_s) for trainer in self._trainers.values()])
 
     def held(self, now_s: PilotS) -> Union:
-        """Fragments on which trainers have processes."""
+        """Return the fragments on which trainers have processes, and whether no two trainers share
+        one.
+        """
         return self._held(self.holdings(now_s))
 
     def desired(self) -> Nodes:
@@ -152,11 +156,11 @@ class Occupancy:
         ).nodes
 
     def classes(self) -> tuple[str | None, ...]:
-        """The class of each trainer's nodes; None while it has none."""
+        """Return the class of each trainer's nodes; None for a trainer without nodes."""
         return tuple([trainer.state.class_in_use for trainer in self._trainers.values()])
 
     def used(self, now_s: PilotS) -> Nodes:
-        """Fragments that were given to trainers, or that trainers occupy."""
+        """Return the fragments that were given to trainers, or on which trainers have processes."""
         return self._used((self.desired(), self.held(now_s).nodes)).nodes
 
     def keep_within(self, pool: Nodes) -> None:

@@ -75,7 +75,7 @@ class KilledWorker:
 
 @dataclass(eq=False)
 class TrainerManager:
-    """All trainers that are not final, and final ones whose driver still runs."""
+    """Leads all trainers that are not final, and final ones whose driver still runs."""
 
     _config: ConfigCell
     _recorder: Recorder

@@ -21,8 +21,8 @@ _OF_DRIVERS = {
 
 
 def trainer_message(spec: TrainerSpec) -> TrainerMessage:
-    """Return ``trainer.json`` of a trainer file, for its driver and its script. Keys that both
-    files have keep their values.
+    """Return ``trainer.json`` of a trainer file, for its driver and its script. Keys that both have
+    keep their values; ``stage_in`` becomes the first line of ``setup``.
     """
     same = {
         key: getattr(spec, key)
