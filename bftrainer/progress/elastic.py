@@ -37,19 +37,18 @@ def track(
 
     Args:
         state: An elastic state of Horovod. Its attributes ``step``, ``samples``, ``loss`` and
-        ``samples_total`` are reported
-            where they exist.
-        hvd: The framework's module (``import horovod.torch as hvd``). checkpoint: Saves to disk;
-        rank 0 calls it at a stop request and every ``checkpoint_every_s``. A file name: the model,
-            optimizer and numbers of a ``TorchState`` and ``keep`` are loaded from this file now,
-            and saved there.
-        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests. keep: A
-        ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and
-        ``load_state_dict``; they are saved,
-            restored and synchronized with the state, also to workers that join.
+            ``samples_total`` are reported where they exist.
+        hvd: The framework's module (``import horovod.torch as hvd``).
+        checkpoint: Saves to disk; rank 0 calls it at a stop request and every
+            ``checkpoint_every_s``. A file name: the model, optimizer and numbers of a
+            ``TorchState`` and ``keep`` are loaded from this file now, and saved there.
+        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests.
+        keep: A ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and
+            ``load_state_dict``; they are saved, restored and synchronized with the state, also to
+            workers that join.
         on_rescale: Called with the old and the new number of workers before the state is
-        synchronized, on the remaining
-            workers only: nothing that training depends on belongs there.
+            synchronized, on the remaining workers only: nothing that training depends on belongs
+            there.
         further: Returns other keys of the lines.
         reporter: Default: a new ``Reporter``.
     """

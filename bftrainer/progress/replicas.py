@@ -40,14 +40,17 @@ class Replicas:
     process trains alone.
 
     Args:
-        model: The model on its device. optimizer: Its optimizer; :meth:`step` calls it. sampler:
-        The order of the data, which is also the loader's ``batch_sampler``. rate: The learning rate
-        at every size. Default: the optimizer's own. checkpoint: Writes :meth:`state_dict` to disk;
-        rank 0 calls it at a stop request, every ``checkpoint_every_s``, and at
-            the end.
+        model: The model on its device.
+        optimizer: Its optimizer; :meth:`step` calls it.
+        sampler: The order of the data, which is also the loader's ``batch_sampler``.
+        rate: The learning rate at every size. Default: the optimizer's own.
+        checkpoint: Writes :meth:`state_dict` to disk; rank 0 calls it at a stop request, every
+            ``checkpoint_every_s``, and at the end.
         checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests and at the
-        end. keep: Further objects with ``state_dict`` and ``load_state_dict``. reporter: Default: a
-        new ``Reporter``. environment: The environment variables of the worker.
+            end.
+        keep: Further objects with ``state_dict`` and ``load_state_dict``.
+        reporter: Default: a new ``Reporter``.
+        environment: The environment variables of the worker.
     """
 
     def __init__(
@@ -124,8 +127,7 @@ class Replicas:
 
         Args:
             loss: The mean loss of this replica's batch. Without it, the caller has called
-            ``backward()`` on the loss times
-                :attr:`weight`.
+                ``backward()`` on the loss times :attr:`weight`.
 
         Returns:
             Whether the step was applied; if not, its batches come again.

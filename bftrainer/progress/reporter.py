@@ -39,9 +39,10 @@ def batches(
 
     Args:
         scaling: How the global batch follows the number of workers, if the trainer file does not
-        say, or outside bftrainer. global_batch: Samples per step, likewise: of all workers with
-        strong scaling, of one worker with weak scaling. environment: The environment variables of
-        the worker.
+            say, or outside bftrainer.
+        global_batch: Samples per step, likewise: of all workers with strong scaling, of one worker
+            with weak scaling.
+        environment: The environment variables of the worker.
     """
     path = environment.get(TRAINER_DIR)
     if not path:
@@ -105,9 +106,10 @@ class Reporter:
     """Writes ``progress.jsonl`` and reads stop requests; does nothing outside bftrainer.
 
     Args:
-        environment: The environment variables of the worker. clock: Seconds since 1970. rank: This
-        worker's rank. Default: the rank that Horovod, torchrun, MPI or Slurm has set. Rank 0
-        writes.
+        environment: The environment variables of the worker.
+        clock: Seconds since 1970.
+        rank: This worker's rank. Default: the rank that Horovod, torchrun, MPI or Slurm has set.
+            Rank 0 writes.
     """
 
     def __init__(
@@ -168,13 +170,17 @@ class Reporter:
         """Report a step (or commit). All ranks call it; rank 0 writes a line about once a second.
 
         Args:
-            step: Steps since training began. samples: Samples that all workers have processed since
-            training began. loss: Training loss of this step. world_size: Number of workers.
-            Default: the size of the process group of torch or Horovod. at_s: Time of the step, in
-            seconds since 1970. Default: now. force: Write a line in any case. metrics: Values such
-            as an accuracy, for ``bftrainer results``; the next line has them. samples_total:
-            Samples of the whole training, for ``bftrainer list`` and for policies; later lines keep
-            them. further: Other keys of the line.
+            step: Steps since training began.
+            samples: Samples that all workers have processed since training began.
+            loss: Training loss of this step.
+            world_size: Number of workers. Default: the size of the process group of torch or
+                Horovod.
+            at_s: Time of the step, in seconds since 1970. Default: now.
+            force: Write a line in any case.
+            metrics: Values such as an accuracy, for ``bftrainer results``; the next line has them.
+            samples_total: Samples of the whole training, for ``bftrainer list`` and for policies;
+                later lines keep them.
+            further: Other keys of the line.
 
         Returns:
             Whether a stop has been requested: write a checkpoint and call :meth:`leave`.
@@ -257,9 +263,10 @@ class Reporter:
 
         Args:
             model: A torch module, or a function that returns the arrays of the weights. Sharded
-            weights are left out. optimizer: Its learning rate is reported. sampler: With it,
-            ``bftrainer rehearse`` checks that each sample is used once. rate: The learning rate to
-            compare with the optimizer's.
+                weights are left out.
+            optimizer: Its learning rate is reported.
+            sampler: With it, ``bftrainer rehearse`` checks that each sample is used once.
+            rate: The learning rate to compare with the optimizer's.
         """
         if self._watch is not None:
             self._watch.begin(model, optimizer, sampler, rate)

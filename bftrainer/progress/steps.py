@@ -47,12 +47,17 @@ class StepLoop:
 
     Args:
         model: The model, bare or wrapped by DistributedDataParallel, which is loaded from
-        ``checkpoint`` if that exists. optimizer: Its optimizer, loaded as well. batch: Samples per
-        step of one worker. steps: Steps of the whole training, so that ``list`` shows what is left;
-        ``range`` knows them. checkpoint: File of the checkpoint; ``{name}`` in it stands for the
-        trainer's name, so that trials share none. checkpoint_every_s: Seconds between checkpoints.
+            ``checkpoint`` if that exists.
+        optimizer: Its optimizer, loaded as well.
+        batch: Samples per step of one worker.
+        steps: Steps of the whole training, so that ``list`` shows what is left; ``range`` knows
+            them.
+        checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that
+            trials share none.
+        checkpoint_every_s: Seconds between checkpoints.
         keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
-        name. reporter: Default: a new ``Reporter``.
+            name.
+        reporter: Default: a new ``Reporter``.
 
     Raises:
         InvalidValueError: The weights are sharded.

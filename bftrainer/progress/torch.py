@@ -42,20 +42,25 @@ class Training(StepLoop):
 
     Args:
         model: The model, bare or wrapped by DistributedDataParallel, which is loaded from
-        ``checkpoint`` if that exists. optimizer: Its optimizer, loaded as well. Its learning rate
-        is the rate for ``batch``; where a scheduler of torch has
-            changed it, its ``initial_lr``.
+            ``checkpoint`` if that exists.
+        optimizer: Its optimizer, loaded as well. Its learning rate is the rate for ``batch``; where
+            a scheduler of torch has changed it, its ``initial_lr``.
         data: The data set, or a ``DataLoader``, whose data set, batch size and options are used.
         batch: Samples per step of one worker, and of all workers with ``Scaling.STRONG``; the
-        trainer file may override it. checkpoint: File of the checkpoint; ``{name}`` in it stands
-        for the trainer's name, so that trials share none. scaling: How the global batch follows the
-        number of workers; the trainer file may override it. rule: How the learning rate follows the
-        global batch. warmup_steps: Steps in which the rate rises to a new value.
-        checkpoint_every_s: Seconds between checkpoints. seed: Seed of the order of the data, the
-        same on all workers. schedule: Maps the share of the training that is done (0 to 1) to a
-        factor of the rate. keep: Further objects with ``state_dict`` and ``load_state_dict`` for
-        the checkpoint, by name. loader_options: Arguments of ``DataLoader``. reporter: Default: a
-        new ``Reporter``.
+            trainer file may override it.
+        checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that
+            trials share none.
+        scaling: How the global batch follows the number of workers; the trainer file may override
+            it.
+        rule: How the learning rate follows the global batch.
+        warmup_steps: Steps in which the rate rises to a new value.
+        checkpoint_every_s: Seconds between checkpoints.
+        seed: Seed of the order of the data, the same on all workers.
+        schedule: Maps the share of the training that is done (0 to 1) to a factor of the rate.
+        keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
+            name.
+        loader_options: Arguments of ``DataLoader``.
+        reporter: Default: a new ``Reporter``.
 
     Raises:
         InvalidValueError: The data have no length or no batch size, or the weights are sharded.

@@ -31,7 +31,8 @@ def constant_batch(global_batch: int, save_steps: int = 200) -> dict[str, Any]:
 
     Args:
         global_batch: Samples per step of all workers. Allow only its divisors in the trainer file
-        (``sizes = [1, 2, 4]``). save_steps: Steps between checkpoints.
+            (``sizes = [1, 2, 4]``).
+        save_steps: Steps between checkpoints.
 
     Raises:
         InvalidValueError: The number of workers does not divide the global batch.
