@@ -105,8 +105,8 @@ class Training(StepLoop):
         self._report(reporter)
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The numbers of the epochs that are left; after the last one, the checkpoint is written
-        and the end reported.
+        """Yield the numbers of the epochs that are left; after the last one, the checkpoint is
+        written and the end reported.
         """
         self._epochs = count
         self.report.samples_total = count * self.sampler.size
@@ -115,8 +115,9 @@ class Training(StepLoop):
         self.end()
 
     def backward(self, loss: torch.Tensor) -> None:
-        """``loss.backward()`` for a mean loss: with strong scaling, the batches of workers may
-        differ by one sample.
+        """Call ``loss.backward()`` for a mean loss, weighted by this worker's share of the batch.
+
+        With strong scaling, the batches of workers may differ by one sample.
         """
         self._weighted(loss).backward()
 
@@ -134,7 +135,9 @@ class Training(StepLoop):
         self.rate.latest = rate
 
     def placed(self, batch: Any) -> Any:
-        """The batch on the device of the model; plain PyTorch leaves that to the loop."""
+        """Return the batch on the device of the model; with plain PyTorch, the loop does that
+        itself.
+        """
         return batch
 
     def _samples_after(self, steps: int) -> int:

@@ -80,7 +80,9 @@ class Gurobi:
             raise SolverError(self.name, reason, f"error {error.errno}: {error}") from error
 
     def _package(self) -> tuple[Any, Any]:
-        """The package and its started environment. A failure is remembered and raised again."""
+        """Return the module gurobipy and its started environment. A failure is remembered and
+        raised again.
+        """
         if self._unusable is not None:
             raise SolverError(self.name, self._unusable.reason, self._unusable.detail)
         try:
@@ -111,6 +113,9 @@ class Gurobi:
     def _answer(
         self, package: Any, model: Any, variables: list[Any], problem: Problem, milp: Milp
     ) -> Answer:
+        """Turn the state in which Gurobi ended into an answer. Raises ``SolverError`` where there
+        is none.
+        """
         ends = package.GRB.Status
         x = model.getAttr("X", variables) if model.SolCount > 0 else None
         if model.Status == ends.OPTIMAL and x is not None:
@@ -142,6 +147,7 @@ def is_restricted(package: Any) -> bool:
 def _model(
     package: Any, environment: Any, milp: Milp, time_limit_s: float
 ) -> Iterator[tuple[Any, list[Any]]]:
+    """Build the Gurobi model of a MILP; yields it with its variables, and frees it at the end."""
     with package.Model(env=environment) as model:
         for parameter, value in {**PARAMETERS, "TimeLimit": time_limit_s}.items():
             model.setParam(parameter, value)
@@ -207,7 +213,8 @@ class License:
 
 
 def find_license(load: Callable[[], Any] = load) -> License:
-    """The license, found by trial: only the restricted one rejects a model of 2,001 variables.
+    """Find out by trial which license Gurobi has: only the restricted one rejects a model of 2,001
+    variables.
 
     Parameters and attributes do not name the kind of license (gurobipy 11 to 13); the expiry date
     is an attribute.

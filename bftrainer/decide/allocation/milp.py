@@ -93,7 +93,9 @@ def build(problem: Problem, *, native_sos: bool) -> Milp:
 
 
 def breakpoints(demand: TrainerDemand, largest: int) -> list[tuple[int, float]]:
-    """(N_j^i, s_j^i): (0, 0), (N_min, O(N_min)), the curve's points strictly inside, (largest,
+    """Return the breakpoints (N_j^i, s_j^i) of a demand's value curve, cut at ``largest`` nodes.
+
+    They are (0, 0), (N_min, O(N_min)), the curve's points strictly inside, and (largest,
     O(largest)).
     """
     inside = [
@@ -117,8 +119,9 @@ def is_concave(points: Sequence[tuple[int, float]]) -> bool:
 
 @dataclass(slots=True)
 class ConstraintRows:
-    """Variables and rows of a model under construction; ``counted`` is (trainer, column, nodes per
-    unit of the column).
+    """The variables and rows of a MILP under construction; :meth:`milp` makes the arrays of them.
+
+    ``counted`` has (trainer, column, nodes per unit of the column).
     """
 
     native_sos: bool
@@ -144,8 +147,10 @@ class ConstraintRows:
         self.rows.append((lower, upper, entries))
 
     def adjacent(self, weights: Sequence[int]) -> None:
-        """SOS2 (3.4.1), natively or by segment binaries: exactly one is 1, and w^i <= the sum of
-        its two segments.
+        """Require that at most two adjacent ``weights`` are above 0 (SOS2, 3.4.1).
+
+        Either the solver is told so, or binaries do it, one per segment: exactly one is 1, and w^i
+        <= the sum of its two segments.
         """
         if self.native_sos:
             self.sos2.append(tuple(weights))
@@ -156,7 +161,9 @@ class ConstraintRows:
             self.row(-np.inf, 0, [(w, 1.0), *((s, -1.0) for s in segments[max(i - 1, 0) : i + 1])])
 
     def milp(self, trainers: int) -> Milp:
-        """The arrays, with the objective scaled by ``total``, its largest possible value."""
+        """Return the model as arrays, with the objective scaled so that its largest possible value,
+        ``total``, is ``SCALED_TOTAL``.
+        """
         objective, lower, upper, integer = _columns(self.variables, 4)
         row_lower, row_upper, _ = zip(*self.rows, strict=True)
         columns, values = _columns((entry for *_, entries in self.rows for entry in entries), 2)
@@ -188,8 +195,8 @@ def _columns(rows: Iterable[tuple[float, ...]], width: int) -> Sequence[tuple[fl
 def _add_listed(
     model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand, sizes: tuple[int, ...]
 ) -> None:
-    """A trainer with listed sizes: one binary per legal size, with its gain (the summand of Eqn 16)
-    as objective.
+    """Add a trainer with listed sizes: one binary per legal size, with its gain (the summand of Eqn
+    16) as objective.
     """
     worth = [gain(demand, n, problem.forward_s) for n in sizes]
     chosen = [model.binary(value) for value in worth]
@@ -199,7 +206,7 @@ def _add_listed(
 
 
 def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand) -> None:
-    """A trainer that may get 0 or N_min .. N_max nodes (Eqn 3), with a piecewise linear value
+    """Add a trainer that may get 0 or N_min .. N_max nodes (Eqn 3), with a piecewise linear value
     curve.
     """
     largest = min(demand.max_nodes, problem.pool_size)
@@ -248,8 +255,12 @@ def _add_later_value(
     per_s: Sequence[tuple[int, float]],
     largest: int,
 ) -> None:
-    """Add the terms of two costs: a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and the costs and gains
-    of fewer than C_j or B_j nodes.
+    """Add the cost terms of a trainer whose old nodes train on while new ones start
+    (:class:`CostTerms`).
+
+    They are a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and the costs and gains of fewer than C_j or
+    B_j nodes. ``per_s`` has (weight's column, O_j at its breakpoint); ``down`` is the column of
+    z_j^d.
     """
     top = max(value for _, value in per_s)
     running, before = demand.value.at(demand.standing), demand.value.at(costs.kept)
@@ -276,11 +287,12 @@ def _add_later_value(
 def _add_rescale_cost(
     model: ConstraintRows, demand: TrainerDemand, costs: CostTerms, nodes: int, largest: int
 ) -> int | None:
-    """Eqn 16, second sum: f_j(C_j) * R_j with f_j = O_j, and R_j of Eqns 13-15. The sum over j in
-    Eqn 14 is a misprint. Returns the column of z_j^d; None if no rescale costs anything.
+    """Add the rescale cost of a trainer, the second sum of Eqn 16: f_j(C_j) * R_j with f_j = O_j,
+    and R_j of Eqns 13-15.
 
-    M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as O_j(0) = 0.
-    With a pending start, B_j replaces C_j where the trainer shrinks.
+    Returns the column of z_j^d; None if no rescale costs anything. The sum over j in Eqn 14 is a
+    misprint. M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as
+    O_j(0) = 0. With a pending start, B_j replaces C_j where the trainer shrinks.
     """
     standing, kept = demand.standing, costs.kept
     if not (costs.up or costs.down or costs.lost):

@@ -262,6 +262,9 @@ def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objec
 
     @lru_cache(maxsize=8192)
     def value(trainer: Trainer) -> Curve:
+        """Tabulate the user's function into a curve. Raises for a value that is no finite number of
+        at least 0.
+        """
         legal = range(trainer.min_nodes, trainer.max_nodes + 1)
         values = []
         for n in legal:

@@ -27,10 +27,10 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The optimum with one trainer at ``count``. ``change`` is that of the objective, negative
-    where it is worse.
+    """The optimum with one trainer forced to ``count`` nodes, compared with the decision.
 
-    ``own`` is the part of the trainer itself; ``others`` are the trainers whose counts change.
+    ``change`` is the change of the objective, negative where it is worse. ``own`` is the part of
+    the trainer itself; ``others`` are the trainers whose counts change.
     """
 
     count: int
@@ -47,9 +47,9 @@ def force(problem: Problem, j: int, count: int) -> Problem:
 
 
 def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> WhatIf | None:
-    """The optimum with demand ``j`` at ``count`` against ``counts``; None if the pool is too small.
+    """Compare the optimum with demand ``j`` forced to ``count`` nodes with the given ``counts``.
 
-    Cost: one solve by ``exact``.
+    None if the pool is too small for it. Cost: one solve by ``exact``.
     """
     try:
         best = Exact().solve(force(problem, j, count))

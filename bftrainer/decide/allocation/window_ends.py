@@ -34,10 +34,10 @@ def drop_unprofitable_growth(
     placed: Sequence[Nodes],
     left_s: Mapping[str, float],
 ) -> tuple[Nodes, ...]:
-    """The placement without growth that cannot pay off within ``left_s``, the seconds left of
-    windows with known ends.
+    """Return the placement without growth that cannot pay off before the windows of its nodes end.
 
-    A trainer that shrank for dropped growth keeps its nodes. Sets stay nested and legal.
+    ``left_s`` has the seconds left of windows with known ends. A trainer that was to shrink for
+    growth that is dropped keeps its nodes. Sets stay nested and legal.
     """
     after = [
         _cut(trainer, before, planned, left_s)
@@ -55,6 +55,12 @@ def drop_unprofitable_growth(
 
 
 def _cut(trainer: Trainer, held: Nodes, placed: Nodes, left_s: Mapping[str, float]) -> Nodes:
+    """Return the placed nodes of one trainer without new ones whose windows end too soon to pay
+    off.
+
+    Of the new nodes with a known end, the k that last longest are kept, with the largest k that
+    pays.
+    """
     ending = sorted((n for n in placed - held if n in left_s), key=lambda n: (-left_s[n], n))
     if not ending:
         return placed
@@ -71,6 +77,9 @@ def _cut(trainer: Trainer, held: Nodes, placed: Nodes, left_s: Mapping[str, floa
 
 
 def _pays(trainer: Trainer, held: int, sure: int, n: int, left_s: float) -> bool:
+    """Whether growth to ``n`` nodes pays off within ``left_s``, by the module's inequality with
+    ``sure`` as w.
+    """
     rate = rates(trainer)
     without = left_s - (trainer.growth_s if sure > held else 0.0)
     return rate[n] * (left_s - trainer.growth_s - trainer.scale_down_s) > rate[sure] * max(

@@ -30,7 +30,11 @@ class DebounceState:
 def debounce(
     seen: DebounceState, idle: Nodes | None, at_s: float, confirm_s: float
 ) -> tuple[DebounceState, PoolChanged | None]:
-    """Apply one observation at ``at_s``: ``idle`` are its idle nodes, or None if it failed."""
+    """Apply one observation of the scheduler at ``at_s``; return the new state, and the change of
+    the pool that it confirms.
+
+    ``idle`` are its idle nodes, or None if it failed.
+    """
     if idle is None:
         return seen, None
     since = {node: seen.fresh.get(node, at_s) for node in idle - seen.offered}

@@ -65,8 +65,8 @@ Instants = Mapping[NodeStage, float]
 
 
 def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[NodeStage, float]:
-    """Seconds of each stage of a chain, by the instant that ends it; empty before the chain is
-    complete.
+    """Return the seconds of each stage of a chain, by the instant that ends it; empty before the
+    chain is complete.
     """
     if chain[-1] not in instants:
         return {}
@@ -82,8 +82,8 @@ def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[Node
 
 
 def whole_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> float | None:
-    """Seconds of the whole chain; None before it is complete, or if its first instant is not
-    known.
+    """Return the seconds of the whole chain; None before it is complete, or if its first instant is
+    not known.
     """
     if chain[0] not in instants or chain[-1] not in instants:
         return None
@@ -91,7 +91,7 @@ def whole_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> float | N
 
 
 def p95(values: Sequence[float]) -> float:
-    """The 95th percentile: the smallest value that 95 % of the values do not exceed (nearest
+    """Return the 95th percentile: the smallest value that 95 % of the values do not exceed (nearest
     rank).
     """
     ordered = sorted(values)

@@ -30,8 +30,8 @@ class Losses:
     per_sample: float | None = None
 
     def then(self, samples: float, loss: float) -> Losses:
-        """The losses after one more report. A report without new samples only replaces the latest
-        value.
+        """Return the losses after one more report. A report without new samples only replaces the
+        latest value.
         """
         if samples <= self.at_samples:
             return Losses(self.first, loss, samples, self.per_sample)

@@ -26,8 +26,9 @@ class PolicySettings:
     gather_s: float = 0.0
 
     def option_values(self, policy: str, **defaults: float) -> dict[str, float]:
-        """The parameters of the policy: ``defaults``, overridden by the user. Raises
-        :class:`UnknownNameError`.
+        """Return the parameters of the policy: ``defaults``, overridden by those of the user.
+
+        Raises :class:`UnknownNameError` for one that is not in ``defaults``.
         """
         for name, _ in self.options:
             if name not in defaults:
