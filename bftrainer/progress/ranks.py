@@ -78,10 +78,10 @@ class Watch:
             self._order.formed()
 
     def step(self, rank: int, world_size: int, step: int | None) -> None:
-        """Report a step, if one is due: in a rehearsal each, else the 1st, 2nd, 4th, 8th, ... of a
+        """Report a step, if it is due: in a rehearsal each, else the 1st, 2nd, 4th, 8th, ... of a
         group.
 
-        So all ranks report the same steps.
+        All ranks report the same steps, so that they can be compared.
         """
         if not self._on or step is None:
             return

@@ -84,7 +84,7 @@ def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
 
 
 def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
-    """Open the trainer's run of MLflow; its id is kept in a file, so that a restart continues it."""
+    """Open the trainer's run of MLflow, whose id is kept in a file: a restart continues it."""
     mlflow, run_file = import_module("mlflow"), folder / "mlflow_run"
     run = mlflow.start_run(
         run_id=run_file.read_text() if run_file.exists() else None, run_name=trainer.id

@@ -92,8 +92,9 @@ class TrainerResult:
 
 @dataclass(frozen=True, slots=True)
 class TrainerHandle:
-    """One trainer. ``await handle`` gives its result; every method reads the state directory when
-    it is called.
+    """A handle of one trainer.
+
+    ``await handle`` gives its result; every method reads the state directory when it is called.
     """
 
     state: Path
@@ -123,8 +124,10 @@ class TrainerHandle:
         return read_history(self._directory)
 
     def logs(self, lines: int | None = None) -> str:
-        """The output of the workers since the last start, or its last lines per worker; at most 1
-        MiB of each.
+        """Return the output of the workers since the last start, or its last ``lines`` lines per
+        worker.
+
+        At most 1 MiB of each worker is read.
         """
         paths = self._directory.latest_logs()
         output: list[str] = []
@@ -197,6 +200,7 @@ class TrainerHandle:
         enqueue(self.state, kind, select(self.state, (self.name,)))
 
     def _result(self, check: bool) -> TrainerResult:
+        """Return the results of a trainer that has ended; with ``check``, raise if it failed."""
         view = self.view()
         if check and view.status is not SubmissionStatus.DONE:
             raise TrainerFailedError(

@@ -29,7 +29,7 @@ def secrets_in_lines(lines: Iterable[str]) -> tuple[str, ...]:
 
 
 def secrets_in_command(command: Sequence[str]) -> tuple[str, ...]:
-    """The options of a command that look like secrets and have a value that stands in the command
+    """Return the options of a command that look like secrets and have their value in the command
     itself.
     """
     names = []
@@ -41,8 +41,9 @@ def secrets_in_command(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_literal(value: str) -> bool:
-    """Whether a value is written out: not empty, no number, path, option or placeholder, not of a
-    variable or a command.
+    """Whether a value is written out, as a secret would be.
+
+    A number, a path, an option, a placeholder, and the value of a variable or a command are not.
     """
     bare = value.strip("\"'")
     return (

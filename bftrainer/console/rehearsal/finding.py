@@ -27,7 +27,9 @@ class RehearsalFinding:
 
 @dataclass(frozen=True, slots=True)
 class RehearsalCheck:
-    """One check by its name in ``--json`` and its title in the table; makes its findings."""
+    """One check by its name in ``--json`` and its title in the table; its methods make its
+    findings.
+    """
 
     name: str
     title: str

@@ -54,8 +54,9 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``steps`` are waited for after each change; ``window_s`` is the duration of a speed
-    measurement.
+    """How a rehearsal is played.
+
+    ``steps`` are waited for after each change; ``window_s`` is the duration of a speed measurement.
     """
 
     quick: bool = False
@@ -69,8 +70,9 @@ class Options:
 
 
 class Player:
-    """Plays acts on one trainer. After each change, it waits for the steps and the measurement of
-    the options.
+    """Plays acts (:class:`Act`) on one trainer, with a driver as a pilot has it.
+
+    After each change, it waits for the steps and the measurement of the options.
     """
 
     def __init__(
@@ -144,7 +146,7 @@ class Player:
             time.sleep(POLL_S)
 
     def look(self) -> DriverView:
-        """The current state of the driver; reads all new lines."""
+        """Return the current state of the driver, and read what it and the workers have written."""
         view = self._launcher.look(self.spec.name)
         measured, _ = self._meter.hear(self.spec.name, view, self._options.window_s)
         for seen in measured:
@@ -164,7 +166,9 @@ class Player:
         return frozenset(place.fragment for place in self._places)
 
     def _order(self, act: Act) -> None:
-        """Request the change, and note the resulting places."""
+        """Request the change of an act from the driver, or kill workers, and note the resulting
+        places.
+        """
         self.look()
         match act.kind:
             case ActKind.START:
@@ -221,8 +225,10 @@ class Player:
         self._places = ()
 
     def _settle(self, at_s: float) -> TrialOutcome:
-        """Wait until the trainer has made its steps on exactly these places, and its stall is
-        measured.
+        """Wait until the trainer has made its steps on exactly the places of the act, and its stall
+        is measured.
+
+        Returns how that ended. A trainer that had lost all nodes is started again, as by the pilot.
         """
 
         def holds() -> bool:
@@ -244,8 +250,10 @@ class Player:
     def _follow(
         self, holds: Callable[[], bool], patience_s: float, renewed: bool = True
     ) -> TrialOutcome:
-        """Wait for a condition or the driver's end. ``renewed``: each step restarts the patience,
-        up to ``LONGEST`` times.
+        """Wait until ``holds()`` or the driver's end, for ``patience_s`` at most; return how that
+        ended.
+
+        ``renewed``: each step restarts the patience, up to ``LONGEST`` times.
         """
         last, since = None, time.monotonic()
         give_up = since + LONGEST * patience_s
@@ -261,6 +269,9 @@ class Player:
         return TrialOutcome.TIMEOUT
 
     def _played(self, act: Act, at_s: float, outcome: TrialOutcome) -> Played:
+        """Build the record of an act that was played, with the reason if it did not end as
+        expected.
+        """
         view, until_s = self.look(), time.time()
         reasons = {
             TrialOutcome.FAILED: view.reason,
@@ -286,7 +297,7 @@ class Player:
         return tuple(next(outputs, [])), hung_at(logs)
 
     def _made(self, since_s: float) -> bool:
-        """Whether enough steps were reported since then."""
+        """Whether more steps than the options ask for were reported since then."""
         steps: set[int] = set()
         for line in reversed(self.lines):
             if line["time"] < since_s or len(steps) > self._options.steps:
@@ -301,8 +312,9 @@ class Player:
         return steps[-1] if steps else None
 
     def _wait_for_unsaved_work(self) -> None:
-        """Wait until some steps after a checkpoint: a kill just after or just before one would lose
-        nothing.
+        """Wait until some steps after a checkpoint, for ``UNSAVED_S`` at most.
+
+        A kill just after or just before a checkpoint would lose nothing, and so would show nothing.
         """
         self.look()
         seen, give_up = len(self.lines), time.monotonic() + UNSAVED_S
@@ -317,6 +329,8 @@ class Player:
             time.sleep(POLL_S / 4)
 
     def _processes(self) -> set[ProcessId]:
-        """The processes of this trainer's workers, by their environment."""
+        """Return the processes of this trainer's workers, found by their environment, with those
+        found before.
+        """
         self._pids |= set(with_variable(TRAINER_DIR, str(self.folder)))
         return self._pids
