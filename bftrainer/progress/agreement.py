@@ -14,7 +14,7 @@ from bftrainer.progress.reporter import CONTROL_EVERY_S, Reporter
 
 _SHORTEST_CALL_S = 1e-6
 _LARGEST_INTERVAL = int(CONTROL_EVERY_S / _SHORTEST_CALL_S)
-"""Of calls between two broadcasts."""
+"""The largest number of calls between two broadcasts."""
 
 
 def numbers_from_rank_0(numbers: Sequence[int], size: int) -> list[int]:

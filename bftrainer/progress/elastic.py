@@ -178,9 +178,8 @@ class _Tracker:
         self.clock = self.reporter.clock
         self.size = int(self.hvd.size())
         self.saved_at = self.clock()
-        self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = (
-            None  # what the last commit reported
-        )
+        # What the last commit reported.
+        self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = None
         self.fresh = True  # no step of this group has been reported
         self.agreement = Agreement(
             self.reporter, lambda numbers: horovod_numbers(self.hvd, numbers)
@@ -208,7 +207,7 @@ class _Tracker:
         self.last = self.facts(), self.own()
         self.reporter.step(**self.last[0], force=self.fresh, **self.last[1])
         self.fresh = False
-        self.original()  # leaves by HostsUpdatedInterrupt before a rescale
+        self.original()  # raises HostsUpdatedInterrupt before a rescale
         if self.agreement.to_stop():
             self.save_and_leave()
         if (

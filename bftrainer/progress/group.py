@@ -66,9 +66,9 @@ class Group:
         welcomes = hosts_in([*settings.allow_from, meeting.host, self._steps.host])
         self._weights = WeightsServer(self._steps.host, self._key, welcomes)
         self._steps.send(packed(Hello(environment[REPLICA], self._weights.port)))
-        self._steps.wait_for(
-            None
-        )  # a step begins when the last peer is there; the driver's end ends the connection
+        # Wait without a limit: a step begins when the last peer is there, and the driver's end ends
+        # the connection.
+        self._steps.wait_for(None)
         self._meet.send(packed(Hello(environment[REPLICA], 0)))
         self._peers = _peers(self._timeout)
 

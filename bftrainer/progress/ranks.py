@@ -195,6 +195,9 @@ class _ElasticOrder:
         self._restored = int(self._sampler.epoch), int(self._sampler.processed_num)
 
     def added(self, line: RankLine) -> RankLine:
+        """Add the samples that this worker has used since the last call, and the sampler's
+        position.
+        """
         sampler, size = self._sampler, len(self._sampler.dataset)
         order = getattr(sampler, "indices", [])
         if order is not self._pass:
@@ -233,9 +236,8 @@ def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
     ):
         return []
     if callable(getattr(weights, "parameters", None)):
-        tensors = list(
-            weights.parameters()
-        )  # not the buffers: batch statistics are each rank's own
+        # The buffers are left out: batch statistics are each rank's own.
+        tensors = list(weights.parameters())
     else:
         tensors = list(weights()) if callable(weights) else list(weights)
     whole = (

@@ -65,7 +65,7 @@ class Sampler:
         self.shuffle = shuffle
         self.samples = 0
         """Samples that all workers have processed since training began."""
-        self._steps = 0  # of this epoch
+        self._steps = 0  # steps of this epoch
         self._ended_from: int | None = None
         self._orders: dict[int, Sequence[int]] = {}
         self.latest: tuple[int, tuple[int, int], int] | None = None

@@ -69,9 +69,8 @@ class Sharded:
             keep,
         )
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self._group = dist.new_group(
-            backend="gloo"
-        )  # its thread's own: training uses the other one meanwhile
+        # The thread that writes has a group of its own: training uses the other one meanwhile.
+        self._group = dist.new_group(backend="gloo")
         self._writing: Future[Any] | None = None
         self._step: int | None = None
 

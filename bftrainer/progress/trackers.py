@@ -110,9 +110,8 @@ def _tensorboard(trainer: TrainerMessage, folder: Path, step: int | None) -> Ope
     writer = import_module("tensorboard.summary.writer.event_file_writer").EventFileWriter(
         str(trainer.cwd / "runs" / trainer.id)
     )
-    start = event.SessionLog(
-        status=event.SessionLog.START
-    )  # hides what was logged after the checkpoint
+    # This entry hides what was logged after the checkpoint from which training resumes.
+    start = event.SessionLog(status=event.SessionLog.START)
     writer.add_event(event.Event(step=step or 0, wall_time=time.time(), session_log=start))
 
     def log(at: int | None, values: Mapping[str, float]) -> None:

@@ -20,7 +20,7 @@ from bftrainer.system.network import tcp_listener
 from bftrainer.system.sealed import SealedClient, SealedServer, SealError
 
 MOST_BYTES = 1 << 30
-"""Of a description; a tensor may be of any size."""
+"""The largest size of a description; a tensor may be of any size."""
 _CHUNK_BYTES = 4 << 20
 _BACKLOG = 16_384
 _LIMITS = Limits(strangers=2048, clients=64, request_s=10.0)
@@ -159,7 +159,8 @@ def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
         TypeError,
         RuntimeError,
         StopIteration,
-    ) as error:  # RecursionError is a RuntimeError
+    ) as error:
+        # RecursionError is among these, as a RuntimeError.
         raise SealError(f"not a description of a state: {error}") from error
     finally:
         client.close()
@@ -220,9 +221,8 @@ class WeightsServer:
                 return
             step = int(await sealed.receive(64))
             connection.due(None)
-            while (
-                self._state is None or self._state[0] != step
-            ):  # the peer may be told of the step first
+            # The peer may be told of the step before this replica is.
+            while self._state is None or self._state[0] != step:
                 await connection.until(asyncio.sleep(0.005))
             _, description, tensors = self._state
             await sealed.send(description)

@@ -119,12 +119,12 @@ class PluginOption(click.Option):
 
 
 class IsoTime(_ParamType):
-    """A time in ISO 8601, local if it has no offset, converted to seconds since 1970."""
+    """An option's type: a time in ISO 8601, local if it has no offset, as seconds since 1970."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The seconds."""
+        """Return the time in seconds since 1970."""
         try:
             return datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError):

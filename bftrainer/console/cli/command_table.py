@@ -93,9 +93,8 @@ def _load(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:
     """
     try:
         return _checked(point.load())
-    except (
-        Exception
-    ) as error:  # another package's module: whatever it raises, all other commands work
+    except Exception as error:
+        # It is another package's module: whatever it raises, all other commands work.
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         warn(
             f"the commands of {point.name!r} are not available: cannot load {point.value} "

@@ -169,9 +169,8 @@ def print_new(
         file.seek(begin if begin <= size else 0)
         data = file.read(_TAIL_BYTES)
         offsets[path] = file.tell()
-    text = (
-        data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    )  # as progress bars write
+    # Progress bars end their lines with a carriage return alone.
+    text = data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not text[-1]:
         del text[-1]
     if wanted is not None:

@@ -46,7 +46,7 @@ class ColumnKind(Enum):
     TEXT = "text"
     """Wraps at words within its column. At most one column of a table, the last but for remarks."""
     REMARK = "remark"
-    """As the last column if that fits, else on lines of its own below the row."""
+    """Remarks: the last column if that fits, else on lines of their own below the row."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -368,7 +368,7 @@ def allocation(state: Path) -> PresentAllocation:
 
 
 def _site_refusal(registry: Registry) -> str:
-    """What the running pilot noted when the site's checks last failed; empty if they pass."""
+    """Return why the site's checks failed, as the running pilot noted it last; empty if they pass."""
     from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED
 
     # Refusals of a single node have a subject.
@@ -381,7 +381,7 @@ def _site_refusal(registry: Registry) -> str:
 
 
 def status_text(record: TrainerRecord, nodes: int) -> str:
-    """The word for a trainer's status in the lists of trainers.
+    """Return the word for a trainer's status in the lists of trainers.
 
     A waiting trainer that has nodes is "starting": its workers start, or another trainer still has
     to leave these nodes. A running trainer that has none is "leaving": its workers save and exit.

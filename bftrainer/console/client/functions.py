@@ -201,7 +201,7 @@ def as_completed(
 async def as_completed_async(
     handles: Iterable[TrainerHandle], timeout_s: float | None = None
 ) -> AsyncIterator[TrainerHandle]:
-    """As :func:`as_completed`, without blocking the event loop."""
+    """Yield the handles as :func:`as_completed` does, without blocking the event loop."""
     waiting, began_s = list(handles), time.monotonic()
     while waiting:
         ended = await asyncio.to_thread(_ended, waiting)
@@ -214,7 +214,7 @@ async def as_completed_async(
 
 
 def _ended(handles: Sequence[TrainerHandle]) -> list[TrainerHandle]:
-    """The handles whose trainers have ended, by one query of each state directory."""
+    """Return the handles whose trainers have ended, by one query of each state directory."""
     spool_names: dict[Path, dict[str, str]] = {}
     for handle in handles:
         spool_names.setdefault(handle.state, {})[handle.name] = handle.spool_name

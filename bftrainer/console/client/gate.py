@@ -203,9 +203,8 @@ class Gate:
             )
             if self._is_configured:
                 raise InputFileError(f"{where}: launcher", problem)
-            self._note(
-                f"{where}: launcher: {problem}"
-            )  # a pilot may have its configuration elsewhere
+            # A pilot may have its configuration elsewhere.
+            self._note(f"{where}: launcher: {problem}")
 
     def _check_image(self, spec: TrainerSpec, where: str) -> None:
         """Reject an image that the pilot's site cannot run."""

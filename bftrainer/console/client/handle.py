@@ -101,7 +101,7 @@ class TrainerHandle:
     """The state directory."""
     name: str
     spool_name: str = ""
-    """Of its submission; empty for a trainer that was found by name."""
+    """The spool name of its submission; empty for a trainer that was found by name."""
 
     def status(self) -> SubmissionStatus:
         """The present status."""

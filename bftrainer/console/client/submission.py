@@ -21,7 +21,7 @@ from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool, open_
 from bftrainer.system.locks import try_lock
 
 LOCK = "submit.lock"
-"""In the state directory."""
+"""The file in the state directory that a submission locks."""
 _LOCK_S = 60.0
 _LOOK_S = 0.02
 _MOST_STEM = 40

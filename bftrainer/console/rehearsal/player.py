@@ -190,9 +190,8 @@ class Player:
             case _:
                 self._kill(self._places[-1])
                 self._places = self._places[:-1]
-                if (
-                    len(self._places) < self.spec.min_nodes
-                ):  # too few: the pilot would restart it on other nodes
+                if len(self._places) < self.spec.min_nodes:
+                    # Too few are left: the pilot would restart the trainer on other nodes.
                     self._places = self._new(act.nodes)
                 elif len(self._places) > act.nodes:
                     self._places = self._places[: act.nodes]
@@ -242,9 +241,8 @@ class Player:
             ended = self._follow(holds, self._patience_s)
             if ended is not TrialOutcome.STOPPED:
                 return ended
-            self._launcher.start(
-                self.spec, self._places
-            )  # it had lost all nodes: restart it, as the pilot does
+            # The trainer had lost all nodes: restart it, as the pilot does.
+            self._launcher.start(self.spec, self._places)
         return ended
 
     def _follow(

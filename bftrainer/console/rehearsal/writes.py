@@ -34,7 +34,7 @@ class Writes:
         self._folders: dict[int, Path] = {}
         self._in_place: dict[Path, None] = {}
         self._renamed: dict[Path, None] = {}
-        # Folders on their way, by the number that both events of a rename have.
+        # Folders that are being renamed, by the cookie that both events of a rename have.
         self._moving: dict[int, Path] = {}
         self._created: set[Path] = set()
         self._whole: set[Path] = set()  # folders that were renamed into place

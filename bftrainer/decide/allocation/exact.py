@@ -86,9 +86,8 @@ def _scores(problem: Problem, gained: GainTable) -> Ints:
     # A power of two: gains with few digits stay exact.
     scores: Ints = np.rint(np.ldexp(table, bits - math.frexp(largest)[1])).astype(np.int64)
     standing = np.array([c.standing for c in problem.demands])
-    scores -= (np.arange(width) != standing[:, None]) * (
-        4 * (trainers + 1)
-    )  # beyond what J roundings add up to
+    # A rescale costs more than the roundings of J gains can add up to.
+    scores -= (np.arange(width) != standing[:, None]) * (4 * (trainers + 1))
     scores[~legal] = _ILLEGAL
     return scores
 

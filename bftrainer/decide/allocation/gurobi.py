@@ -59,9 +59,8 @@ class Gurobi:
 
     def solve(self, problem: Problem) -> Answer:
         """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
-        package, environment = (
-            self._package()
-        )  # first, so that a missing solver fails for an empty model as well
+        # First, so that a missing solver fails for an empty model as well.
+        package, environment = self._package()
         milp = build(problem, native_sos=True)
         if (empty := without_variables(problem, milp, self.name)) is not None:
             return empty

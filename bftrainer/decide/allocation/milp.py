@@ -211,13 +211,12 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerD
     """
     largest = min(demand.max_nodes, problem.pool_size)
     points = breakpoints(demand, largest)
-    nodes = model.variable(
-        0, largest, integer=True
-    )  # N_j (Eqn 2); its bound is the second line of Eqn 3
+    # N_j (Eqn 2); its bound is the second line of Eqn 3.
+    nodes = model.variable(0, largest, integer=True)
     model.counted.append((j, nodes, 1.0))
 
     # Eqn 16, first sum, with f_j = O_j of Eqn 12: T_fwd * sum_i w_j^i s_j^i.
-    # Of two costs, T_fwd - s_j.
+    # A trainer with two costs trains for T_fwd - s_j only.
     within_s = seconds(demand, problem.forward_s)
     weights = [model.variable(0, 1, objective=within_s * value) for _, value in points]
     model.total += within_s * max(value for _, value in points)
@@ -227,9 +226,9 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerD
         0, 0, [(nodes, -1.0), *((w, float(n)) for w, (n, _) in zip(weights, points, strict=True))]
     )
     costs = costs_of(demand)
-    if not is_concave(points) or within_s < max(
-        demand.ramp_s, -costs.lost
-    ):  # then less value may be better
+    # With a concave curve the maximum itself makes the weights adjacent, unless less value may be
+    # better.
+    if not is_concave(points) or within_s < max(demand.ramp_s, -costs.lost):
         model.adjacent(weights)
 
     # Eqn 4: N_j is 0 or at least N_min. One binary, ``on`` = 1 - y_j^l; y_j^u only repeats N_j <=
@@ -269,7 +268,7 @@ def _add_later_value(
         model.row(-running, np.inf, [(gained, 1.0), *((w, -value) for w, value in per_s)])
         model.total += costs.ramp * top
     if costs.lost and down is not None:
-        # O(C) - O(N) (or B for C) with z^d, else 0
+        # O(C) - O(N) if z^d is 1, else 0; with a pending start, B replaces C.
         fewer = model.variable(before - top, before, objective=-costs.lost)
         if costs.lost > 0:
             model.row(0, np.inf, [(fewer, 1.0), *per_s, (down, -before)])

@@ -77,8 +77,9 @@ def with_two_costs(
 
 
 def stretched(demand: TrainerDemand, factor: float) -> TrainerDemand:
-    """Return the demand with all costs times ``factor``: its gains are those for a T_fwd that is
-    ``factor`` times shorter, times ``factor``.
+    """Return the demand with all costs times ``factor``.
+
+    Its gains are those for a T_fwd that is ``factor`` times shorter, times ``factor``.
     """
     return replace(
         demand,

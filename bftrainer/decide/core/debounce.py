@@ -19,8 +19,10 @@ from bftrainer.decide.domain.state import Nodes
 
 @dataclass(frozen=True, slots=True)
 class DebounceState:
-    """``offered`` nodes are in the pool; ``fresh`` nodes have been idle in every observation since
-    a time, but not for long.
+    """Which idle nodes have been seen, and for how long.
+
+    ``offered`` nodes are in the pool; ``fresh`` nodes have been idle in every observation since a
+    time, but not for long.
     """
 
     offered: Nodes = frozenset()

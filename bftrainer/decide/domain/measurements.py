@@ -107,8 +107,10 @@ def _squares(windows: tuple[float, ...], rate: float) -> float:
 
 
 def middle(values: tuple[float, ...]) -> float:
-    """Trimmed mean: without the smallest and the largest of three or more. Of equal values exactly
-    that value.
+    """Return the trimmed mean: the mean without the smallest and the largest of three or more
+    values.
+
+    Of equal values it is exactly that value.
     """
     kept = sorted(values)[1:-1] if len(values) > 2 else values
     low, high = min(kept), max(kept)

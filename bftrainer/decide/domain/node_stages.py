@@ -16,8 +16,9 @@ from itertools import pairwise
 
 
 class NodeStage(Enum):
-    """The instant that ends a stage. Seconds of a stage are those since the instant before it that
-    is known.
+    """An instant in the life of a held node, which ends the stage of the same name.
+
+    The seconds of a stage are those since the instant before it that is known.
     """
 
     IDLE = "idle"
@@ -33,7 +34,7 @@ class NodeStage(Enum):
     JOB_STARTED = "job_started"
     """The scheduler's word for the start of the job, in whole seconds."""
     PAYLOAD_READY = "payload_ready"
-    """By the node's clock."""
+    """The payload of the holder runs, by the node's clock."""
     OFFERED = "offered"
     """The fragment is in the pool."""
     GIVEN = "given"

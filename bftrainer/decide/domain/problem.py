@@ -107,10 +107,11 @@ class TrainerDemand:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """How to divide ``pool_size`` nodes, looking ``forward_s`` seconds (T_fwd) ahead. ``demands``
-    are in trainer order.
+    """The allocation problem: how to divide ``pool_size`` nodes, looking ``forward_s`` seconds
+    (T_fwd) ahead.
 
-    ``weights``, one per demand, multiply the demands' summands of Eqn 16; without them, all are 1.
+    ``demands`` are in trainer order. ``weights``, one per demand, multiply the demands' summands of
+    Eqn 16; without them, all are 1.
     """
 
     pool_size: int

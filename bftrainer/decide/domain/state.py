@@ -17,8 +17,8 @@ Classes = tuple[tuple[str, Nodes], ...]
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Reported values of the evaluation function E of a trainer: the first, the latest, and the
-    slope.
+    """What a trainer has reported of its evaluation function E: the first and the latest value, and
+    the slope.
 
     ``per_sample`` is |change of E| / samples over the last two reports at different samples; None
     before the second.

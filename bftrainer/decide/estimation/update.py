@@ -86,7 +86,7 @@ def _from_zero_s(submitted: Trainer, now: Trainer, measured: Measurements) -> fl
 
 
 MAX_KEPT = 128
-"""Measured models kept; the one updated longest ago is dropped first."""
+"""The number of keys whose measurements are kept; the one updated longest ago is dropped first."""
 SCALES_AS = 0.9
 """A trainer without a curve is assumed to scale as n^0.9 until it has been measured on several
 sizes.
@@ -379,8 +379,9 @@ def _is_exploring(a: Active) -> bool:
 
 
 def lessons(state: State) -> frozenset[str]:
-    """Return what was measured so far, as one text each. With a new one, trainers may use nodes
-    that they did not use before.
+    """Return texts that say what was measured so far.
+
+    When a new one appears, trainers may use nodes that they did not use before.
     """
     sizes = (
         f"{key}, {counted(len(measured.points), 'size')}" for key, measured in state.measurements

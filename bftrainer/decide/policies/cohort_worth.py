@@ -24,7 +24,8 @@ _PAPER_SCALE_UP_S = 18.0
 
 @dataclass(frozen=True, slots=True)
 class CohortModel:
-    """The constants, fitted to the first Summit week. Options of the policy have the same names.
+    """The constants of the policy ``cohort``, fitted to the first Summit week. Its options have the
+    same names.
 
     A cohort of age a, at least ``youngest_s``, is hit after ``first_s`` + a seconds in the mean;
     beyond ``knee_s``, only ``late`` of the further age counts. Single nodes stay ``outlast`` times

@@ -21,7 +21,9 @@ from bftrainer.decide.policies.wrapped import Wrapped
 
 @dataclass(frozen=True, slots=True)
 class GatheringArrivals:
-    """Memory while arrivals are gathered, around the memory of the policy."""
+    """The memory while arrivals are gathered, until ``until_s``; ``inner`` is the memory of the
+    policy.
+    """
 
     until_s: float
     inner: object = None

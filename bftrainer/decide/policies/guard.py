@@ -26,7 +26,7 @@ from bftrainer.decide.policies.wrapped import Wrapped
 
 @dataclass(frozen=True, slots=True)
 class StarvationClock:
-    """Memory of the guard around the memory of the policy (``inner``).
+    """The memory of the guard, around the memory of the policy (``inner``).
 
     ``since`` holds (id, time at which it began to starve), ``turns`` (id, time at which its turn
     ends).

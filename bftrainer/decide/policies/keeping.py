@@ -19,7 +19,10 @@ from bftrainer.decide.policies.wrapped import Wrapped
 from bftrainer.errors import BFTrainerError
 
 RETRY_S = 60.0
-"""A license server or a full disk may recover without an event."""
+"""Time after which a policy that failed is asked again.
+
+A license server or a full disk may recover without an event.
+"""
 _MOST_TRIED = 100
 
 

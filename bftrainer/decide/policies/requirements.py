@@ -48,7 +48,7 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
 
 
 def _who(policy: Policy, need: Need) -> str:
-    """The policy, or its objective if that is where the need comes from."""
+    """Return the name of the policy, or of its objective if the need comes from that."""
     objective = _of_inner(policy, "objective")
     if objective is not None and need in objective.needs:
         return f"objective {objective.name}"

@@ -60,7 +60,7 @@ class TrainerRow:
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """Numbers of nodes from ``at_s`` on."""
+    """The numbers of nodes held and used from ``at_s`` on."""
 
     at_s: float
     held: int

@@ -195,7 +195,8 @@ class ScriptSource:
         if at and self._bytes[at - 1 : at] not in (
             b"\n",
             b"\r",
-        ):  # the last line of the script has no end
+        ):
+            # The last line of the script has no line end.
             text = self._newline + text.removesuffix(self._newline)
         self._edit(at, at, text)
 
