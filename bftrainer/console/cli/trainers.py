@@ -368,7 +368,7 @@ def allocation(state: Path) -> PresentAllocation:
 
 
 def _site_refusal(registry: Registry) -> str:
-    """Return why the site's checks failed, as the running pilot noted it last; empty if they pass."""
+    """Return why the site's checks failed, as the pilot noted it last; empty if they pass."""
     from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED
 
     # Refusals of a single node have a subject.

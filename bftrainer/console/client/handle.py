@@ -141,8 +141,9 @@ class TrainerHandle:
         return "\n".join(output)
 
     def cancel(self) -> None:
-        """Ask the pilot to cancel the trainer; a running one checkpoints first. Nothing happens if
-        it has ended.
+        """Ask the pilot to cancel the trainer; a running one checkpoints first.
+
+        Nothing happens if it has ended.
         """
         try:
             self._request(RequestKind.CANCEL)
@@ -166,7 +167,7 @@ class TrainerHandle:
         return view.status
 
     async def wait_async(self, timeout_s: float | None = None) -> SubmissionStatus:
-        """As :meth:`wait`, without blocking the event loop."""
+        """Wait as :meth:`wait` does, without blocking the event loop."""
         waiting = _Wait(self, timeout_s)
         while (view := await asyncio.to_thread(waiting.looked)) is None:
             await asyncio.sleep(POLL_S)
@@ -184,7 +185,7 @@ class TrainerHandle:
     async def result_async(
         self, timeout_s: float | None = None, *, check: bool = True
     ) -> TrainerResult:
-        """As :meth:`result`, without blocking the event loop."""
+        """Return the results as :meth:`result` does, without blocking the event loop."""
         await self.wait_async(timeout_s)
         return await asyncio.to_thread(partial(self._result, check))
 
@@ -235,7 +236,7 @@ class TrainerHandle:
 
 
 def checkpoint_of(record: TrainerRecord, latest: Progress | None) -> Path | None:
-    """Where a trainer's latest checkpoint is, as its script has named it; None if it has not."""
+    """Return the path of a trainer's latest checkpoint; None if its script has not named one."""
     return (
         None if latest is None or latest.checkpoint is None else record.spec.cwd / latest.checkpoint
     )
@@ -250,8 +251,9 @@ class _Wait:
         self._began_s = self._read_s = time.monotonic()
 
     def looked(self) -> SubmissionView | None:
-        """The view of a trainer that is over. Raises when the time is over, or nothing could be
-        read for long.
+        """Look once: return the trainer's view if it is over, else None.
+
+        Raises when the time is over, or when nothing could be read for long.
         """
         now_s = time.monotonic()
         view = None

@@ -21,8 +21,8 @@ _OPTION = re.compile(
 
 
 def secrets_in_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """The variables of shell lines that look like secrets and are set to a value that stands in the
-    line itself.
+    """Return the variables of shell lines that look like secrets and have their value in the line
+    itself.
     """
     matches = (match for line in lines for match in _ASSIGNMENT.finditer(line))
     return _once(match["name"] for match in matches if _is_literal(match["value"]))

@@ -29,7 +29,9 @@ def default_state() -> Path:
 
 
 def read(state: Path, config: Path | None = None) -> PilotConfig:
-    """Read the given configuration, else that of the state directory, else the defaults."""
+    """Read the given configuration, else that of the state directory; without both, return the
+    defaults.
+    """
     from bftrainer.config.pilot import PilotConfig, read_config
 
     if config is None and not (state / CONFIG_NAME).exists():

@@ -31,7 +31,10 @@ _ENVIRONMENT = {"env"}
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """``spool_name`` is empty for a trial that had been submitted before."""
+    """A trainer that was submitted, now or before.
+
+    ``spool_name`` is empty for a trial that had been submitted before.
+    """
 
     spec: TrainerSpec
     spool_name: str
@@ -195,7 +198,7 @@ def _note_shared_checkpoint(
 
 
 def _difference(spec: TrainerSpec, other: TrainerSpec) -> str:
-    """The first key in which two submissions differ; empty for the same one."""
+    """Return the first key in which two submissions differ; empty if they are the same one."""
     values = spec.model_dump(exclude=_ENVIRONMENT)
     other_values = other.model_dump(exclude=_ENVIRONMENT)
     return next((key for key, value in values.items() if other_values.get(key) != value), "")

@@ -128,6 +128,7 @@ def _is_left_out(path: Path) -> bool:
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files that are copied: not links, not those of environments and repositories."""
     for path in folder.iterdir():
         if path.is_symlink() or _is_left_out(path):
             continue

@@ -7,7 +7,9 @@ from enum import Enum
 
 
 class CheckVerdict(Enum):
-    """``CANNOT_TELL`` is not a failure: the rehearsal did not observe enough."""
+    """The verdict of one check. ``CANNOT_TELL`` is not a failure: the rehearsal did not observe
+    enough.
+    """
 
     PASS = "pass"  # noqa: S105
     FAIL = "FAIL"

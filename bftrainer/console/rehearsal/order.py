@@ -17,7 +17,7 @@ _SET_EPOCH = "call sampler.set_epoch at the end of an epoch: at its start it dis
 
 @dataclass(slots=True)
 class _StepSamples:
-    """One step of all workers: samples as (epoch, index)."""
+    """One step of all workers, with its samples as (epoch, index)."""
 
     line: RankLine
     ranks: tuple[int, ...] = ()

@@ -122,7 +122,9 @@ class Player:
         self._follow(lambda: (self._last_step() or 0) >= step, self._patience_s)
 
     def left(self) -> tuple[int, ...]:
-        """Pids of the trainer's remaining processes, after 2 s for those that are just ending."""
+        """Return the pids of the trainer's remaining processes, after 2 s for those that are just
+        ending.
+        """
         give_up = time.monotonic() + 2.0
         while time.monotonic() < give_up and any(map(is_alive, self._processes())):
             time.sleep(POLL_S)
@@ -288,7 +290,7 @@ class Player:
         return Played(act, at_s, until_s, outcome, reason, tail, stalls_s, hung)
 
     def _hung(self) -> tuple[tuple[str, ...], str]:
-        """End the workers; return their last output, and where one of them was."""
+        """End hung workers; return their last output, and where one of them was."""
         logs = TrainerDirectory(self.folder).latest_logs()
         request_stacks([process for process in self._processes() if is_alive(process)])
         outputs = filter(None, map(output_before_stack, logs))

@@ -105,8 +105,9 @@ class Record:
         return bool(of_steps) and latest not in of_steps
 
     def progress(self) -> tuple[float, float] | None:
-        """The samples that the script has processed, and those of its whole training; None if it
-        does not report both.
+        """Return the samples that the script has processed, and those of its whole training.
+
+        None if it does not report both.
         """
         totals = [line["samples_total"] for line in self.lines if line.get("samples_total")]
         counts = [line["samples"] for line in self.lines if line.get("samples")]

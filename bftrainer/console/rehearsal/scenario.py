@@ -39,6 +39,7 @@ class Act:
     nodes: int
 
     def __str__(self) -> str:
+        """Return the act in words, as in "grow to 2 nodes"."""
         on: str = f"{self.nodes} node{'s' * (self.nodes != 1)}"
         match self.kind:
             case ActKind.START:

@@ -76,7 +76,7 @@ def _log_end(tail: tuple[str, ...]) -> str:
 
 
 def _missing(record: Record) -> str:
-    """What to do about files that the copy of the working directory lacks."""
+    """Say what to do about files that the copy of the working directory lacks."""
     return (
         f"{', '.join(record.missing)}: outside the working directory, which the rehearsal "
         "copies. Name the data by an absolute "
@@ -233,7 +233,7 @@ def _leaving_s(record: Record, played: Played) -> float:
 
 
 def _killed(record: Record, played: Played) -> int:
-    """The number of workers that the driver had to kill."""
+    """Return the number of workers that the driver had to kill in a stop."""
     return sum(
         1
         for event in record.events
@@ -429,6 +429,7 @@ def _state(record: Record) -> RehearsalFinding:
 
 
 def _left(record: Record) -> RehearsalFinding:
+    """Check that no process of the trainer is left after it was stopped."""
     check = RehearsalCheck("left", "leaves no process behind")
     if not record.of(*LEAVES):
         return check.undecided("it was not asked to stop")

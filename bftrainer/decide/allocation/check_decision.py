@@ -13,7 +13,7 @@ from bftrainer.errors import RejectedAnswerError
 
 
 class Sized(Protocol):
-    """Something with legal sizes: a trainer or its demand."""
+    """What :func:`check_counts` needs of a trainer or of its demand: its legal sizes."""
 
     @property
     def id(self) -> str: ...

@@ -61,7 +61,9 @@ def gains(problem: Problem) -> GainTable:
 
 
 def objective_value(problem: Problem, counts: Sequence[int]) -> float:
-    """The objective (Eqn 16) of integer counts, one per demand; -inf if a count is not legal."""
+    """Return the objective (Eqn 16) of integer counts, one per demand; -inf if a count is not
+    legal.
+    """
     weights = problem.weights or (1.0,) * len(counts)
     # A trainer without nodes that gets none adds 0, unless its gain differs from Eqn 16 or 0 may
     # be illegal; most trainers of a long queue are skipped.
@@ -75,7 +77,7 @@ def objective_value(problem: Problem, counts: Sequence[int]) -> float:
 
 
 def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
-    """The summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
+    """Return the summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
     if not demand.is_legal(n):
         return -np.inf
     if n == demand.current and not demand.has_two_costs:  # most trainers at most events

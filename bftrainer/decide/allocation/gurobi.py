@@ -58,7 +58,9 @@ class Gurobi:
     _too_large: tuple[int, int] | None = field(default=None, init=False)
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
+        """Return the optimum; at the time limit the better of the incumbent and the current map
+        (paper 3.6).
+        """
         # First, so that a missing solver fails for an empty model as well.
         package, environment = self._package()
         milp = build(problem, native_sos=True)
@@ -128,8 +130,8 @@ class Gurobi:
 
 @lru_cache(maxsize=4)
 def _environment(package: Any) -> Any:
-    """One environment per process: starting one checks the license, which may take a network round
-    trip.
+    """Return the environment of Gurobi, one per process: starting it checks the license, perhaps
+    over the network.
     """
     return package.Env(params={"OutputFlag": 0})
 
@@ -192,8 +194,9 @@ def _size_text(size: tuple[int, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class License:
-    """The state of Gurobi for ``doctor``. ``restricted``: the license in the package, at most 2,000
-    variables and rows.
+    """The state of Gurobi and its license, for ``doctor``.
+
+    ``restricted``: it is the license in the package, for at most 2,000 variables and rows.
     """
 
     version: str | None

@@ -66,7 +66,9 @@ class Highs:
     load: Callable[[], Any] = load
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
+        """Return the optimum; at the time limit the better of the incumbent and the current map
+        (paper 3.6).
+        """
         milp = build(problem, native_sos=False)
         if (empty := without_variables(problem, milp, self.name)) is not None:
             return empty

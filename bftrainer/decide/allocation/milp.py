@@ -66,8 +66,9 @@ class Milp:
     counted_nodes: Floats
 
     def counts(self, x: Sequence[float] | Floats) -> tuple[int, ...]:
-        """The counts N_j of a solution ``x``, rounded: a solver's integers are integral only to its
-        tolerance.
+        """Return the counts N_j of a solution ``x``, rounded.
+
+        A solver's integers are integral only to its tolerance.
         """
         nodes = np.zeros(self.trainers)
         np.add.at(
@@ -77,8 +78,10 @@ class Milp:
 
 
 def build(problem: Problem, *, native_sos: bool) -> Milp:
-    """The full model (3.5) of a problem. Without ``native_sos`` one binary per segment enforces
-    adjacency.
+    """Return the full model (3.5) of a problem.
+
+    Without ``native_sos``, binaries enforce that at most two adjacent weights are above 0, one per
+    segment.
     """
     model = ConstraintRows(native_sos)
     for j in range(len(problem.demands)):
@@ -108,8 +111,10 @@ def breakpoints(demand: TrainerDemand, largest: int) -> list[tuple[int, float]]:
 
 
 def is_concave(points: Sequence[tuple[int, float]]) -> bool:
-    """Whether each segment is at most as steep as the one before. Then the maximum needs no
-    SOS2.
+    """Whether a curve through these points is concave: each segment is at most as steep as the one
+    before.
+
+    Then the maximum needs no SOS2.
     """
     return all(
         (v1 - v0) * (n2 - n1) >= (v2 - v1) * (n1 - n0)
@@ -134,7 +139,7 @@ class ConstraintRows:
     def variable(
         self, lower: float, upper: float, *, objective: float = 0.0, integer: bool = False
     ) -> int:
-        """A new column; returns its index."""
+        """Add a column for a variable, and return its index."""
         self.variables.append((objective, lower, upper, integer))
         return len(self.variables) - 1
 

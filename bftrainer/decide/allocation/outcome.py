@@ -16,8 +16,9 @@ from bftrainer.errors import Reason, RejectedAnswerError, SolverError
 
 
 def current_map(problem: Problem) -> tuple[int, ...] | None:
-    """The counts C_j (Eqn 1), with every trainer below its minimum at 0 (paper 3.6); None if they
-    are not legal.
+    """Return the counts C_j (Eqn 1), with every trainer below its minimum at 0 (paper 3.6).
+
+    None if they are not legal.
     """
     counts = tuple(demand.standing for demand in problem.demands)
     return counts if _is_legal(problem, counts) else None

@@ -15,8 +15,10 @@ from bftrainer.errors import NoFeasibleCountsError
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One trainer in the forced optimum: its counts before and after, and the change of its gain
-    (the summand of Eqn 16).
+    """How one trainer fares in the forced optimum: its counts before and after, and the change of
+    its gain.
+
+    The gain is the summand of Eqn 16.
     """
 
     id: str
@@ -71,7 +73,7 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
 
 
 def next_sizes(demand: TrainerDemand, count: int) -> tuple[int | None, int | None]:
-    """The next legal sizes below and above ``count``; None where there is none."""
+    """Return the next legal sizes below and above ``count``; None where there is none."""
     sizes = demand.sizes or (0, *range(demand.min_nodes, demand.max_nodes + 1))
     legal = [n for n in sizes if demand.is_legal(n)]
     below = max((n for n in legal if n < count), default=None)

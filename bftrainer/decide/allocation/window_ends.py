@@ -20,8 +20,8 @@ from bftrainer.decide.domain.model import Trainer, rates
 
 
 def lasts_s(pool: Nodes, window_ends: Sequence[tuple[str, float]], now_s: float) -> float:
-    """Seconds until the last known window end of the pool; infinite while a node has no known
-    end.
+    """Return the seconds until the last known window end of the pool; infinite while a node has
+    none.
     """
     if not pool or len(window_ends) < len(pool):
         return math.inf
@@ -88,8 +88,9 @@ def _pays(trainer: Trainer, held: int, sure: int, n: int, left_s: float) -> bool
 
 
 def _legal(trainer: Trainer, held: Nodes, sure: Nodes) -> Nodes:
-    """The largest legal set between ``held`` and ``sure``; if there is none, the largest legal
-    subset of ``held``.
+    """Return the largest legal set between ``held`` and ``sure``.
+
+    If there is none, it is the largest legal subset of ``held``.
     """
     more = in_name_order(sure - held)
     for n in range(len(more), -1, -1):

@@ -365,6 +365,7 @@ class QueuedIds:
         self._ids: set[str] = set()
 
     def of(self, queue: tuple[Trainer, ...]) -> Set[str]:
+        """Return the ids of the queue's trainers."""
         previous = self._queue
         if previous is not queue:
             left_count = len(previous) - len(queue)
@@ -376,7 +377,9 @@ class QueuedIds:
         return self._ids
 
     def then(self, queue: tuple[Trainer, ...], new: Sequence[Trainer]) -> tuple[Trainer, ...]:
-        """The queue with the new trainers at its end; their ids are new."""
+        """Return the queue with the new trainers at its end, and keep their ids. No trainer may
+        have them yet.
+        """
         self.of(queue)
         self._ids.update(map(_ID, new))
         self._queue = (*queue, *new)

@@ -21,7 +21,7 @@ _NONE: Nodes = frozenset()
 
 
 def trainings(state: State) -> State:
-    """The state without pools that fill; itself if there is none."""
+    """Return the state without pools that fill; the same object if there is none."""
     if not any(a.trainer.fill for a in state.active):
         return state
     return replace(state, active=tuple(a for a in state.active if not a.trainer.fill))
@@ -88,8 +88,10 @@ def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:
 
 
 def _class_of(a: Active, state: State, free: Nodes) -> str:
-    """The class whose nodes a pool gets: the one that it names, else the one of its present nodes
-    as long as any of them is free for it, else the one with the most free nodes.
+    """Return the class whose nodes a pool gets.
+
+    It is the one that it names, else the one of its present nodes as long as any of them is free
+    for it, else the one with the most free nodes.
     """
     if a.trainer.node_class is not None:
         return a.trainer.node_class

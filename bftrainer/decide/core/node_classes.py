@@ -34,7 +34,7 @@ class Part:
 
 
 def changed(classes: Classes, change: PoolChanged) -> Classes:
-    """The classes of the pool after nodes have joined and left."""
+    """Return the classes of the pool after nodes have joined and left."""
     if not classes and not change.classes:
         return ()
     by_class = {name: nodes - change.left for name, nodes in classes}

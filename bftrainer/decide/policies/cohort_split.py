@@ -27,9 +27,9 @@ class _CohortColumn:
     """A cohort of nodes that joined together and end together, as a column of the tables of
     :class:`Division`.
 
-    ``useful_s`` are the expected useful seconds of a node, ``hit`` is the probability of a hit (a
-    preemption of some node), ``members`` are all its nodes, and ``nodes`` the free ones in name
-    order.
+    ``useful_s`` are the expected useful seconds of a node, ``hit`` is the probability that the
+    cohort is hit by a preemption within the horizon, ``members`` are all its nodes, and ``nodes``
+    the free ones in name order.
     """
 
     column: int
