@@ -47,7 +47,7 @@ class AcceleratedTraining(Training):
         self.accelerator.backward(self._weighted(loss))
 
     def placed(self, batch: Any) -> Any:
-        """The batch on the accelerator's device."""
+        """Return the batch on the accelerator's device."""
         from accelerate.utils import send_to_device
 
         return send_to_device(batch, self.accelerator.device)

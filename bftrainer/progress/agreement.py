@@ -14,14 +14,13 @@ from bftrainer.progress.reporter import CONTROL_EVERY_S, Reporter
 
 _SHORTEST_CALL_S = 1e-6
 _LARGEST_INTERVAL = int(CONTROL_EVERY_S / _SHORTEST_CALL_S)
-"""Of calls between two broadcasts."""
+"""The largest number of calls between two broadcasts."""
 
 
 def numbers_from_rank_0(numbers: Sequence[int], size: int) -> list[int]:
-    """Rank 0's integers on each of ``size`` workers, over ``torch.distributed``; one worker keeps
-    its own.
+    """Return rank 0's integers on each of ``size`` workers, over ``torch.distributed``.
 
-    All workers pass equally many.
+    All workers must pass equally many. A worker that is alone keeps its own.
     """
     if size == 1:
         return list(numbers)
@@ -34,8 +33,8 @@ def numbers_from_rank_0(numbers: Sequence[int], size: int) -> list[int]:
 
 
 def _device_of_group() -> str:
-    """A device whose tensors the default group can send: the CPU if it can, else the present
-    GPU.
+    """Return a device whose tensors the default group can send: the CPU if it can, else this
+    process's current GPU.
     """
     import torch
     import torch.distributed as dist
@@ -52,8 +51,8 @@ def _device_of_group() -> str:
 class Agreement:
     """Lets all workers stop at the same step: all call :meth:`to_stop` after each step.
 
-    A broadcast at each step would cost too much: rank 0 chooses the number of steps until the next
-    one, about 0.2 s.
+    A broadcast at each step would cost too much: rank 0 chooses how many steps later the next
+    broadcast is, so that there is one about every 0.2 s.
 
     Args:
         reporter: Reads the stop requests.
@@ -69,7 +68,7 @@ class Agreement:
 
     @classmethod
     def of_torch(cls, reporter: Reporter, distributed: ModuleType) -> Agreement:
-        """Over the module ``torch.distributed``, whose process group has been initialized."""
+        """Make an agreement over ``torch.distributed``, with its process group initialized."""
         return cls(
             reporter, lambda numbers: numbers_from_rank_0(numbers, distributed.get_world_size())
         )
@@ -80,7 +79,9 @@ class Agreement:
         self._asked_at = self.reporter.clock()
 
     def to_stop(self) -> bool:
-        """Whether all workers are to checkpoint and leave now."""
+        """Whether all workers are to save a checkpoint and leave now; the same answer on all of
+        them.
+        """
         self._calls_left -= 1
         if self._calls_left:
             return False

@@ -42,6 +42,9 @@ class GradientAverage:
             weight.requires_grad_(requires_grad)
 
     def _gradient_arrived(self, weight: Any) -> None:
+        """Have torch call :meth:`_average` at the end of this ``backward()``, at its first
+        gradient.
+        """
         if self._is_queued:
             return
         import torch
@@ -51,7 +54,7 @@ class GradientAverage:
         engine.queue_callback(self._average)
 
     def _average(self) -> None:
-        """Called by torch once the gradients of this ``backward()`` are complete."""
+        """Average all gradients. Torch calls it once those of this ``backward()`` are complete."""
         import torch
 
         self._is_queued = False
@@ -60,7 +63,11 @@ class GradientAverage:
                 self._average_bucket(bucket)
 
     def _buckets(self) -> Iterator[list[torch.nn.Parameter]]:
-        """The weights that require a gradient, in their order, by type and device."""
+        """Group the weights that require a gradient into buckets, each for one reduction.
+
+        A bucket has weights of one type and device, in their order in the model, up to about
+        ``_BUCKET_BYTES``.
+        """
         by_kind: dict[Any, list[torch.nn.Parameter]] = {}
         for weight in self._weights:
             if weight.requires_grad:
@@ -78,8 +85,10 @@ class GradientAverage:
                 yield bucket
 
     def _average_bucket(self, weights: Sequence[torch.nn.Parameter]) -> None:
-        """Average the gradients of these weights with one reduction, which also tells who has
-        one.
+        """Average the gradients of these weights with one reduction.
+
+        The tensor that is reduced has a further element for each weight, which counts the ranks
+        that have a gradient of it.
         """
         import torch
         import torch.distributed as dist
@@ -108,5 +117,7 @@ class GradientAverage:
 
 
 def _dense(gradient: Any) -> Any:
-    """Gradients of sparse embeddings differ in their rows between ranks."""
+    """Return a gradient as a dense tensor: those of sparse embeddings have other rows on other
+    ranks.
+    """
     return gradient.to_dense() if gradient.is_sparse else gradient

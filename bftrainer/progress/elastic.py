@@ -37,19 +37,18 @@ def track(
 
     Args:
         state: An elastic state of Horovod. Its attributes ``step``, ``samples``, ``loss`` and
-        ``samples_total`` are reported
-            where they exist.
-        hvd: The framework's module (``import horovod.torch as hvd``). checkpoint: Saves to disk;
-        rank 0 calls it at a stop request and every ``checkpoint_every_s``. A file name: the model,
-            optimizer and numbers of a ``TorchState`` and ``keep`` are loaded from this file now,
-            and saved there.
-        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests. keep: A
-        ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and
-        ``load_state_dict``; they are saved,
-            restored and synchronized with the state, also to workers that join.
+            ``samples_total`` are reported where they exist.
+        hvd: The framework's module (``import horovod.torch as hvd``).
+        checkpoint: Saves to disk; rank 0 calls it at a stop request and every
+            ``checkpoint_every_s``. A file name: the model, optimizer and numbers of a
+            ``TorchState`` and ``keep`` are loaded from this file now, and saved there.
+        checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests.
+        keep: A ``LearningRate``, a ``Sampler``, or other objects with ``state_dict`` and
+            ``load_state_dict``; they are saved, restored and synchronized with the state, also to
+            workers that join.
         on_rescale: Called with the old and the new number of workers before the state is
-        synchronized, on the remaining
-            workers only: nothing that training depends on belongs there.
+            synchronized, on the remaining workers only: nothing that training depends on belongs
+            there.
         further: Returns other keys of the lines.
         reporter: Default: a new ``Reporter``.
     """
@@ -81,13 +80,16 @@ class Kept(Protocol):
 
 @dataclass(frozen=True)
 class CheckpointFile:
-    """A file of the model, optimizer and numbers of a ``TorchState``, and of what is kept."""
+    """A file with the model, optimizer and numbers of a ``TorchState``, and with the objects in
+    ``kept``.
+    """
 
     path: Path
     state: Any
     kept: tuple[Kept, ...]
 
     def load(self) -> None:
+        """Load the file, if it exists, and commit it to the state."""
         import torch
 
         if self.path.exists():
@@ -101,6 +103,7 @@ class CheckpointFile:
             self.state.save()
 
     def __call__(self) -> None:
+        """Write the file under another name, then rename it, so that it is never half-written."""
         import torch
 
         from bftrainer.system.files import make_anew
@@ -118,10 +121,10 @@ class CheckpointFile:
 
 
 class _Followers:
-    """Objects that are saved, restored and synchronized with an elastic state.
+    """Saves, restores and synchronizes the objects in ``kept`` whenever an elastic state does so.
 
-    As attributes of the state they would not do: ``ObjectState.save`` keeps a reference, so that
-    what was changed since the commit would survive ``restore`` (0.28.1).
+    They cannot be attributes of the state: ``ObjectState.save`` keeps a reference, so that what was
+    changed since the commit would survive ``restore`` (Horovod 0.28.1).
     """
 
     def __init__(self, state: Any, hvd: Any, kept: tuple[Kept, ...]) -> None:
@@ -132,6 +135,7 @@ class _Followers:
         state.save, state.restore, state.sync = self.save, self.restore, self.sync
 
     def present(self) -> list[dict[str, Any]]:
+        """Return copies of the present states of all objects."""
         return [copy.deepcopy(keeper.state_dict()) for keeper in self.kept]
 
     def load(self, states: list[dict[str, Any]]) -> None:
@@ -155,8 +159,10 @@ class _Followers:
 
 @dataclass(eq=False)
 class _Tracker:
-    """The wrapped ``commit`` of one state. Outside bftrainer only ``keep`` and ``on_rescale`` are
-    active.
+    """Wraps ``commit`` and ``sync`` of one elastic state, so that they report and obey stop
+    requests.
+
+    Outside bftrainer only ``keep`` and ``on_rescale`` are active.
     """
 
     state: Any
@@ -172,15 +178,17 @@ class _Tracker:
         self.clock = self.reporter.clock
         self.size = int(self.hvd.size())
         self.saved_at = self.clock()
-        self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = (
-            None  # what the last commit reported
-        )
+        # What the last commit reported.
+        self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = None
         self.fresh = True  # no step of this group has been reported
         self.agreement = Agreement(
             self.reporter, lambda numbers: horovod_numbers(self.hvd, numbers)
         )
 
     def install(self) -> None:
+        """Put this object's methods in the place of those of the state, and begin to watch the
+        ranks.
+        """
         self.state.register_reset_callbacks([self.resized])
         if self.keep:
             _Followers(self.state, self.hvd, self.keep)
@@ -195,10 +203,11 @@ class _Tracker:
             self.state.sync = self.sync
 
     def commit(self) -> None:
+        """Report the step and commit the state; then save or leave if that is requested or due."""
         self.last = self.facts(), self.own()
         self.reporter.step(**self.last[0], force=self.fresh, **self.last[1])
         self.fresh = False
-        self.original()  # leaves by HostsUpdatedInterrupt before a rescale
+        self.original()  # raises HostsUpdatedInterrupt before a rescale
         if self.agreement.to_stop():
             self.save_and_leave()
         if (
@@ -208,8 +217,9 @@ class _Tracker:
             self.save()
 
     def sync(self) -> None:
-        """Synchronize a new group, which is perhaps to save and leave before its first step: it
-        may have no legal size.
+        """Synchronize a new group. If a stop is requested, save and leave before its first step.
+
+        The stop cannot wait for a step: the group may have no legal size.
         """
         self.original_sync()
         requested = self.reporter.stop_requested(at_once=True)
@@ -228,8 +238,10 @@ class _Tracker:
             self.reporter.checkpointed()
 
     def resized(self) -> None:
-        """Report a new group. The last commit of the old group is written too, so that the stall
-        can be measured.
+        """Report a new group of workers, after a rescale.
+
+        The last commit of the old group is written too, even if its line was not due, so that the
+        stall can be measured.
         """
         old, self.size = self.size, int(self.hvd.size())
         self.fresh = True
@@ -244,9 +256,9 @@ class _Tracker:
             self.reporter.line(**self.facts(), force=True, formed=True, further=self.own())
 
     def shard(self) -> None:
-        """Tell the samplers of the new group.
+        """Tell the samplers the rank and the size of the new group.
 
-        Horovod's own sampler learns of it at a synchronization only, and there is none where
+        Horovod's own sampler learns of them at a synchronization only, and there is none where
         workers only left (0.28.1): it would continue with the shares of the old group, from the
         position where it last learned of one.
         """
@@ -258,6 +270,9 @@ class _Tracker:
                 value.reset()
 
     def watch(self) -> None:
+        """Let the reporter watch the model, the optimizer, and the first sampler and learning rate
+        that it finds.
+        """
         rates = [keeper for keeper in self.keep if isinstance(keeper, LearningRate)]
         samplers = [*self.keep, *vars(self.state).values()]
         sampler = next(
@@ -276,6 +291,7 @@ class _Tracker:
         )
 
     def facts(self) -> dict[str, Any]:
+        """Return the keys of a progress line that the state knows."""
         values = {
             name: getattr(self.state, name, None)
             for name in ("step", "samples", "loss", "samples_total")

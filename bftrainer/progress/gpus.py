@@ -20,7 +20,11 @@ _LOCAL = ("LOCAL_RANK", "HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", SLOT
 
 
 class GpuWatch:
-    """Writes ``gpu_use/RANK.json`` every 30 s; does nothing without NVML or a GPU."""
+    """Writes the memory and the utilization of this worker's GPU to ``gpu_use/RANK.json`` every 30
+    s.
+
+    Does nothing without NVML or a GPU.
+    """
 
     def __init__(self, directory: TrainerDirectory, environment: Mapping[str, str]) -> None:
         self._directory, self._environment = directory, environment
@@ -29,6 +33,7 @@ class GpuWatch:
         self._due_s = 0.0
 
     def _open(self) -> None:
+        """Open NVML and find this worker's GPU by its local rank and ``CUDA_VISIBLE_DEVICES``."""
         self._nvml = nvml = import_module("pynvml")
         nvml.nvmlInit()
         local = int(
@@ -46,7 +51,7 @@ class GpuWatch:
         )
 
     def look(self, rank: int, now_s: float) -> None:
-        """After a step."""
+        """Write the file if it is due; called after each step."""
         if now_s < self._due_s:
             return
         self._due_s = now_s + EVERY_S

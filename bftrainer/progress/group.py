@@ -40,7 +40,11 @@ _DRIVER_S = 30.0
 
 
 class Group:
-    """The peers of one replica. After an error, no average is made until the next step."""
+    """The replicas that make a step together: agreed on with the driver, and connected for
+    averages.
+
+    After an error, no average is made until the next step.
+    """
 
     def __init__(
         self,
@@ -62,15 +66,17 @@ class Group:
         welcomes = hosts_in([*settings.allow_from, meeting.host, self._steps.host])
         self._weights = WeightsServer(self._steps.host, self._key, welcomes)
         self._steps.send(packed(Hello(environment[REPLICA], self._weights.port)))
-        self._steps.wait_for(
-            None
-        )  # a step begins when the last peer is there; the driver's end ends the connection
+        # Wait without a limit: a step begins when the last peer is there, and the driver's end ends
+        # the connection.
+        self._steps.wait_for(None)
         self._meet.send(packed(Hello(environment[REPLICA], 0)))
         self._peers = _peers(self._timeout)
 
     def next(self, step: int) -> Turn:
-        """Agree on the group of the next step; a replica that is behind gets a peer's state
-        here.
+        """Agree on the group of the next step, and return this replica's place in it.
+
+        If a peer is behind, this passes it the state; if this replica is behind, it gets a peer's
+        state.
         """
         self._steps.send(packed(NextStep(step, self._failures)))
         last, self.turn = self.turn, unpacked(Turn, self._steps.receive(MOST_BYTES))
@@ -113,8 +119,10 @@ class Group:
             client.close()
 
     def _failed(self, error: Exception) -> None:
-        """Close the connections: peers that do not know of the loss yet then see an error as
-        well.
+        """Note the error of a step and close the connections.
+
+        So peers that do not know of the loss yet see an error as well, and the step is made again
+        by all.
         """
         print(f"bftrainer: step {self.turn.step}: {error}; it is made again", flush=True)
         self.error = error
@@ -122,12 +130,17 @@ class Group:
 
 
 def _peers(timeout: timedelta) -> Any:
+    """Return torchft's process group for this host's devices: NCCL with a GPU, else Gloo.
+
+    ``timeout`` limits each of its operations.
+    """
     torch, torchft = importlib.import_module("torch"), importlib.import_module("torchft")
     cuda = torch.cuda.is_available()
 
     class Peers(torchft.ProcessGroupNCCL if cuda else torchft.ProcessGroupGloo):  # type: ignore[misc]
-        """Connected by keys that only the driver gives; a member that dies meanwhile is waited for
-        no longer than CONNECT.
+        """A process group whose members find each other by keys that only the driver gives.
+
+        A member that dies while they connect is waited for no longer than CONNECT.
         """
 
         def connect(self, keys: Any, rank: int, size: int) -> None:
@@ -142,7 +155,11 @@ def _peers(timeout: timedelta) -> Any:
 
 
 def _keys(client: SealedClient, prefix: str) -> Any:
-    """A store for torch whose keys the driver keeps."""
+    """Return a store for torch whose keys the driver keeps; ``prefix`` separates those of one
+    group.
+
+    The members of a process group exchange their addresses through such a store.
+    """
     torch, lock = importlib.import_module("torch.distributed"), threading.Lock()
 
     class DriversKeys(torch.Store):  # type: ignore[misc,name-defined]

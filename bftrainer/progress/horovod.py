@@ -40,9 +40,11 @@ class ElasticTraining(Training):
     rescale.
 
     Args:
-        hvd: ``import horovod.torch as hvd``. state: The ``TorchState``; the learning rate of its
-        optimizer is that of one worker, without a factor ``hvd.size()``. data: The data set, or the
-        script's ``DataLoader``. options: The other arguments of ``Training``.
+        hvd: ``import horovod.torch as hvd``.
+        state: The ``TorchState``; the learning rate of its optimizer is that of one worker, without
+            a factor ``hvd.size()``.
+        data: The data set, or the script's ``DataLoader``.
+        options: The other arguments of ``Training``.
     """
 
     def __init__(

@@ -9,20 +9,22 @@ from typing import Any
 
 
 def horovod_numbers(hvd: Any, numbers: Sequence[int]) -> list[int]:
-    """Rank 0's integers on every worker; all pass equally many. ``hvd``: the framework's module,
-    initialized.
+    """Return rank 0's integers on every worker. All workers must pass equally many.
+
+    ``hvd`` is the framework's module, initialized.
     """
     return [int(number) for number in _broadcast(hvd, numbers, "int64")]
 
 
 def horovod_bytes(hvd: Any, data: bytes) -> bytes:
-    """Rank 0's bytes on every worker."""
+    """Return rank 0's bytes on every worker."""
     (count,) = horovod_numbers(hvd, [len(data)])
     own = data if hvd.rank() == 0 else bytes(count)
     return bytes(_broadcast(hvd, own, "uint8"))
 
 
 def _broadcast(hvd: Any, values: Sequence[int], dtype: str) -> Any:
+    """Return rank 0's values on every worker, as an array of type ``dtype``."""
     name = f"bftrainer.{dtype}"
     if getattr(hvd, "__name__", "").startswith("horovod.torch"):
         import torch

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are not read: it may be missing
-    """Order of the data, learning rate, checkpoints and reports of a training with Lightning on any
-    number of workers.
+    """Makes a training with Lightning run on any number of workers: a callback for the order of the
+    data, the learning rate, checkpoints and reports.
 
     Lightning saves the callback's state with the weights. The module has one optimizer, whose
     learning rate is the rate for ``batch``.
@@ -72,8 +72,8 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Arguments of ``lightning.Trainer``: torchrun's processes, and this callback in charge of
-        data and checkpoints.
+        """Arguments for ``lightning.Trainer``: it uses torchrun's processes, and leaves data and
+        checkpoints to this callback.
 
         The sampler counts the epochs: Lightning's own count is of no use where the size changes
         within an epoch.
@@ -141,7 +141,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         batch: object,
         batch_idx: int,
     ) -> None:
-        """Count and report the step; save now and then; leave at a stop request, all ranks at the
+        """Count and report the step; save when it is due; leave at a stop request, all ranks at the
         same step.
         """
         self.sampler.advance()
@@ -192,7 +192,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         trainer.strategy.barrier()
 
     def state_dict(self) -> dict[str, Any]:
-        """Position and learning rate, for the checkpoint."""
+        """Return the position and the learning rate, which Lightning puts into its checkpoint."""
         assert self.rate is not None
         return {
             "sampler": self.sampler.state_dict(),

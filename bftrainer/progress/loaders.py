@@ -21,8 +21,10 @@ _KEPT = (
 
 
 class LoaderParts(NamedTuple):
-    """The data set, samples per batch, arguments of ``DataLoader`` but for sampler and batch,
-    whether epochs are shuffled.
+    """What is needed to make a ``DataLoader`` with another sampler.
+
+    ``batch`` is the number of samples per batch, ``options`` are the arguments of ``DataLoader``
+    but for sampler and batch, and ``shuffle`` is whether epochs are shuffled.
     """
 
     data: Any
@@ -32,11 +34,11 @@ class LoaderParts(NamedTuple):
 
 
 def parts(data: Any, batch: int | None, options: Mapping[str, object] | None) -> LoaderParts:
-    """The parts of a loader, or of a data set whose ``batch`` is given. Arguments override what the
-    loader has.
+    """Return the parts of a ``DataLoader``, or of a data set whose ``batch`` is given.
 
-    Raises :class:`~bftrainer.errors.InvalidValueError` for data without a length, and if no batch
-    size is known.
+    ``batch`` and ``options`` override what the loader has. Raises
+    :class:`~bftrainer.errors.InvalidValueError` for data without a length, and if no batch size is
+    known.
     """
     kept, shuffle = dict(options or {}), True
     if hasattr(data, "batch_sampler") and hasattr(data, "dataset"):

@@ -14,8 +14,10 @@ _Second = TypeVar("_Second")
 def paired(
     first: Sequence[_First], second: Sequence[_Second], problem: str
 ) -> list[tuple[_First, _Second]]:
-    """The pairs. Raises :class:`~bftrainer.errors.InvalidValueError` with ``problem`` and both
-    lengths if one is longer.
+    """Return the pairs of two sequences.
+
+    Raises :class:`~bftrainer.errors.InvalidValueError` with ``problem`` and both lengths if one is
+    longer.
     """
     if len(first) != len(second):
         raise InvalidValueError(f"{problem}: expected {len(first)}, found {len(second)}")

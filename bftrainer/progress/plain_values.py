@@ -38,12 +38,16 @@ _DTYPES = frozenset(
 
 
 def packed_values(value: object) -> bytes:
-    """The JSON text of a value. Raises :class:`InvalidValueError` for one that is not plain."""
+    """Return the JSON text of a plain value. Raises :class:`InvalidValueError` for one that is not
+    plain.
+    """
     return json.dumps(_tagged(value)).encode()
 
 
 def unpacked_values(data: bytes) -> Any:
-    """The value of such a text. Raises :class:`InvalidValueError` for any other text."""
+    """Return the value of a text of :func:`packed_values`. Raises :class:`InvalidValueError` for
+    another text.
+    """
     try:
         return _untagged(json.loads(data))
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
@@ -51,8 +55,11 @@ def unpacked_values(data: bytes) -> Any:
 
 
 def _tagged(value: Any) -> Any:
-    """Numbers and text stand for themselves; everything else is a list that begins with its
-    kind.
+    """Return a value in a form that JSON keeps: numbers and text as they are, all else as a list
+    that begins with its kind.
+
+    (1, b"a") becomes ["tuple", [1, ["bytes", "YQ=="]]]. Raises :class:`InvalidValueError` for a
+    value that is not plain.
     """
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if value is None or type(value) in (bool, int, float, str):
@@ -87,6 +94,7 @@ def _tagged(value: Any) -> Any:
 
 
 def _untagged(item: Any) -> Any:
+    """Return the value that :func:`_tagged` gave this form."""
     if not isinstance(item, list):
         return item
     kind, *parts = item
@@ -103,7 +111,7 @@ def _untagged(item: Any) -> Any:
 
 
 def _elements(kind: str, dtype: str, shape: list[int], text: str) -> Any:
-    """A tensor, an array or a number of numpy."""
+    """Return a tensor, an array or a number of numpy from its type, shape and base64 text."""
     if dtype not in _DTYPES:
         raise ValueError(f"unknown type {dtype!r}")
     data = bytearray(base64.b64decode(text))

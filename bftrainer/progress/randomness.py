@@ -40,8 +40,10 @@ def seed_step(seed: int, step: int, rank: int, purpose: str = "step") -> None:
 
 
 def _seed_torch(torch: Any, number: int) -> None:
-    """As ``torch.manual_seed``, which takes 100 microseconds (torch 2.13): it asks for every kind
-    of device.
+    """Seed torch's generators of the CPU and of CUDA, or of all devices if there are others.
+
+    ``torch.manual_seed`` alone would take 100 microseconds (torch 2.13): it asks for every kind of
+    device.
     """
     if _has_other_devices():
         torch.manual_seed(number)

@@ -30,7 +30,10 @@ _TAIL_BYTES = 1 << 13
 
 
 class Watch:
-    """One process's reports. ``every_step``: as in a rehearsal, with the samples."""
+    """Writes the reports of one process, and on rank 0 compares them with those of other ranks.
+
+    ``every_step``: report every step, with the samples, as in a rehearsal.
+    """
 
     def __init__(
         self,
@@ -57,7 +60,9 @@ class Watch:
         self.formed()
 
     def begin(self, model: Any, optimizer: Any, sampler: Any, rate: LearningRate | None) -> None:
-        """Watch these from now on: after the checkpoint has been loaded, before the first step."""
+        """Watch these objects from now on. To be called after the checkpoint has been loaded,
+        before the first step.
+        """
         self._weights, self._optimizer, self._rate, self._on = model, optimizer, rate, True
         self._begun = self._digest()[0]
         if isinstance(sampler, Sampler):
@@ -66,14 +71,18 @@ class Watch:
             self._order = _ElasticOrder(sampler)
 
     def formed(self) -> None:
-        """A new group of workers: count its steps from 1."""
+        """Begin a new group of workers: its steps are counted from 1."""
         self._steps = 0
         self._since: int | None = None
         if self._order is not None:
             self._order.formed()
 
     def step(self, rank: int, world_size: int, step: int | None) -> None:
-        """After a step; all ranks report the same steps."""
+        """Report a step, if it is due: in a rehearsal each, else the 1st, 2nd, 4th, 8th, ... of a
+        group.
+
+        All ranks report the same steps, so that they can be compared.
+        """
         if not self._on or step is None:
             return
         self._steps += 1
@@ -104,6 +113,11 @@ class Watch:
         self._write(line)
 
     def _digest(self) -> tuple[str | None, float | None]:
+        """Return a digest of the weights and the sum of their absolute values; None for both
+        without weights.
+
+        Both are of the values that :func:`_sampled` takes.
+        """
         digest, level, some = hashlib.blake2b(digest_size=8), 0.0, False
         for tensor in _tensors(self._weights, gather=self._every_step):
             data, amount = _sampled(tensor)
@@ -112,6 +126,11 @@ class Watch:
         return (digest.hexdigest(), level) if some else (None, None)
 
     def _compare(self, own: RankLine) -> None:
+        """Compare rank 0's own line with the other ranks' lines of the same step, and set
+        :attr:`disagreement`.
+
+        Of more than ``COMPARED`` other ranks, evenly spaced ones are read.
+        """
         others = range(1, own.world_size)
         chosen = (
             others
@@ -131,6 +150,7 @@ class Watch:
             self.disagreement = "" if found_one is None else str(found_one)
 
     def _write(self, line: RankLine) -> None:
+        """Append the line to this rank's file. A full disk must not end the training."""
         path = self._directory.rank(line.rank)
         try:
             path.parent.mkdir(mode=0o700, exist_ok=True)
@@ -142,7 +162,7 @@ class Watch:
 
 
 class _Order:
-    """The samples of a ``progress.Sampler``."""
+    """Adds the samples of a ``progress.Sampler`` to the line of a step."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
@@ -159,8 +179,10 @@ class _Order:
 
 
 class _ElasticOrder:
-    """The samples of Horovod's ``ElasticSampler``, which records only how many of its present pass
-    were processed.
+    """Adds the samples of Horovod's ``ElasticSampler`` to the line of a step.
+
+    That sampler records only how many samples of its present pass were processed, so the samples
+    are counted off its order.
     """
 
     def __init__(self, sampler: Any) -> None:
@@ -173,6 +195,9 @@ class _ElasticOrder:
         self._restored = int(self._sampler.epoch), int(self._sampler.processed_num)
 
     def added(self, line: RankLine) -> RankLine:
+        """Add the samples that this worker has used since the last call, and the sampler's
+        position.
+        """
         sampler, size = self._sampler, len(self._sampler.dataset)
         order = getattr(sampler, "indices", [])
         if order is not self._pass:
@@ -191,6 +216,7 @@ class _ElasticOrder:
 
 
 def _by_epoch(pairs: Iterable[tuple[int, int]]) -> Indices:
+    """Group pairs (epoch, index) by epoch."""
     by_epoch: dict[int, list[int]] = {}
     for epoch, number in pairs:
         by_epoch.setdefault(epoch, []).append(number)
@@ -198,9 +224,10 @@ def _by_epoch(pairs: Iterable[tuple[int, int]]) -> Indices:
 
 
 def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
-    """The weights that are the same on all ranks: a sharded tensor has other values on every rank.
+    """Return the weights that are the same on all ranks, which a sharded tensor's values are not.
 
-    ``gather``: FSDP2's are gathered from all ranks, one at a time, which takes time.
+    ``gather``: those of FSDP2 are gathered from all ranks, one at a time, which takes time; else
+    they are left out.
     """
     if weights is None:
         return []
@@ -209,9 +236,8 @@ def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
     ):
         return []
     if callable(getattr(weights, "parameters", None)):
-        tensors = list(
-            weights.parameters()
-        )  # not the buffers: batch statistics are each rank's own
+        # The buffers are left out: batch statistics are each rank's own.
+        tensors = list(weights.parameters())
     else:
         tensors = list(weights()) if callable(weights) else list(weights)
     whole = (
@@ -226,8 +252,9 @@ def _tensors(weights: Any, gather: bool) -> Iterable[Any]:
 
 
 def _sampled(tensor: Any) -> tuple[bytes, float]:
-    """Up to ``VALUES`` values as bytes, and the sum of their absolute values; a torch tensor or a
-    NumPy array.
+    """Return up to ``VALUES`` values of a tensor as bytes, and the sum of their absolute values.
+
+    It is a tensor of torch or an array of NumPy.
     """
     if hasattr(tensor, "detach"):
         flat = tensor.detach().reshape(-1)
@@ -240,11 +267,13 @@ def _sampled(tensor: Any) -> tuple[bytes, float]:
 
 
 def _rate(optimizer: Any) -> float | None:
+    """Return the optimizer's present learning rate; None if it does not show one as torch's do."""
     groups = getattr(optimizer, "param_groups", None)
     return float(groups[0]["lr"]) if groups and "lr" in groups[0] else None
 
 
 def _made_with(optimizer: Any) -> float | None:
+    """Return the learning rate with which the optimizer was constructed; None if unknown."""
     defaults = getattr(optimizer, "defaults", None)
     return (
         float(defaults["lr"])

@@ -40,14 +40,17 @@ class Replicas:
     process trains alone.
 
     Args:
-        model: The model on its device. optimizer: Its optimizer; :meth:`step` calls it. sampler:
-        The order of the data, which is also the loader's ``batch_sampler``. rate: The learning rate
-        at every size. Default: the optimizer's own. checkpoint: Writes :meth:`state_dict` to disk;
-        rank 0 calls it at a stop request, every ``checkpoint_every_s``, and at
-            the end.
+        model: The model on its device.
+        optimizer: Its optimizer; :meth:`step` calls it.
+        sampler: The order of the data, which is also the loader's ``batch_sampler``.
+        rate: The learning rate at every size. Default: the optimizer's own.
+        checkpoint: Writes :meth:`state_dict` to disk; rank 0 calls it at a stop request, every
+            ``checkpoint_every_s``, and at the end.
         checkpoint_every_s: Seconds between checkpoints. Default: only at stop requests and at the
-        end. keep: Further objects with ``state_dict`` and ``load_state_dict``. reporter: Default: a
-        new ``Reporter``. environment: The environment variables of the worker.
+            end.
+        keep: Further objects with ``state_dict`` and ``load_state_dict``.
+        reporter: Default: a new ``Reporter``.
+        environment: The environment variables of the worker.
     """
 
     def __init__(
@@ -100,8 +103,8 @@ class Replicas:
         return self.sampler.batches.weight(self.rank, self.size)
 
     def batches(self, loader: Iterable[BatchT], epochs: int) -> Iterator[BatchT]:
-        """The batches of this replica until ``epochs`` epochs are complete. Each must be followed
-        by :meth:`step`.
+        """Yield the batches of this replica until ``epochs`` epochs are complete. Each must be
+        followed by :meth:`step`.
         """
         self._report.samples_total = epochs * self.sampler.size
         source: Iterator[BatchT] = iter(())
@@ -124,8 +127,7 @@ class Replicas:
 
         Args:
             loss: The mean loss of this replica's batch. Without it, the caller has called
-            ``backward()`` on the loss times
-                :attr:`weight`.
+                ``backward()`` on the loss times :attr:`weight`.
 
         Returns:
             Whether the step was applied; if not, its batches come again.
@@ -164,7 +166,10 @@ class Replicas:
         self.steps = int(state["steps"])
 
     def _begin(self) -> None:
-        """Agree on the group of this step; a replica that is behind gets a peer's state here."""
+        """Begin a step: agree on its group, and seed the random numbers.
+
+        A replica that is behind gets a peer's state here.
+        """
         if self._group is not None:
             turn = self._group.next(self.steps)
             self.rank, self.size = turn.rank, turn.size
@@ -187,7 +192,9 @@ class Replicas:
         self.optimizer.zero_grad()
 
     def _again(self, loader: Iterable[BatchT]) -> Iterator[BatchT]:
-        """Read on from the sampler's position, with the share of the present group."""
+        """Return a new pass of the loader that goes on at the sampler's position, with the share of
+        the present group.
+        """
         self.sampler.load_state_dict(self.sampler.state_dict())  # forgets what was read ahead
         self.sampler.shard(self.rank, self.size)
         return iter(loader)
@@ -220,11 +227,12 @@ class Replicas:
 
 
 def _parallel(group: Group, model: torch.nn.Module) -> torch.nn.Module:
+    """Wrap the model so that ``backward()`` averages its gradients over the group."""
     torch, torchft = importlib.import_module("torch"), importlib.import_module("torchft")
 
     class Averaged(torchft.DistributedDataParallel):  # type: ignore[misc,name-defined]
-        """torchft's, which never rebuilds its buckets: a replica that joins has the same
-        buckets.
+        """torchft's DistributedDataParallel, which never rebuilds its buckets: a replica that joins
+        has the same ones.
         """
 
         @staticmethod

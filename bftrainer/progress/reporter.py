@@ -35,13 +35,14 @@ RANK_VARIABLES = ("HOROVOD_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "S
 def batches(
     scaling: Scaling, global_batch: int, environment: Mapping[str, str] = os.environ
 ) -> Batches:
-    """The batch sizes that the trainer file sets.
+    """Return the batch sizes that the trainer file sets.
 
     Args:
         scaling: How the global batch follows the number of workers, if the trainer file does not
-        say, or outside bftrainer. global_batch: Samples per step, likewise: of all workers with
-        strong scaling, of one worker with weak scaling. environment: The environment variables of
-        the worker.
+            say, or outside bftrainer.
+        global_batch: Samples per step, likewise: of all workers with strong scaling, of one worker
+            with weak scaling.
+        environment: The environment variables of the worker.
     """
     path = environment.get(TRAINER_DIR)
     if not path:
@@ -51,7 +52,9 @@ def batches(
 
 
 def named(path: str | Path, environment: Mapping[str, str] = os.environ) -> Path:
-    """The path with the trainer's name for ``{name}``; outside bftrainer, the script's."""
+    """Return the path with ``{name}`` replaced by the trainer's name, or outside bftrainer by the
+    script's.
+    """
     return Path(
         str(path).replace(
             "{name}", Path(environment.get(TRAINER_DIR) or Path(sys.argv[0]).stem).name
@@ -60,7 +63,7 @@ def named(path: str | Path, environment: Mapping[str, str] = os.environ) -> Path
 
 
 def _group_size() -> int:
-    """The workers of the group that torch or Horovod has formed in this process; 1 without one."""
+    """Return the size of the group that torch or Horovod has formed here; 1 without one."""
     dist = sys.modules.get("torch.distributed")
     if dist is not None and dist.is_available() and dist.is_initialized():
         return int(dist.get_world_size())
@@ -71,12 +74,12 @@ def _group_size() -> int:
 
 
 def _end_group() -> None:
-    """End torch's process group at the exit of a worker that leaves or is done, while Python still
-    runs.
+    """End torch's process group while Python still runs, at the exit of a worker that leaves or is
+    done.
 
-    A thread of gloo that completes a message later, and calls Python for it, finds no interpreter:
-    "terminate called without an active exception", SIGABRT instead of the script's exit status
-    (torch 2.13).
+    Otherwise a thread of gloo that completes a message later, and calls Python for it, finds no
+    interpreter: "terminate called without an active exception", SIGABRT instead of the script's
+    exit status (torch 2.13).
     """
     dist = sys.modules.get("torch.distributed")
     if dist is not None and dist.is_available() and dist.is_initialized():
@@ -89,7 +92,11 @@ def _end_group() -> None:
 def _mirror(
     directory: TrainerDirectory,
 ) -> Callable[[int | None, Mapping[str, float | None]], None]:
-    """What passes values of a step on to the trackers that the trainer file names."""
+    """Return a function that passes the values of a step on to the trackers that the trainer file
+    names.
+
+    It does nothing if the file names none.
+    """
     try:
         is_tracked = bool(read_json(TrainerMessage, directory.trainer).trackers)
     except InputFileError:
@@ -105,9 +112,10 @@ class Reporter:
     """Writes ``progress.jsonl`` and reads stop requests; does nothing outside bftrainer.
 
     Args:
-        environment: The environment variables of the worker. clock: Seconds since 1970. rank: This
-        worker's rank. Default: the rank that Horovod, torchrun, MPI or Slurm has set. Rank 0
-        writes.
+        environment: The environment variables of the worker.
+        clock: Seconds since 1970.
+        rank: This worker's rank. Default: the rank that Horovod, torchrun, MPI or Slurm has set.
+            Rank 0 writes.
     """
 
     def __init__(
@@ -168,13 +176,17 @@ class Reporter:
         """Report a step (or commit). All ranks call it; rank 0 writes a line about once a second.
 
         Args:
-            step: Steps since training began. samples: Samples that all workers have processed since
-            training began. loss: Training loss of this step. world_size: Number of workers.
-            Default: the size of the process group of torch or Horovod. at_s: Time of the step, in
-            seconds since 1970. Default: now. force: Write a line in any case. metrics: Values such
-            as an accuracy, for ``bftrainer results``; the next line has them. samples_total:
-            Samples of the whole training, for ``bftrainer list`` and for policies; later lines keep
-            them. further: Other keys of the line.
+            step: Steps since training began.
+            samples: Samples that all workers have processed since training began.
+            loss: Training loss of this step.
+            world_size: Number of workers. Default: the size of the process group of torch or
+                Horovod.
+            at_s: Time of the step, in seconds since 1970. Default: now.
+            force: Write a line in any case.
+            metrics: Values such as an accuracy, for ``bftrainer results``; the next line has them.
+            samples_total: Samples of the whole training, for ``bftrainer list`` and for policies;
+                later lines keep them.
+            further: Other keys of the line.
 
         Returns:
             Whether a stop has been requested: write a checkpoint and call :meth:`leave`.
@@ -212,8 +224,9 @@ class Reporter:
         samples_total: float | None = None,
         further: Mapping[str, object] = MappingProxyType({}),
     ) -> bool:
-        """As :meth:`step`, for a line that is not the end of a step. ``formed``: the first of a new
-        group of workers.
+        """Write a line as :meth:`step` does, for a moment that is not the end of a step.
+
+        ``formed``: it is the first line of a new group of workers.
         """
         now = self.clock() if at_s is None else at_s
         changed = self._last.world_size != world_size
@@ -257,9 +270,10 @@ class Reporter:
 
         Args:
             model: A torch module, or a function that returns the arrays of the weights. Sharded
-            weights are left out. optimizer: Its learning rate is reported. sampler: With it,
-            ``bftrainer rehearse`` checks that each sample is used once. rate: The learning rate to
-            compare with the optimizer's.
+                weights are left out.
+            optimizer: Its learning rate is reported.
+            sampler: With it, ``bftrainer rehearse`` checks that each sample is used once.
+            rate: The learning rate to compare with the optimizer's.
         """
         if self._watch is not None:
             self._watch.begin(model, optimizer, sampler, rate)
@@ -291,8 +305,10 @@ class Reporter:
         self._write(self._checkpointed(self._last, path))
 
     def mark(self) -> Callable[[str | Path | None], None]:
-        """What to call once the state of the last reported step is on disk, in any thread: as
-        :meth:`checkpointed`.
+        """Return a function to be called once the state of the last reported step is on disk, in
+        any thread.
+
+        It does the same as :meth:`checkpointed`, for that step.
         """
         last = self._last
 
@@ -316,8 +332,9 @@ class Reporter:
         raise SystemExit(STOPPED_STATUS)
 
     def stop_requested(self, *, at_once: bool = False) -> bool:
-        """Whether the pilot or the driver requests a checkpoint and an exit. Reads the files at
-        most every 0.2 s, or now (``at_once``).
+        """Whether the pilot or the driver requests that the worker saves a checkpoint and leaves.
+
+        The files of requests are read at most every 0.2 s, or now with ``at_once``.
         """
         if self.directory is None or self._stop:
             return self._stop
@@ -336,8 +353,10 @@ class Reporter:
         self._rank = rank
 
     def _check_alone(self) -> None:
-        """Raise for workers that form no group, unless the program starts its own workers
-        (``started_per = "trainer"``).
+        """Raise ``UserError`` if several workers were started, but this one has formed no group
+        with them.
+
+        A program that starts its own workers (``started_per = "trainer"``) is exempt.
         """
         assert self.directory is not None
         if read_json(TrainerMessage, self.directory.trainer).started_per is StartedPer.WORKER:
@@ -350,7 +369,11 @@ class Reporter:
             )
 
     def _asks(self, path: Path, number: int | None) -> bool:
-        """Whether a file requests a stop; one that is missing, or not readable now, does not."""
+        """Whether the file at ``path`` requests a stop, of the incarnation ``number`` (None: of
+        any).
+
+        A file that is missing, or not readable now, does not.
+        """
         try:
             message = read_json(ControlMessage, path)
         except OtherVersionError as error:
@@ -363,13 +386,14 @@ class Reporter:
         return message.request is ControlRequest.STOP and number in (None, message.number)
 
     def _write_last(self) -> None:
-        """At the end of the process: the last step came less than a second after the line
-        before.
-        """
+        """Write the last step at the end of the process, if it came too soon to be written."""
         if not self._is_written:
             self._write(self._last)
 
     def _write(self, line: ProgressLine) -> None:
+        """Write a line of rank 0, with the metrics not yet written, and pass its values on to the
+        trackers.
+        """
         if self.directory is None or self._rank != 0 or self._of_pool:
             return
         self._is_written |= line.phase is not Phase.BUSY

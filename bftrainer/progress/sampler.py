@@ -65,7 +65,7 @@ class Sampler:
         self.shuffle = shuffle
         self.samples = 0
         """Samples that all workers have processed since training began."""
-        self._steps = 0  # of this epoch
+        self._steps = 0  # steps of this epoch
         self._ended_from: int | None = None
         self._orders: dict[int, Sequence[int]] = {}
         self.latest: tuple[int, tuple[int, int], int] | None = None
@@ -91,7 +91,7 @@ class Sampler:
         self._steps = self._steps + 1 if self.epoch == before else 0
 
     def __iter__(self) -> Iterator[list[int]]:
-        """This worker's batches from the present position to the end of the epoch."""
+        """Yield this worker's batches from the present position to the end of the epoch."""
         if self._ended_from == self.samples:
             raise InvalidValueError(
                 "the last pass over the data was not counted: call sampler.advance() after "
@@ -107,8 +107,8 @@ class Sampler:
         return self._steps + -(-left // self._total)
 
     def latest_indices(self) -> list[tuple[int, int]]:
-        """Epoch and index of each sample of this worker in the last counted step; empty before the
-        first.
+        """Return (epoch, index) of each sample of this worker in the last counted step; empty
+        before the first.
         """
         if self.latest is None:
             return []
@@ -149,7 +149,7 @@ class Sampler:
         return self._order(epoch)[number]
 
     def _order(self, epoch: int) -> Sequence[int]:
-        """The order of an epoch: a function of seed and epoch alone."""
+        """Return the order of an epoch, which is a function of seed and epoch alone."""
         if not self.shuffle:
             return range(self.size)
         if epoch not in self._orders:

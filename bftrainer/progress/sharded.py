@@ -69,15 +69,14 @@ class Sharded:
             keep,
         )
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
-        self._group = dist.new_group(
-            backend="gloo"
-        )  # its thread's own: training uses the other one meanwhile
+        # The thread that writes has a group of its own: training uses the other one meanwhile.
+        self._group = dist.new_group(backend="gloo")
         self._writing: Future[Any] | None = None
         self._step: int | None = None
 
     def load(self) -> int:
-        """Load the latest checkpoint, of whatever number of workers; its step, 0 if there is
-        none.
+        """Load the latest checkpoint, of whatever number of workers, and return its step; 0 if
+        there is none.
         """
         import torch
         import torch.distributed.checkpoint as dcp
@@ -108,7 +107,7 @@ class Sharded:
         """Begin a checkpoint of this step, on all workers: its state is copied now, and written
         while training goes on.
 
-        Waits for the one before.
+        Waits until the checkpoint before is complete.
         """
         import torch.distributed.checkpoint as dcp
 
@@ -121,7 +120,7 @@ class Sharded:
         )
 
     def save(self, step: int) -> None:
-        """Write a checkpoint; returns on all workers when it is on disk."""
+        """Write a checkpoint of this step; returns on all workers when it is on disk."""
         import torch.distributed as dist
         import torch.distributed.checkpoint as dcp
 
@@ -142,6 +141,10 @@ class Sharded:
             self._writing = None
 
     def _publisher(self, step: int, checkpointed: Callable[[Path], None]) -> Callable[[], None]:
+        """Return a function that makes a written checkpoint the latest: it renames it, reports it,
+        and removes older ones.
+        """
+
         def publish() -> None:
             path = self._path(step)
             self._path(step, ".part").replace(path)
@@ -152,6 +155,7 @@ class Sharded:
         return publish
 
     def _content(self) -> dict[str, Any]:
+        """Return what a checkpoint has; torch loads into the same structure."""
         import torch
         from torch.distributed.checkpoint.state_dict import get_state_dict
 
@@ -169,7 +173,8 @@ class Sharded:
 
 
 def _with_next(first: Future[Any], then: Callable[[], None]) -> Future[None]:
-    """A future of ``first`` and, after it, ``then``: done when both are, with the error of either.
+    """Return a future that is done when ``first`` and, after it, ``then`` are; it has the error of
+    either.
 
     With a mere callback on ``first``, its waiters could go on while ``then`` still runs.
     """

@@ -47,12 +47,17 @@ class StepLoop:
 
     Args:
         model: The model, bare or wrapped by DistributedDataParallel, which is loaded from
-        ``checkpoint`` if that exists. optimizer: Its optimizer, loaded as well. batch: Samples per
-        step of one worker. steps: Steps of the whole training, so that ``list`` shows what is left;
-        ``range`` knows them. checkpoint: File of the checkpoint; ``{name}`` in it stands for the
-        trainer's name, so that trials share none. checkpoint_every_s: Seconds between checkpoints.
+            ``checkpoint`` if that exists.
+        optimizer: Its optimizer, loaded as well.
+        batch: Samples per step of one worker.
+        steps: Steps of the whole training, so that ``list`` shows what is left; ``range`` knows
+            them.
+        checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that
+            trials share none.
+        checkpoint_every_s: Seconds between checkpoints.
         keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
-        name. reporter: Default: a new ``Reporter``.
+            name.
+        reporter: Default: a new ``Reporter``.
 
     Raises:
         InvalidValueError: The weights are sharded.
@@ -88,6 +93,7 @@ class StepLoop:
         every_s: float,
         keep: Mapping[str, Kept] | None,
     ) -> None:
+        """Set rank, size and fields, and form a group if several workers have none."""
         import torch
 
         self._script_seed = torch.initial_seed()
@@ -105,6 +111,7 @@ class StepLoop:
         self._every_s, self._keep = every_s, dict(keep or {})
 
     def _report(self, reporter: Reporter | None) -> None:
+        """Begin to report, and to count the steps of the optimizer."""
         self.report = reporter or Reporter(rank=self.rank)
         self.report.watch(self._bare(), self.optimizer, **self._watched())
         self._agreement = Agreement(
@@ -117,8 +124,9 @@ class StepLoop:
         getattr(self.optimizer, "optimizer", self.optimizer).register_step_post_hook(self._applied)
 
     def range(self, count: int) -> Iterator[int]:
-        """The numbers of the steps that are left, from 0 to ``count`` - 1; then the checkpoint is
-        written, the end reported.
+        """Yield the numbers of the steps that are left, from 0 to ``count`` - 1.
+
+        Then the checkpoint is written and the end is reported.
         """
         self._expect(count)
         while self.step_number < count:
@@ -174,6 +182,9 @@ class StepLoop:
             dist.barrier()
 
     def _write(self) -> None:
+        """Write the checkpoint under another name, then rename it, so that it is never
+        half-written.
+        """
         import torch
 
         from bftrainer.system.files import make_anew
@@ -193,6 +204,7 @@ class StepLoop:
         self._saved_at = time.monotonic()
 
     def _load(self) -> None:
+        """Load the checkpoint, if there is one."""
         import torch
 
         if not self.checkpoint.exists():
@@ -206,17 +218,17 @@ class StepLoop:
             keeper.load_state_dict(content["keep"][name])
 
     def _expect(self, steps: int) -> None:
-        """Report the length of the training: the steps that are left have the present number of
-        workers.
+        """Report the length of the training, as if all steps that are left had the present number
+        of workers.
         """
         self.report.samples_total = self._samples_after(max(steps - self.step_number, 0))
 
     def _samples_after(self, steps: int) -> int:
-        """The samples of all workers since training began, after so many further steps."""
+        """Return the samples of all workers since training began, after so many further steps."""
         return self.samples + steps * self._batch * self.size
 
     def _position(self) -> dict[str, Any]:
-        """What the checkpoint says of the data."""
+        """Return what the checkpoint says of the position in the data."""
         return {"samples": self.samples}
 
     def _restore(self, content: Mapping[str, Any]) -> None:
@@ -231,7 +243,9 @@ class StepLoop:
         return {}
 
     def _place(self) -> tuple[int, int]:
-        """This worker's rank, and the number of workers."""
+        """Return this worker's rank and the number of workers; forms torch's process group if it
+        has to.
+        """
         import torch.distributed as dist
 
         if int(os.environ.get("WORLD_SIZE", "1")) > 1 and not dist.is_initialized():
@@ -244,12 +258,12 @@ class StepLoop:
         )
 
     def _seed(self, purpose: str = "step") -> None:
-        """Let this rank draw the random numbers of its next step."""
+        """Seed this rank's random numbers for its next step."""
         step, rank = self._next_step()
         seed_step(self._script_seed, step, rank, purpose)
 
     def _next_step(self) -> tuple[int, int]:
-        """The number of the next step, and this worker's rank in it."""
+        """Return the number of the next step, and this worker's rank in it."""
         return self.step_number, self.rank
 
     def _applied(self, *_: object) -> None:

@@ -34,8 +34,10 @@ driver.
 
 @dataclass
 class PoolTask:
-    """One task. ``id``: the number of its line, from 1, or its file's name. ``value``: the line, or
-    the file's path.
+    """One task of a pool.
+
+    ``id`` is the number of its line, from 1, or its file's name; ``value`` is the line, or the
+    file's path.
     """
 
     id: TaskId
@@ -44,11 +46,10 @@ class PoolTask:
     is_done: bool = field(default=False, init=False)
 
     def done(self, result: Any = None) -> None:
-        """Commit the result, a JSON value; it is on disk when this returns. A task without a result
-        counts as done as well.
+        """Commit the result, a JSON value; it is on disk when this returns.
 
-        Raises :class:`~bftrainer.errors.UserError` for a result that is no JSON value, or longer
-        than 1 MiB.
+        A task without a result counts as done as well. Raises :class:`~bftrainer.errors.UserError`
+        for a result that is no JSON value, or longer than 1 MiB.
         """
         try:
             text = json.dumps(result)
@@ -86,8 +87,8 @@ def tasks(
     results: str | Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[PoolTask]:
-    """The tasks: lines of a file (of ``.jsonl``: objects), files of a folder, or items of an
-    iterable, which is written once.
+    """Yield the tasks: lines of a file (of ``.jsonl``: objects), files of a folder, or items of an
+    iterable, which is written to a file once.
 
     ``results``: a file of lines ``{"task": ID, "result": ...}``; default: ``SOURCE.results.jsonl``.
     Each task runs at least once, and has one result. One that ends its worker three times is put
@@ -125,7 +126,9 @@ def tasks(
 
 
 def _write_once(items: Iterable[Any], path: Path) -> None:
-    """One line for each item; the first of several processes writes the file."""
+    """Write the file of tasks, a line for each item. Of several processes, the first one's file
+    counts.
+    """
     if path.exists():
         return
     part = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
@@ -143,7 +146,9 @@ def _write_once(items: Iterable[Any], path: Path) -> None:
 
 
 class _Alone:
-    """A script without a driver: one worker, which also keeps the log."""
+    """Gives tasks to a script without a driver: there is one worker, which also keeps the log of
+    results.
+    """
 
     def __init__(self, source: Path, results: Path, reporter: Reporter) -> None:
         self.reporter = reporter
@@ -165,7 +170,7 @@ class _Alone:
 
 
 class _OfDriver:
-    """A worker of a pool."""
+    """Gets tasks for a worker of a pool from its driver."""
 
     def __init__(
         self, source: Path, results: Path, reporter: Reporter, environment: Mapping[str, str]
@@ -181,7 +186,7 @@ class _OfDriver:
         }
 
     def take(self) -> PoolTask | float:
-        """A task, or the seconds until another may be free; 0: none is left."""
+        """Return a task, or the seconds until another may be free; 0 if none is left."""
         answer = self._ask(verb="take")
         return (
             PoolTask(answer["task"], answer["value"], self)
@@ -196,12 +201,14 @@ class _OfDriver:
         self._ask(verb="back", task=task)
 
     def close(self) -> None:
-        """The connection ends; the lease of a task ends with the process."""
+        """Close the connection. The lease of a task ends with the process."""
         self._hang_up()
 
     def _ask(self, **words: Any) -> dict[str, Any]:
-        """Said again if the answer is lost: who takes twice gets the same task, and of two results
-        the first one is kept.
+        """Send a request to the driver and return its answer; repeat it if the answer is lost.
+
+        That does no harm: who takes twice gets the same task, and of two results the first one is
+        kept. Leaves if the driver sends the worker away.
         """
         body = json.dumps({**self._always, **words}).encode()
         give_up_s = time.monotonic() + PATIENCE_S
@@ -222,8 +229,9 @@ class _OfDriver:
             time.sleep(0.2)
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
-        """Status and body of the answer, over the connection that this worker keeps: it waits
-        behind no crowd at the port.
+        """Send a request, and return status and body of the answer.
+
+        The worker keeps its connection, so that it never waits behind a crowd at the port.
         """
         if self._connection is None:
             meeting = read_json(Meeting, self._meeting)

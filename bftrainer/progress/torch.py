@@ -42,20 +42,25 @@ class Training(StepLoop):
 
     Args:
         model: The model, bare or wrapped by DistributedDataParallel, which is loaded from
-        ``checkpoint`` if that exists. optimizer: Its optimizer, loaded as well. Its learning rate
-        is the rate for ``batch``; where a scheduler of torch has
-            changed it, its ``initial_lr``.
+            ``checkpoint`` if that exists.
+        optimizer: Its optimizer, loaded as well. Its learning rate is the rate for ``batch``; where
+            a scheduler of torch has changed it, its ``initial_lr``.
         data: The data set, or a ``DataLoader``, whose data set, batch size and options are used.
         batch: Samples per step of one worker, and of all workers with ``Scaling.STRONG``; the
-        trainer file may override it. checkpoint: File of the checkpoint; ``{name}`` in it stands
-        for the trainer's name, so that trials share none. scaling: How the global batch follows the
-        number of workers; the trainer file may override it. rule: How the learning rate follows the
-        global batch. warmup_steps: Steps in which the rate rises to a new value.
-        checkpoint_every_s: Seconds between checkpoints. seed: Seed of the order of the data, the
-        same on all workers. schedule: Maps the share of the training that is done (0 to 1) to a
-        factor of the rate. keep: Further objects with ``state_dict`` and ``load_state_dict`` for
-        the checkpoint, by name. loader_options: Arguments of ``DataLoader``. reporter: Default: a
-        new ``Reporter``.
+            trainer file may override it.
+        checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that
+            trials share none.
+        scaling: How the global batch follows the number of workers; the trainer file may override
+            it.
+        rule: How the learning rate follows the global batch.
+        warmup_steps: Steps in which the rate rises to a new value.
+        checkpoint_every_s: Seconds between checkpoints.
+        seed: Seed of the order of the data, the same on all workers.
+        schedule: Maps the share of the training that is done (0 to 1) to a factor of the rate.
+        keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
+            name.
+        loader_options: Arguments of ``DataLoader``.
+        reporter: Default: a new ``Reporter``.
 
     Raises:
         InvalidValueError: The data have no length or no batch size, or the weights are sharded.
@@ -100,8 +105,8 @@ class Training(StepLoop):
         self._report(reporter)
 
     def epochs(self, count: int) -> Iterator[int]:
-        """The numbers of the epochs that are left; after the last one, the checkpoint is written
-        and the end reported.
+        """Yield the numbers of the epochs that are left; after the last one, the checkpoint is
+        written and the end reported.
         """
         self._epochs = count
         self.report.samples_total = count * self.sampler.size
@@ -110,8 +115,9 @@ class Training(StepLoop):
         self.end()
 
     def backward(self, loss: torch.Tensor) -> None:
-        """``loss.backward()`` for a mean loss: with strong scaling, the batches of workers may
-        differ by one sample.
+        """Call ``loss.backward()`` for a mean loss, weighted by this worker's share of the batch.
+
+        With strong scaling, the batches of workers may differ by one sample.
         """
         self._weighted(loss).backward()
 
@@ -129,7 +135,9 @@ class Training(StepLoop):
         self.rate.latest = rate
 
     def placed(self, batch: Any) -> Any:
-        """The batch on the device of the model; plain PyTorch leaves that to the loop."""
+        """Return the batch on the device of the model; with plain PyTorch, the loop does that
+        itself.
+        """
         return batch
 
     def _samples_after(self, steps: int) -> int:

@@ -36,7 +36,9 @@ Opened = tuple[Log, Callable[[], object]]
 
 
 class Mirror:
-    """The process that talks to the trackers of a trainer; it is closed at the end of this one."""
+    """Starts a process that passes values on to the trackers of a trainer; it ends with this
+    process.
+    """
 
     def __init__(self, directory: TrainerDirectory) -> None:
         argv = module_command("bftrainer.progress.trackers", str(directory.path))
@@ -47,8 +49,9 @@ class Mirror:
         atexit.register(self.close)
 
     def put(self, step: int | None, values: Mapping[str, float | None]) -> None:
-        """Pass on values, without waiting: what does not fit into the pipe (64 KiB, minutes of
-        reports) is dropped.
+        """Pass on the values of a step without waiting.
+
+        What does not fit into the pipe (64 KiB, minutes of reports) is dropped.
         """
         line = json.dumps(
             [step, {name: float(value) for name, value in values.items() if value is not None}]
@@ -64,6 +67,7 @@ class Mirror:
 
 
 def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
+    """Open the trainer's run of Weights & Biases, the same one after each restart."""
     config = {name: typed(text) for name, text in trainer.parameters.items()}
     run = import_module("wandb").init(
         # The same after each restart, and another one for a trainer of this name in another state
@@ -80,6 +84,7 @@ def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
 
 
 def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
+    """Open the trainer's run of MLflow, whose id is kept in a file: a restart continues it."""
     mlflow, run_file = import_module("mlflow"), folder / "mlflow_run"
     run = mlflow.start_run(
         run_id=run_file.read_text() if run_file.exists() else None, run_name=trainer.id
@@ -92,7 +97,11 @@ def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
 
 
 def _tensorboard(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
-    """Without torch, whose ``SummaryWriter`` does the same: it would be imported at every start."""
+    """Open an event file of TensorBoard.
+
+    It is written without torch, whose ``SummaryWriter`` does the same: torch would be imported at
+    every start.
+    """
     proto = "tensorboard.compat.proto"
     event, summary = (
         import_module(f"{proto}.event_pb2"),
@@ -101,9 +110,8 @@ def _tensorboard(trainer: TrainerMessage, folder: Path, step: int | None) -> Ope
     writer = import_module("tensorboard.summary.writer.event_file_writer").EventFileWriter(
         str(trainer.cwd / "runs" / trainer.id)
     )
-    start = event.SessionLog(
-        status=event.SessionLog.START
-    )  # hides what was logged after the checkpoint
+    # This entry hides what was logged after the checkpoint from which training resumes.
+    start = event.SessionLog(status=event.SessionLog.START)
     writer.add_event(event.Event(step=step or 0, wall_time=time.time(), session_log=start))
 
     def log(at: int | None, values: Mapping[str, float]) -> None:
@@ -120,7 +128,7 @@ _OPEN = {"wandb": _wandb, "mlflow": _mlflow, "tensorboard": _tensorboard}
 
 @contextmanager
 def _safely(tracker: str) -> Iterator[None]:
-    """Whatever a tracker raises becomes a line of the log."""
+    """Run the block; whatever a tracker raises in it becomes a line of the log."""
     try:
         yield
     except (Exception, SystemExit) as error:
@@ -131,7 +139,9 @@ def _safely(tracker: str) -> Iterator[None]:
 
 
 def main(path: str) -> None:
-    """Pass on the lines of standard input until it ends."""
+    """Pass on the lines of standard input to the trackers of the trainer in folder ``path``, until
+    it ends.
+    """
     trainer, opened = (
         read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer),
         dict[str, Opened](),

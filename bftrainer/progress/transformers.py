@@ -26,12 +26,13 @@ from bftrainer.progress.reporter import Reporter
 
 
 def constant_batch(global_batch: int, save_steps: int = 200) -> dict[str, Any]:
-    """Keys of ``TrainingArguments`` that give the same global batch on every number of workers that
-    divides it.
+    """Return keys of ``TrainingArguments`` with which the global batch is the same on every number
+    of workers that divides it.
 
     Args:
         global_batch: Samples per step of all workers. Allow only its divisors in the trainer file
-        (``sizes = [1, 2, 4]``). save_steps: Steps between checkpoints.
+            (``sizes = [1, 2, 4]``).
+        save_steps: Steps between checkpoints.
 
     Raises:
         InvalidValueError: The number of workers does not divide the global batch.
@@ -53,8 +54,9 @@ def constant_batch(global_batch: int, save_steps: int = 200) -> dict[str, Any]:
 
 
 def last_checkpoint(folder: str | Path) -> str | None:
-    """The latest complete checkpoint of an output folder; the Trainer writes ``trainer_state.json``
-    last.
+    """Return the latest complete checkpoint of an output folder; None if there is none.
+
+    Complete is one with ``trainer_state.json``, which the Trainer writes last.
     """
     folders = [path.parent for path in Path(folder).glob("checkpoint-*/trainer_state.json")]
     numbered = [
@@ -98,7 +100,10 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         control: TrainerControl,
         **kwargs: object,
     ) -> None:
-        """Report; all ranks learn of a stop request at the same step."""
+        """Report the step; at a stop request, let the Trainer save, on all ranks at the same step.
+
+        :meth:`on_save` leaves then.
+        """
         self.report.step(
             step=state.global_step,
             samples=state.global_step * self._batch,

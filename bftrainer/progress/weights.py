@@ -20,7 +20,7 @@ from bftrainer.system.network import tcp_listener
 from bftrainer.system.sealed import SealedClient, SealedServer, SealError
 
 MOST_BYTES = 1 << 30
-"""Of a description; a tensor may be of any size."""
+"""The largest size of a description; a tensor may be of any size."""
 _CHUNK_BYTES = 4 << 20
 _BACKLOG = 16_384
 _LIMITS = Limits(strangers=2048, clients=64, request_s=10.0)
@@ -50,13 +50,18 @@ _CONTENTS: dict[str, type] = {
 
 
 def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
-    """The description and the tensors. Raises :class:`UserError`, which names the place of what
-    cannot be sent.
+    """Return a state as a JSON description and a list of its tensors, which the description only
+    refers to.
+
+    {"lr": 0.1, "w": tensor} becomes {"dict": [["lr", 0.1], ["w", {"tensor": "float32", "shape":
+    [2]}]]} and [tensor]. Raises :class:`UserError` for a value that cannot be sent, with its place
+    in the state.
     """
     torch = importlib.import_module("torch")
     tensors: list[Any] = []
 
     def of(value: Any, place: str) -> Any:
+        """Describe one value, which stands at ``place``."""
         if isinstance(value, torch.Tensor):
             name = str(value.dtype).removeprefix("torch.")
             if name not in _DTYPES or value.layout is not torch.strided:
@@ -85,7 +90,9 @@ def described(state: object, where: str = "state") -> tuple[Any, list[Any]]:
 
 
 def _kind_of(description: Any) -> str | None:
-    """Which of ``_CONTENTS`` an object describes; None if it describes nothing."""
+    """Return the kind of value (of ``_CONTENTS``) that an object describes; None if it describes
+    none.
+    """
     if not isinstance(description, dict):
         return None
     for kind, content_type in _CONTENTS.items():
@@ -95,7 +102,9 @@ def _kind_of(description: Any) -> str | None:
 
 
 def restored(description: Any, tensors: Iterator[Any]) -> Any:
-    """The state of a description. Raises :class:`SealError`."""
+    """Return the state that a description and its tensors stand for. Raises :class:`SealError` for
+    another object.
+    """
     if description is None or isinstance(description, (bool, int, float, str)):
         return description
     kind = _kind_of(description)
@@ -113,7 +122,7 @@ def restored(description: Any, tensors: Iterator[Any]) -> Any:
 
 
 def empty_tensors(description: Any) -> Iterator[Any]:
-    """The tensors of a description in their order, to be filled."""
+    """Yield new tensors for those of a description, in their order, to be filled."""
     torch = importlib.import_module("torch")
     kind = _kind_of(description)
     if kind == "tensor":
@@ -130,7 +139,7 @@ def empty_tensors(description: Any) -> Iterator[Any]:
 
 
 def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
-    """A peer's state after ``step`` steps. Raises ``OSError``, :class:`SealError`."""
+    """Fetch a peer's state after ``step`` steps. Raises ``OSError``, :class:`SealError`."""
     host, _, port = source.rpartition(":")
     client = SealedClient((host, int(port)), key, timeout_s)
     try:
@@ -150,14 +159,15 @@ def copied_from(source: str, key: bytes, step: int, timeout_s: float) -> Any:
         TypeError,
         RuntimeError,
         StopIteration,
-    ) as error:  # RecursionError is a RuntimeError
+    ) as error:
+        # RecursionError is among these, as a RuntimeError.
         raise SealError(f"not a description of a state: {error}") from error
     finally:
         client.close()
 
 
 def _memory(tensor: Any) -> memoryview:
-    """The bytes of a contiguous tensor in the host's memory."""
+    """Return the bytes of a contiguous tensor in the host's memory, not a copy of them."""
     torch = importlib.import_module("torch")
     return (
         memoryview(tensor.reshape(-1).view(torch.uint8).numpy())
@@ -181,8 +191,10 @@ class WeightsServer:
         self._server.start()
 
     def pass_on(self, state: object, step: int, copies: int, timeout_s: float) -> None:
-        """Offer the state after ``step`` steps until so many peers have it. Raises
-        ``TimeoutError``, :class:`UserError`.
+        """Offer the state after ``step`` steps until ``copies`` peers have fetched it.
+
+        Raises ``TimeoutError`` if one does not come in time, and :class:`UserError` for a state
+        that cannot be sent.
         """
         description, tensors = described(state)
         self._state = (
@@ -201,6 +213,7 @@ class WeightsServer:
         self._server.stop()
 
     async def _serve(self, connection: Connection) -> None:
+        """Pass the state to one peer that knows the key and names the offered step."""
         sealed = SealedServer(connection.read, connection.send, self._key)
         try:
             await sealed.greet()
@@ -208,9 +221,8 @@ class WeightsServer:
                 return
             step = int(await sealed.receive(64))
             connection.due(None)
-            while (
-                self._state is None or self._state[0] != step
-            ):  # the peer may be told of the step first
+            # The peer may be told of the step before this replica is.
+            while self._state is None or self._state[0] != step:
                 await connection.until(asyncio.sleep(0.005))
             _, description, tensors = self._state
             await sealed.send(description)

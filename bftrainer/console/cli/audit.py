@@ -121,6 +121,7 @@ def _account(scheduler: str | None, days: float, log: Path | None) -> JobLog:
 
 
 def _row(delay: MainDelay) -> tuple[str, ...]:
+    """Return the row of a delayed main job in the table."""
     job = delay.job
     return (
         job.id,
@@ -136,7 +137,7 @@ def _row(delay: MainDelay) -> tuple[str, ...]:
 
 
 def _object(delay: MainDelay) -> dict[str, object]:
-    """A delay for ``--json``."""
+    """Return the object of a delayed main job for ``--json``."""
     job = delay.job
     return {
         "job": job.id,
@@ -154,7 +155,7 @@ def _object(delay: MainDelay) -> dict[str, object]:
 
 
 def _summary(log: JobLog, delays: tuple[MainDelay, ...], within_s: float) -> dict[str, object]:
-    """The last object of ``--json``."""
+    """Return the last object of ``--json``, with the counts and the verdict."""
     late = _late(delays, within_s)
     return {
         "main_jobs": sum(not job.is_holder for job in log.jobs),
@@ -175,7 +176,7 @@ def _late(delays: tuple[MainDelay, ...], within_s: float) -> list[MainDelay]:
 
 
 def _remarks(log: JobLog) -> list[str]:
-    """What a reader of the result should know of the account."""
+    """Return what limits the result: remarks on the account, and records that were not counted."""
     remarks = list(log.remarks)
     if log.skipped:
         remarks.append(f"not counted: {counted(log.skipped, 'record')} that cannot be read")
@@ -185,7 +186,9 @@ def _remarks(log: JobLog) -> list[str]:
 
 
 def _verdict(log: JobLog, delays: tuple[MainDelay, ...], within_s: float) -> str:
-    """One line."""
+    """Return the verdict in one line: how many main jobs waited longer than ``within_s``, and the
+    worst delay.
+    """
     main_count = sum(not job.is_holder for job in log.jobs)
     span = f"in {length(log.end_s - log.begin_s)}"
     late = _late(delays, within_s)

@@ -33,8 +33,9 @@ def with_options(*options: Decorator) -> Decorator:
 
 
 class NumberRange(click.FloatRange):
-    """A range of finite numbers: nothing is below or above ``nan``, so every comparison with it
-    would come out as no.
+    """A range of finite numbers, which refuses ``nan``.
+
+    Nothing is below or above ``nan``, so click's own range would accept it.
     """
 
     def convert(
@@ -47,11 +48,11 @@ class NumberRange(click.FloatRange):
 
 
 class NameChoice(_ParamType):
-    """A choice among ``names()``. With ``custom``, ``module:function`` is accepted as well,
-    unchecked.
+    """A choice among the names that ``names()`` returns.
 
-    ``parameters``: ``NAME?key=value&...`` is a name with its own parameters. ``several``: names
-    joined by commas. ``default``: the name that is used where none is given.
+    ``custom``: ``module:function`` is accepted as well, unchecked. ``parameters``:
+    ``NAME?key=value&...`` is a name with its own parameters. ``several``: names joined by commas.
+    ``default``: the name that is used where none is given.
     """
 
     def __init__(
@@ -80,7 +81,7 @@ class NameChoice(_ParamType):
         return "NAME,..." if self._several else "NAME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value itself, if all of its names exist."""
+        """Return the value as it is, if all of its names exist."""
         valid: list[str] | None = None
         for text in str(value).split(",") if self._several else [str(value)]:
             name = text.strip().partition("?")[0] if self._parameters else text.strip()
@@ -94,7 +95,7 @@ class NameChoice(_ParamType):
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
-        """Complete the last word: the names that begin as it does."""
+        """Complete the last word of the value by the names that begin with it."""
         head, comma, last = incomplete.rpartition(",") if self._several else ("", "", incomplete)
         return [
             CompletionItem(f"{head}{comma}{name}")
@@ -118,12 +119,12 @@ class PluginOption(click.Option):
 
 
 class IsoTime(_ParamType):
-    """A time in ISO 8601, local if it has no offset, converted to seconds since 1970."""
+    """An option's type: a time in ISO 8601, local if it has no offset, as seconds since 1970."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The seconds."""
+        """Return the time in seconds since 1970."""
         try:
             return datetime.fromisoformat(value).timestamp()
         except (ValueError, OverflowError):

@@ -26,7 +26,7 @@ _PATH = re.compile(r"[a-z][a-z0-9-]*( [a-z][a-z0-9-]*)*")
 
 @dataclass(frozen=True, slots=True)
 class CommandEntry:
-    """One command, or one group of commands.
+    """One command, or one group of commands, in the table from which ``bftrainer`` finds them.
 
     ``path`` is the words after ``bftrainer`` ("replay run"), ``target`` the ``module:attribute`` of
     the click command; a group has none. ``help`` is the line in the list of commands, ``section``
@@ -53,8 +53,9 @@ CommandTable = tuple[CommandEntry, ...]
 
 
 def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
-    """Join ``own`` with the tables of all installed packages. A broken table or entry is left out,
-    with a warning.
+    """Return ``own`` joined with the tables of all installed packages.
+
+    A broken table or entry is left out, with a warning.
     """
     # The import takes 20 ms, which a command of bftrainer itself does not spend.
     from importlib.metadata import entry_points
@@ -87,11 +88,13 @@ def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
 
 
 def _load(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:
+    """Load the table of another package; whatever is wrong with it becomes a warning, and it counts
+    as empty.
+    """
     try:
         return _checked(point.load())
-    except (
-        Exception
-    ) as error:  # another package's module: whatever it raises, all other commands work
+    except Exception as error:
+        # It is another package's module: whatever it raises, all other commands work.
         reason = " ".join(f"{type(error).__name__}: {error}".split())
         warn(
             f"the commands of {point.name!r} are not available: cannot load {point.value} "
@@ -101,6 +104,7 @@ def _load(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:
 
 
 def _checked(table: object) -> CommandTable:
+    """Return a table of another package, if it is one. Raises ``TypeError`` or ``ValueError``."""
     if not isinstance(table, tuple) or not all(isinstance(entry, CommandEntry) for entry in table):
         raise TypeError(f"expected a tuple of CommandEntry, got {table!r:.60}")
     for entry in table:

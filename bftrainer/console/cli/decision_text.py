@@ -23,8 +23,9 @@ _NAMED = 4
 
 
 def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
-    """Describe a decision in a line: the event, the new node counts in the order of admission, and
-    the solver, as in ``+2 nodes -> 3 1 (exact, 1 ms)``.
+    """Describe a decision in a line, as in ``+2 nodes -> 3 1 (exact, 1 ms)``.
+
+    It has the event, the new node counts in the order of admission, and the solver.
     """
     what = []
     for change in event.changes:

@@ -13,8 +13,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class EndedBySignal(BaseException):
-    """A signal other than Ctrl-C ends the command. No ``except Exception`` on the way may keep
-    it.
+    """Ends the command after a signal other than Ctrl-C.
+
+    No ``except Exception`` on the way may keep it from doing so.
     """
 
     def __init__(self, number: int) -> None:
@@ -29,8 +30,8 @@ def exit_status_of(number: int) -> int:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """End the block, or the decorated function, at the first signal; no further signal disturbs its
-    cleanup.
+    """End the block, or the decorated function, at the first signal; its cleanup is not disturbed
+    by further ones.
 
     Ctrl-C is a KeyboardInterrupt as ever. A signal that the caller ignores, as nohup does, stays
     ignored.

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 
 def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
-    """Collect the estimates for JSON: the curve point by point, R_up and R_dw; empty before the
-    pilot has read the submission.
+    """Return the estimates of a trainer for JSON: the curve point by point, R_up and R_dw.
+
+    It is empty before the pilot has read the submission.
     """
     from bftrainer.decide.domain.measurements import Measurements
     from bftrainer.decide.estimation.update import key_of
@@ -50,6 +51,7 @@ def estimate_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _points(trainer: Trainer, measured: Measurements) -> list[dict[str, Any]]:
+    """Return the points of the estimated curve, with what was measured at each, for JSON."""
     curve, noise = trainer.curve, measured.noise()
     rates = {p.nodes: p for p in measured.points}
     sizes = sorted(n for n in {*curve.nodes, *rates} if trainer.min_nodes <= n <= trainer.max_nodes)
@@ -79,6 +81,7 @@ def _prior(trainer: Trainer) -> str:
 
 
 def _costs(trainer: Trainer, measured: Measurements) -> dict[str, Any]:
+    """Return the costs of a rescale with the number of their measurements, for JSON."""
     learned = {
         "start_s": (trainer.start_s, measured.starts),
         "from_zero_s": (trainer.from_zero_s, measured.from_zero),

@@ -18,7 +18,7 @@ from bftrainer.pilot.persistence.registry import Registry, TrainerRecord, Traine
 
 
 def as_lines(registry: Registry, trainer: str, now_s: float) -> list[str]:
-    """The explanation of a trainer's current node count, line by line."""
+    """Return the explanation of a trainer's current node count, as lines."""
     if reason := idle_reason(registry.trainer(trainer), now_s):
         return [f"{trainer} has no nodes: {reason}"]
     explanation = explain(registry.store, trainer)
@@ -30,7 +30,7 @@ def as_lines(registry: Registry, trainer: str, now_s: float) -> list[str]:
 
 
 def idle_reason(record: TrainerRecord, now_s: float) -> str | None:
-    """Why a trainer takes no part in decisions now; None if it does."""
+    """Say why a trainer takes no part in decisions now; None if it takes part."""
     if record.status.is_final:
         return f"it is {record.status.value}" + (f" ({record.reason})" if record.reason else "")
     if record.status is TrainerStatus.PAUSED:
@@ -44,8 +44,9 @@ def idle_reason(record: TrainerRecord, now_s: float) -> str | None:
 
 
 def headline(explanation: Explanation, *, has_ended: bool = False) -> str:
-    """The explanation in one sentence; two after the pilot's end (``has_ended``), since then no
-    trainer has nodes.
+    """Return the explanation in one sentence.
+
+    After the pilot's end (``has_ended``) there is a second one, since then no trainer has nodes.
     """
     nodes, since = (
         counted(explanation.share.after, "node"),
@@ -60,7 +61,7 @@ def headline(explanation: Explanation, *, has_ended: bool = False) -> str:
 
 
 def rows(explanation: Explanation) -> list[tuple[str, str]]:
-    """The facts behind the sentence."""
+    """Return the facts behind the explanation, as (name, text) rows of a table."""
     entry, stake, share = explanation.entry, explanation.stake, explanation.share
     table = [
         ("decision", f"{entry.number}: {describe_decision(entry.event, entry.plan, entry.took_s)}"),
@@ -111,7 +112,7 @@ def rows(explanation: Explanation) -> list[tuple[str, str]]:
 
 
 def rescale_costs(trainer: Trainer, forward_s: float) -> str:
-    """The seconds that a rescale costs in the problem."""
+    """Say how many seconds a rescale of the trainer costs in the allocation problem."""
     if trainer.start_s is None:
         return (
             f"a stall of all nodes, {trainer.scale_up_s:.3g} s up, "
@@ -126,16 +127,15 @@ def rescale_costs(trainer: Trainer, forward_s: float) -> str:
 
 
 def _named(explanation: Explanation) -> list[str] | None:
-    """The nodes that the policy chose by name for the trainer; None if it left the choice to the
-    core.
-    """
+    """Return the nodes that the policy named for the trainer; None if the core chose them."""
     nodes = dict(explanation.entry.plan.decision.nodes).get(explanation.trainer)
     return None if nodes is None else in_name_order(nodes)
 
 
 def as_dict(explanation: Explanation, *, has_ended: bool = False) -> dict[str, object]:
-    """The JSON object of an explanation. ``nodes`` are those of the decision, also after the
-    pilot's end (``has_ended``).
+    """Return the explanation as an object for JSON.
+
+    ``nodes`` are those of the decision, also after the pilot's end (``has_ended``).
     """
     entry, stake, answer = (
         explanation.entry,

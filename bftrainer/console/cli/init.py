@@ -116,8 +116,9 @@ def init(holder: str, blank: bool, force: bool, state: Path, **given: Any) -> No
 
 
 def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal | None:
-    """The keys that the site decides; None where it decides none. On a terminal, the user is asked
-    where it cannot.
+    """Return the configuration keys that the site decides; None for a site that decides none.
+
+    On a terminal, the user is asked where the site cannot tell.
     """
     from bftrainer.cluster.site_advice import ProposingSite, SiteWishes
 
@@ -151,7 +152,7 @@ def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal
 
 
 def _asked(question: UndecidedError, wishes: SiteWishes) -> SiteWishes:
-    """The wishes with the user's answer to a question."""
+    """Ask the user, and return the wishes with the answer."""
     say(question.question + ("." if question.choices else "?"))
     name = question.option.removeprefix("--").replace("-", "_")
     answer: object = True

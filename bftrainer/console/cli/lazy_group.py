@@ -26,7 +26,10 @@ _SIMILAR = 0.75
 
 
 class Commands:
-    """All commands by path. A command of ``own`` is found without looking for other packages."""
+    """Finds a command by its path, among bftrainer's ``own`` and those of other packages.
+
+    A command of ``own`` is found without looking for other packages.
+    """
 
     def __init__(self, own: CommandTable) -> None:
         self._own = own
@@ -52,7 +55,7 @@ class Commands:
 
 
 class LazyGroup(click.Group):
-    """The group at ``path`` of ``commands``."""
+    """The click group at ``path`` of ``commands``; it imports a command when it is called."""
 
     def __init__(self, *args: Any, commands: Commands, path: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -86,8 +89,10 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
 
     def _nearest(self, word: str) -> str | None:
-        """Suggest commands for a word: by name in any group, by what other systems call them, by
-        similarity.
+        """Return a suggestion for a word that is no command; None if nothing is near.
+
+        It is a command of that name in any group, one that other systems call so, or one with a
+        similar name.
         """
         # The later wins: a command of this group before one of the top level before one of another
         # group.
@@ -148,6 +153,7 @@ def _command_of(target: str) -> str:
 
 
 def _imported(entry: CommandEntry, target: str) -> click.Command:
+    """Import a command. Raises ``UserError`` if its module or the command in it is broken."""
     module, _, attribute = target.partition(":")
     try:
         command = getattr(import_module(module), attribute)

@@ -95,6 +95,9 @@ def logs(
 def _print_several(
     state: Path, trainer: str | None, group: str | None, pattern: str | None, lines: int
 ) -> None:
+    """Print the latest logs of one trainer, or of all of a group; with ``pattern``, only the lines
+    that match it.
+    """
     from bftrainer.pilot.persistence.spool import open_state_dir
     from bftrainer.wires.paths import TrainerDirectory
 
@@ -116,8 +119,9 @@ def _print_several(
 
 
 def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
-    """Report a submission that no pilot has read, since it has no logs yet; with ``follow``, wait
-    for the pilot.
+    """Tell the user that no pilot has read the submission yet, so that there are no logs.
+
+    With ``follow``, wait for the pilot.
     """
 
     def is_pending() -> bool:
@@ -147,8 +151,11 @@ def print_new(
     within: str = "",
     wanted: re.Pattern[str] | None = None,
 ) -> None:
-    """Print what was added to a log since the last call with these ``offsets``, or its last
+    """Print what was added to a log since the last call with the same ``offsets``, or its last
     ``tail`` lines.
+
+    ``named`` and ``within`` put the worker's and the trainer's name before each line; with
+    ``wanted``, only lines that match it are printed.
     """
     begin = offsets.get(path, 0)
     try:
@@ -162,9 +169,8 @@ def print_new(
         file.seek(begin if begin <= size else 0)
         data = file.read(_TAIL_BYTES)
         offsets[path] = file.tell()
-    text = (
-        data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    )  # as progress bars write
+    # Progress bars end their lines with a carriage return alone.
+    text = data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
     if not text[-1]:
         del text[-1]
     if wanted is not None:

@@ -98,7 +98,7 @@ def nodes(everything: bool, timeline: bool, wide: bool, state: Path, as_json: bo
 
 
 def _users_of(decided: State | None) -> dict[str, str]:
-    """Name the trainers that use each fragment, by the state after the last decision.
+    """Return the names of the trainers on each fragment, after the last decision.
 
     A holder of GPUs is listed as a whole, so it has the trainers of all its GPUs.
     """
@@ -125,7 +125,7 @@ def _row(fragment: FragmentRecord, user: str) -> tuple[str, ...]:
 
 
 def _release_s(fragment: FragmentRecord) -> str:
-    """Seconds from the request to the release."""
+    """Return the seconds from the request to the release; empty if there was none yet."""
     if fragment.asked_back_s is None or fragment.released_s is None:
         return ""
     return f"{fragment.released_s - fragment.asked_back_s:.2f}"
@@ -179,7 +179,9 @@ def _stage_columns() -> list[TableColumn]:
 
 
 def _stage_values(line: TimeLine) -> list[float | None]:
-    """The seconds of a time line in the order of :func:`_stage_columns`."""
+    """Return the seconds of each stage of a time line, in the order of :func:`_stage_columns`;
+    None: not known.
+    """
     values: list[float | None] = []
     for chain, _ in _CHAINS:
         seconds = stage_seconds(line.instants, chain)
@@ -197,6 +199,7 @@ def _stage_head(stage: NodeStage) -> str:
 
 
 def _line_as_dict(line: TimeLine) -> dict[str, object]:
+    """Return the time line of a node as an object for JSON."""
     seconds = {
         stage.value: round(value, 4)
         for chain, _ in _CHAINS

@@ -71,7 +71,7 @@ def number(value: float) -> str:
 
 
 def length(seconds: float) -> str:
-    """``45 s``, ``12 min``, ``3 h 05``, ``2 d 03 h``."""
+    """Return a duration as text: ``45 s``, ``12 min``, ``3 h 05``, ``2 d 03 h``."""
     minutes = int(seconds // 60)
     if minutes < 1:
         return f"{seconds:.0f} s"

@@ -98,10 +98,12 @@ def _pilot_of(state: Path, config: Path | None) -> None:
 
 
 def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None]) -> bool:
-    """Run the pilot; False after a while if another pilot uses the state directory.
+    """Run the pilot, and return whether that is all: False if another pilot uses the state
+    directory.
 
-    Outside a job that is an error. A job that was submitted to succeed another one may start before
-    that one has ended, and its script would take the error for final: no pilot would be left.
+    False is returned after a while, for a new try. Outside a job, another pilot is an error. A job
+    that was submitted to succeed another one may start before that one has ended, and its script
+    would take the error for final: no pilot would be left.
     """
     from bftrainer.pilot.facts import NoteAdded
 
@@ -124,8 +126,10 @@ def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None])
 
 
 def refuse_root(config: PilotConfig) -> None:
-    """Refuse to run as root on a cluster, where every trainer would run as root on every node; on
-    this host that is root's own choice.
+    """Raise ``UserError`` as root on a cluster, where every trainer would run as root on every
+    node.
+
+    On this host that is root's own choice.
     """
     from bftrainer.cluster.site_plugin import find_site
 

@@ -39,7 +39,7 @@ def print_fact(fact: PilotFact, format: str) -> None:
 
 
 def entry(fact: PilotFact) -> dict[str, Any] | None:
-    """The fields of a fact's line; None for a fact without a line."""
+    """Return the fields of a fact's line in the log; None for a fact without a line."""
     at = {"timestamp": datetime.fromtimestamp(fact.at_s, UTC).isoformat(timespec="milliseconds")}
     match fact:
         case DecisionMade():
@@ -62,6 +62,7 @@ def entry(fact: PilotFact) -> dict[str, Any] | None:
 
 
 def _decision(fact: DecisionMade) -> dict[str, Any]:
+    """Return the fields of a decision's line."""
     plan, answer = fact.plan, fact.plan.decision.answer
     counts = {a.trainer.id: n for a, n in zip(fact.state.active, plan.decision.counts, strict=True)}
     text = describe_decision(fact.event, plan, fact.took_s)

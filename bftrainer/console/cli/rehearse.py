@@ -178,8 +178,10 @@ def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _RehearsalOutcome:
-    """A rehearsal, its findings, and the paths outside the copy: those that were used, and those
-    that were written.
+    """A rehearsal with its findings.
+
+    ``elsewhere`` are the paths outside the copy that were used, ``written`` those of them that were
+    written.
     """
 
     record: Record
@@ -192,6 +194,9 @@ class _RehearsalOutcome:
 def _rehearsed(
     spec: TrainerSpec, options: Options, where: str, folder: Path | None, scratch: Path
 ) -> _RehearsalOutcome:
+    """Rehearse the trainer and judge the record; a pass is recorded in the state directory
+    ``folder``, if there is one.
+    """
     from bftrainer.console.rehearsal.copies import outside, written_since
     from bftrainer.console.rehearsal.rehearse import rehearse as play
     from bftrainer.console.rehearsal.stamp import note
@@ -208,7 +213,7 @@ def _rehearsed(
 
 
 def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) -> TrainerSpec:
-    """The validated trainer to rehearse: of a trainer file, or of a script that has none."""
+    """Return the validated trainer to rehearse, of a trainer file or of a script without one."""
     from bftrainer.console.client.gate import checked, draft, script_draft
     from bftrainer.errors import UserError
 
@@ -342,7 +347,7 @@ def _show_outside(outcome: _RehearsalOutcome) -> None:
 
 
 def _verdict(outcome: _RehearsalOutcome) -> str:
-    """The last line of the report."""
+    """Return the verdict of the rehearsal, the last line of the report."""
     from bftrainer.console.rehearsal.finding import CheckVerdict
 
     failed = _with_verdict(outcome.findings, CheckVerdict.FAIL)
@@ -399,6 +404,7 @@ def _as_dict(
     measured: Mapping[int, float],
     kept: Path | None,
 ) -> dict[str, object]:
+    """Return the report as an object for JSON."""
     checks = [
         {**dataclasses.asdict(finding), "verdict": finding.verdict.value}
         for finding in outcome.findings

@@ -85,8 +85,9 @@ def results(
 
 
 def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:
-    """Choose the kind and the rank of a column; of several metrics, last values rank above the
-    smallest and largest ones.
+    """Return the column of a head, with its kind and its rank.
+
+    Of several metrics, last values rank above the smallest and largest ones.
     """
     if head in ("name", "remark"):
         return name_column(head) if head == "name" else remark_column(head)
@@ -103,7 +104,7 @@ def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColu
 
 
 def _cell(head: str, value: object) -> str:
-    """The text of a value; "-" if there is none."""
+    """Return a value as text; "-" if there is none."""
     if value is None:
         return "-"
     if not isinstance(value, float):

@@ -258,7 +258,7 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
 
 
 def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
-    """The status of a submission, and a remark on it."""
+    """Return the status of a submission as text, and a remark on it."""
     from bftrainer.console.cli.trainers import status_text
     from bftrainer.console.client.remarks import remark_of
 
@@ -269,8 +269,9 @@ def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
 
 
 def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: bool) -> None:
-    """Run `bftrainer forecast`, which is a command of another package. The submission stands also
-    if there is no forecast.
+    """Run `bftrainer forecast` for what was submitted.
+
+    That is a command of another package; the submission stands also if there is no forecast.
     """
     context = click.get_current_context()
     root = context.find_root()
@@ -322,6 +323,9 @@ def _sweep(
     as_json: bool,
     rehearse_first: bool,
 ) -> Sequence[Submitted]:
+    """Submit a sweep, of the trials of ``--grid`` and ``--array`` or of both combined, and say what
+    was submitted.
+    """
     from bftrainer.console.client.submission import submit_sweep
     from bftrainer.console.client.sweep import (
         combined,

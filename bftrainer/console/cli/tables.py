@@ -46,13 +46,15 @@ class ColumnKind(Enum):
     TEXT = "text"
     """Wraps at words within its column. At most one column of a table, the last but for remarks."""
     REMARK = "remark"
-    """As the last column if that fits, else on lines of its own below the row."""
+    """Remarks: the last column if that fits, else on lines of their own below the row."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """``rank``: on a narrow terminal the columns of the highest rank are left out first, those of
-    rank 0 never.
+    """A column of a table.
+
+    ``rank``: on a narrow terminal the columns of the highest rank are left out first, those of rank
+    0 never.
     """
 
     head: str
@@ -82,8 +84,10 @@ def remark_column(head: str) -> TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableText:
-    """The lines of a table, of which the first ``head_lines`` are its head, and the heads of
-    columns that are left out.
+    """A table as lines of text.
+
+    The first ``head_lines`` lines are its head. ``left_out`` has the heads of columns for which
+    there was no room.
     """
 
     lines: tuple[str, ...]
@@ -94,8 +98,9 @@ class TableText:
 def show_table(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *, wide: bool | None = None
 ) -> None:
-    """Print a table at the width of the terminal. ``wide``: the value of ``--wide``; None: the
-    command has no such option.
+    """Print a table at the width of the terminal.
+
+    ``wide`` is the value of ``--wide``; None for a command that has no such option.
     """
     width = None if wide else output_width()
     table = table_text(columns, rows, width)
@@ -114,7 +119,7 @@ def show_facts(facts: Iterable[tuple[str, str]], title: str = "") -> None:
 
 
 def output_width() -> int | None:
-    """The columns of the terminal on stdout, or what COLUMNS says; None where the output is not a
+    """Return the width of the terminal on stdout, or what COLUMNS says; None if the output is not a
     terminal.
     """
     has_columns = os.environ.get("COLUMNS", "").isdecimal() and os.environ["COLUMNS"].strip("0")
@@ -124,8 +129,8 @@ def output_width() -> int | None:
 
 
 def hanging(first: str, rest: str, indent: int | None = None, width: int | None = None) -> str:
-    """``first`` and the words of ``rest`` behind it, wrapped at the width of the output with a
-    hanging indent.
+    """Return ``first`` and the words of ``rest`` behind it, wrapped at the width of the output with
+    a hanging indent.
     """
     width = output_width() if width is None else width
     if width is None:
@@ -143,7 +148,9 @@ def say_paragraphs(text: str) -> None:
 def table_text(
     columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], width: int | None
 ) -> TableText:
-    """The table at a width; None: as wide as it is. Control characters of cells are shown as
+    """Return the table at a width; with None, as wide as it is.
+
+    A table that is too wide is made narrower step by step. Control characters of cells are shown as
     escapes.
     """
     cells = tuple(tuple(map(printable, row)) for row in rows)
@@ -169,8 +176,10 @@ def _most_important(grid: _Grid) -> _Grid:
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """A table that is being made narrower. ``below`` are columns whose cells are on lines below the
-    row.
+    """A table that is being made narrower; :func:`table_text` has the steps.
+
+    ``below`` are the columns whose cells stand on lines below the row. With ``longest_name``, a
+    longer name stands on a line of its own.
     """
 
     columns: tuple[TableColumn, ...]
@@ -197,12 +206,12 @@ class _Grid:
         ]
 
     def natural(self, number: int) -> int:
-        """The width that a column has by its head and its cells."""
+        """Return the width that a column needs for its head and its cells."""
         cells = [cell for row in self.rows if not self._is_alone(number, cell := row[number])]
         return max([*map(_length, cells), *map(_length, self._head(number))], default=0)
 
     def widths(self) -> dict[int, int]:
-        """The width of each column; text gets what the other columns leave."""
+        """Return the width of each column; a column of text gets what the others leave."""
         widths = {number: self.natural(number) for number in self.in_line()}
         texts = [number for number in widths if self.columns[number].kind is ColumnKind.TEXT]
         if texts and self.width is not None:
@@ -236,6 +245,7 @@ class _Grid:
             yield from self._row_lines(row, widths)
 
     def _row_lines(self, row: tuple[str, ...], widths: dict[int, int]) -> Iterable[str]:
+        """Yield the lines of one row: its cells, of which text is wrapped, then its remarks."""
         cells = {number: row[number] for number in widths}
         if self._is_alone(0, row[0]):
             yield row[0]

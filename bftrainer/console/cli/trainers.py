@@ -122,7 +122,7 @@ def list_trainers(
 
 
 def _way(folder: Path) -> str:
-    """Who frees nodes for main jobs, if that is the pilot that runs here."""
+    """Say who frees nodes for main jobs (``nodes.give_way``); empty if no pilot has noted it."""
     from bftrainer.pilot.nodes.holding_permission import WAY_KINDS, way_of
 
     if not has_registry(folder):
@@ -324,8 +324,10 @@ def as_dict(record: TrainerRecord, nodes: tuple[str, ...]) -> dict[str, object]:
 
 
 class PresentAllocation(NamedTuple):
-    """The fragments of each trainer and its samples per second there, as far as it is measured, and
-    the size of the pool.
+    """Who has which nodes now: the fragments of each trainer and its samples per second there, as
+    far as it is measured.
+
+    ``pool`` is the number of nodes of the pool.
     """
 
     nodes: Mapping[str, tuple[str, ...]] = {}
@@ -345,8 +347,9 @@ class PresentAllocation(NamedTuple):
 
 
 def allocation(state: Path) -> PresentAllocation:
-    """Read which trainer has which nodes after the last decision; none has any after the pilot's
-    end.
+    """Read which trainer has which nodes after the last decision.
+
+    None has any after the pilot's end.
     """
     from bftrainer.decide.allocation.placement import in_name_order
     from bftrainer.decide.estimation.update import known_rates
@@ -365,7 +368,7 @@ def allocation(state: Path) -> PresentAllocation:
 
 
 def _site_refusal(registry: Registry) -> str:
-    """What the running pilot noted when the site's checks last failed; empty if they pass."""
+    """Return why the site's checks failed, as the pilot noted it last; empty if they pass."""
     from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED
 
     # Refusals of a single node have a subject.
@@ -378,7 +381,7 @@ def _site_refusal(registry: Registry) -> str:
 
 
 def status_text(record: TrainerRecord, nodes: int) -> str:
-    """The word for a trainer's status in the lists of trainers.
+    """Return the word for a trainer's status in the lists of trainers.
 
     A waiting trainer that has nodes is "starting": its workers start, or another trainer still has
     to leave these nodes. A running trainer that has none is "leaving": its workers save and exit.
@@ -391,8 +394,10 @@ def status_text(record: TrainerRecord, nodes: int) -> str:
 
 
 def _remark(record: TrainerRecord, pool: int | None, folder: Path) -> str:
-    """The remark on a trainer, with its last output if it has never reported; or why a trainer that
-    waits cannot start.
+    """Return the remark on a trainer for the list.
+
+    For one that has never reported it includes its last output, for one that waits why it cannot
+    start.
     """
     from bftrainer.pilot.trainers.remarks import NEVER_REPORTED
 
@@ -406,8 +411,9 @@ def _remark(record: TrainerRecord, pool: int | None, folder: Path) -> str:
 
 
 def _last_output(folder: Path, trainer: str) -> str:
-    """The last line that the workers have written: it distinguishes a hang at the start from a
-    script that does not report.
+    """Return the last line that the workers have written, to be put behind a remark.
+
+    It distinguishes a hang at the start from a script that does not report.
     """
     from bftrainer.pilot.trainers.remarks import last_words
     from bftrainer.wires.log_tail import last_lines
@@ -432,7 +438,7 @@ def _amount(samples: float) -> str:
 
 
 def _cell(key: str, value: object) -> str:
-    """The text of a value in the table of one trainer; "-" if there is none."""
+    """Return a value as text for the table of one trainer; "-" if there is none."""
     is_time = key.endswith("_s") and not key.endswith("per_s")
     if is_time and (value is None or isinstance(value, float)):
         return clock_time(value)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UserShare:
-    """A user's pilots, their nodes, and the user's part, by ``weight``, of all ``nodes`` that
-    pilots hold or that are ``idle``.
+    """One user's pilots and nodes, and the part of all nodes that the user is due.
 
+    ``part`` is computed by ``weight`` from all ``nodes`` that pilots hold or that are ``idle``.
     ``wants``: nodes that its trainers could use, at least ``least`` at a time; None if a pilot does
     not say.
     """
@@ -43,7 +43,7 @@ class UserShare:
 
     @property
     def lacks(self) -> int:
-        """Nodes below the part."""
+        """The number of nodes that the user holds below its part."""
         return max(self.part - self.holds, 0)
 
 
@@ -92,8 +92,9 @@ def _row(share: UserShare) -> tuple[str, ...]:
 
 
 def shares_now(state: Path) -> list[UserShare]:
-    """Compute each user's share, as pilots do. Raises ``UserError`` where the scheduler does not
-    show other users' pilots.
+    """Return each user's share, computed as pilots do.
+
+    Raises ``UserError`` where the scheduler does not show other users' pilots.
     """
     from bftrainer.cluster.model import Availability, Hidden
     from bftrainer.cluster.site_plugin import observed_site
@@ -148,7 +149,7 @@ def shares_now(state: Path) -> list[UserShare]:
 
 
 def _total_demand(claims: list[Sharer]) -> int | None:
-    """The nodes that all pilots of a user want; None if one of them does not say."""
+    """Return the nodes that all pilots of a user want; None if one of them does not say."""
     total = 0
     for claim in claims:
         if claim.wants is None:

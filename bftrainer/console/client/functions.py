@@ -89,9 +89,9 @@ def submit(
     pilot's state directory (default: ``$BFTRAINER_STATE``, or ``~/.bftrainer``). Raises
     :class:`~bftrainer.errors.UserError` in one line::
 
-        handle = bftrainer.submit("digits.toml", name="digits-2", max_nodes=8) handle =
-        bftrainer.submit(name="mnist", command=["python", "train.py", "--lr", "{lr}"], max_nodes=4,
-                                  parameters={"lr": 0.1})
+        handle = bftrainer.submit("digits.toml", name="digits-2", max_nodes=8)
+        handle = bftrainer.submit(name="mnist", command=["python", "train.py", "--lr", "{lr}"],
+                                  max_nodes=4, parameters={"lr": 0.1})
         print(handle.result().least("loss"))
     """
     trainer_draft = draft(None if file is None else Path(file), keys)
@@ -138,8 +138,9 @@ def sweep(
 
 
 def trainer(name: str, *, state: str | Path | None = None) -> TrainerHandle:
-    """The handle of a trainer that was submitted before. Raises
-    :class:`~bftrainer.errors.UserError` for an unknown name.
+    """Return the handle of a trainer that was submitted before.
+
+    Raises :class:`~bftrainer.errors.UserError` for an unknown name.
     """
     folder = open_state_dir(_state(state))
     if name not in known_trainers(folder):
@@ -150,7 +151,9 @@ def trainer(name: str, *, state: str | Path | None = None) -> TrainerHandle:
 def trainers(
     pattern: str = "*", *, group: str | None = None, state: str | Path | None = None
 ) -> tuple[TrainerHandle, ...]:
-    """Handles of all trainers, those that have ended included, whose name matches a pattern."""
+    """Return the handles of all trainers whose name matches a pattern, those that have ended
+    included.
+    """
     folder = open_state_dir(_state(state))
     return tuple(
         TrainerHandle(folder, name)
@@ -166,8 +169,10 @@ def results(
     maximize: str | None = None,
     state: str | Path | None = None,
 ) -> tuple[ResultRow, ...]:
-    """The rows of ``bftrainer results``: parameters, samples and metrics of all trainers, or of a
-    group; the best first.
+    """Return the rows of ``bftrainer results``: parameters, samples and metrics of all trainers, or
+    of a group.
+
+    With a metric to minimize or maximize, the best trainer is first.
     """
     rows = result_rows(_state(state), group)
     if minimize is not None and maximize is not None:
@@ -179,7 +184,10 @@ def results(
 def as_completed(
     handles: Iterable[TrainerHandle], timeout_s: float | None = None
 ) -> Iterator[TrainerHandle]:
-    """Handles as their trainers end. One query of the state directory serves all of them."""
+    """Yield the handles in the order in which their trainers end.
+
+    One query of the state directory serves all of them.
+    """
     waiting, began_s = list(handles), time.monotonic()
     while waiting:
         ended = _ended(waiting)
@@ -193,7 +201,7 @@ def as_completed(
 async def as_completed_async(
     handles: Iterable[TrainerHandle], timeout_s: float | None = None
 ) -> AsyncIterator[TrainerHandle]:
-    """As :func:`as_completed`, without blocking the event loop."""
+    """Yield the handles as :func:`as_completed` does, without blocking the event loop."""
     waiting, began_s = list(handles), time.monotonic()
     while waiting:
         ended = await asyncio.to_thread(_ended, waiting)
@@ -206,7 +214,7 @@ async def as_completed_async(
 
 
 def _ended(handles: Sequence[TrainerHandle]) -> list[TrainerHandle]:
-    """The handles whose trainers have ended, by one query of each state directory."""
+    """Return the handles whose trainers have ended, by one query of each state directory."""
     spool_names: dict[Path, dict[str, str]] = {}
     for handle in handles:
         spool_names.setdefault(handle.state, {})[handle.name] = handle.spool_name

@@ -38,8 +38,9 @@ ARGUMENTS = "submit"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A submission that is not validated: the keys of a trainer file, where they come from, and
-    what ``cwd`` is relative to.
+    """A submission that is not validated: the keys of a trainer file.
+
+    ``where`` names their origin in errors; ``cwd`` is relative to ``home``.
     """
 
     table: Mapping[str, Any]
@@ -122,8 +123,9 @@ def _powers_of_two(least: int, largest: int) -> list[int]:
 
 
 def checked(trainer_draft: Draft, environment: Mapping[str, str]) -> TrainerSpec:
-    """Validate a draft. Raises :class:`~bftrainer.errors.UserError`, also for a launcher that is
-    not installed.
+    """Validate a draft and return its trainer.
+
+    Raises :class:`~bftrainer.errors.UserError`, also for a launcher that is not installed.
     """
     spec = fill(
         check_table(dict(trainer_draft.table), TrainerSpec, trainer_draft.where),
@@ -134,8 +136,9 @@ def checked(trainer_draft: Draft, environment: Mapping[str, str]) -> TrainerSpec
 
 
 class Gate:
-    """The checks of one state directory, whose configuration is read once. ``note`` is called with
-    what is odd but allowed, once for each text.
+    """Checks submissions to one state directory, whose configuration is read once.
+
+    ``note`` is called with what is odd but allowed, once for each text.
     """
 
     def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
@@ -153,6 +156,7 @@ class Gate:
         return tuple(map(self._passed, drafts))
 
     def _passed(self, trainer_draft: Draft) -> TrainerSpec:
+        """Validate one draft, make all checks and notes, and return its trainer."""
         where = trainer_draft.where
         spec = checked(trainer_draft, os.environ)
         if self._config.workers.require_rehearsal:
@@ -170,7 +174,9 @@ class Gate:
             self._tell(text)
 
     def _check_launcher(self, spec: TrainerSpec, where: str) -> None:
-        """Reject a trainer that its launcher could only let fail, once it has nodes."""
+        """Reject a trainer that its launcher could only let fail, once it has nodes, or that the
+        pilot does not allow.
+        """
         own = own_launcher(spec)
         traits = launcher_traits(spec.launcher)
         if own and traits.allows_group_programs:
@@ -197,9 +203,8 @@ class Gate:
             )
             if self._is_configured:
                 raise InputFileError(f"{where}: launcher", problem)
-            self._note(
-                f"{where}: launcher: {problem}"
-            )  # a pilot may have its configuration elsewhere
+            # A pilot may have its configuration elsewhere.
+            self._note(f"{where}: launcher: {problem}")
 
     def _check_image(self, spec: TrainerSpec, where: str) -> None:
         """Reject an image that the pilot's site cannot run."""
@@ -226,8 +231,10 @@ class Gate:
             )
 
     def _note_script(self, spec: TrainerSpec, where: str) -> None:
-        """Note a SCRIPT of `python SCRIPT` that does not exist (it may appear later), or that the
-        launcher does not fit.
+        """Note what is odd about the SCRIPT of a command `python SCRIPT`.
+
+        It may not exist (yet), not import bftrainer in its environment, not fit the launcher, or
+        name no checkpoint.
         """
         if (script := script_of(spec.command)) is None:
             return
@@ -250,8 +257,9 @@ class Gate:
                 )
 
     def _note_interpreter(self, spec: TrainerSpec, script: str, where: str) -> None:
-        """Warn if the script imports bftrainer and its interpreter cannot, because the environment
-        with bftrainer is not active.
+        """Note that the script's interpreter cannot import bftrainer, as the script does.
+
+        Usually the environment with bftrainer is not active.
         """
         program = find_command(spec.command[0], spec.cwd, spec.env)
         if program is None or spec.setup or spec.image:  # only the worker can tell
@@ -266,8 +274,8 @@ class Gate:
             self._note(f"{where}: command: {what} `-- {this_interpreter()} {script}`")
 
     def _note_secrets(self, spec: TrainerSpec, where: str) -> None:
-        """Note secrets that the trainer file has in plain text where a file of the user's would
-        do.
+        """Note what looks like a secret in plain text, where a file that only the user can read
+        would do.
         """
         for key, lines in (("setup", spec.setup), ("stage_in", spec.stage_in)):
             for name in secrets_in_lines(lines):
@@ -284,8 +292,9 @@ class Gate:
             )
 
     def _note_unknown_class(self, spec: TrainerSpec, classes: Collection[str], where: str) -> None:
-        """Note a node class that the configuration does not name: usually a typo, but hardware is
-        allowed.
+        """Note a node class that the configuration does not name.
+
+        Usually that is a typo, but a trainer may wait for nodes with other hardware.
         """
         if classes and spec.node_class not in (None, *classes):
             names = ", ".join(sorted(classes))
@@ -297,6 +306,9 @@ class Gate:
 
 
 def _can_import_bftrainer(program: str, environment: Mapping[str, str]) -> bool:
+    """Whether an interpreter can import bftrainer; True if that cannot be found out, since the
+    worker will tell.
+    """
     if Path(program).parent == Path(this_interpreter()).parent:
         return True
     with suppress(CommandError):

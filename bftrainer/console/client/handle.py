@@ -92,15 +92,16 @@ class TrainerResult:
 
 @dataclass(frozen=True, slots=True)
 class TrainerHandle:
-    """One trainer. ``await handle`` gives its result; every method reads the state directory when
-    it is called.
+    """A handle of one trainer.
+
+    ``await handle`` gives its result; every method reads the state directory when it is called.
     """
 
     state: Path
     """The state directory."""
     name: str
     spool_name: str = ""
-    """Of its submission; empty for a trainer that was found by name."""
+    """The spool name of its submission; empty for a trainer that was found by name."""
 
     def status(self) -> SubmissionStatus:
         """The present status."""
@@ -123,8 +124,10 @@ class TrainerHandle:
         return read_history(self._directory)
 
     def logs(self, lines: int | None = None) -> str:
-        """The output of the workers since the last start, or its last lines per worker; at most 1
-        MiB of each.
+        """Return the output of the workers since the last start, or its last ``lines`` lines per
+        worker.
+
+        At most 1 MiB of each worker is read.
         """
         paths = self._directory.latest_logs()
         output: list[str] = []
@@ -138,8 +141,9 @@ class TrainerHandle:
         return "\n".join(output)
 
     def cancel(self) -> None:
-        """Ask the pilot to cancel the trainer; a running one checkpoints first. Nothing happens if
-        it has ended.
+        """Ask the pilot to cancel the trainer; a running one checkpoints first.
+
+        Nothing happens if it has ended.
         """
         try:
             self._request(RequestKind.CANCEL)
@@ -163,7 +167,7 @@ class TrainerHandle:
         return view.status
 
     async def wait_async(self, timeout_s: float | None = None) -> SubmissionStatus:
-        """As :meth:`wait`, without blocking the event loop."""
+        """Wait as :meth:`wait` does, without blocking the event loop."""
         waiting = _Wait(self, timeout_s)
         while (view := await asyncio.to_thread(waiting.looked)) is None:
             await asyncio.sleep(POLL_S)
@@ -181,7 +185,7 @@ class TrainerHandle:
     async def result_async(
         self, timeout_s: float | None = None, *, check: bool = True
     ) -> TrainerResult:
-        """As :meth:`result`, without blocking the event loop."""
+        """Return the results as :meth:`result` does, without blocking the event loop."""
         await self.wait_async(timeout_s)
         return await asyncio.to_thread(partial(self._result, check))
 
@@ -197,6 +201,7 @@ class TrainerHandle:
         enqueue(self.state, kind, select(self.state, (self.name,)))
 
     def _result(self, check: bool) -> TrainerResult:
+        """Return the results of a trainer that has ended; with ``check``, raise if it failed."""
         view = self.view()
         if check and view.status is not SubmissionStatus.DONE:
             raise TrainerFailedError(
@@ -231,7 +236,7 @@ class TrainerHandle:
 
 
 def checkpoint_of(record: TrainerRecord, latest: Progress | None) -> Path | None:
-    """Where a trainer's latest checkpoint is, as its script has named it; None if it has not."""
+    """Return the path of a trainer's latest checkpoint; None if its script has not named one."""
     return (
         None if latest is None or latest.checkpoint is None else record.spec.cwd / latest.checkpoint
     )
@@ -246,8 +251,9 @@ class _Wait:
         self._began_s = self._read_s = time.monotonic()
 
     def looked(self) -> SubmissionView | None:
-        """The view of a trainer that is over. Raises when the time is over, or nothing could be
-        read for long.
+        """Look once: return the trainer's view if it is over, else None.
+
+        Raises when the time is over, or when nothing could be read for long.
         """
         now_s = time.monotonic()
         view = None

@@ -33,11 +33,10 @@ _PROGRESS_BYTES = 64 << 20
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The latest report of a trainer. None: never reported. ``samples_per_s``: over the last minute
-    of reports.
+    """The latest report of a trainer. A field is None if it was never reported.
 
-    ``metrics`` has the last value of each name in the latest part of the file, and ``checkpoint``
-    the last one that was named.
+    ``samples_per_s`` is over the last minute of reports. ``metrics`` has the last value of each
+    name in the latest part of the file, and ``checkpoint`` the last one that was named.
     """
 
     at_s: float
@@ -71,8 +70,9 @@ class NodesPoint:
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The course of a trainer, oldest first. ``until_s`` is the time of the last line of either
-    file.
+    """What a trainer has reported over time, and its numbers of nodes, oldest first.
+
+    ``until_s`` is the time of the last line of either file.
     """
 
     points: tuple[HistoryPoint, ...]
@@ -86,7 +86,9 @@ class History:
 
 
 def latest_progress(directory: TrainerDirectory) -> Progress | None:
-    """Read the end of ``progress.jsonl``; None if nothing was reported, or it cannot be read.
+    """Read the latest report from the end of ``progress.jsonl``; None if there is none, or it
+    cannot be read.
+
     Values that are wrong are skipped.
     """
     try:
@@ -121,7 +123,10 @@ def exit_status(directory: TrainerDirectory) -> int | None:
 
 
 def read_history(directory: TrainerDirectory) -> History:
-    """Read the whole course from both files. Raises ``OSError`` if a file cannot be read."""
+    """Read all reports and numbers of nodes, from the trainer's progress and event files.
+
+    Reports are thinned to a few thousand. Raises ``OSError`` if a file cannot be read.
+    """
     points: list[HistoryPoint] = []
     keep_every, number, last_s = 1, 0, 0.0
     metrics: dict[str, float] = {}
@@ -166,8 +171,10 @@ def _last(lines: list[ProgressLine], key: str) -> Any:
 
 
 def _speed(lines: list[ProgressLine]) -> float | None:
-    """Samples per second over the last minute of reports that go forward; None if there are fewer
-    than two.
+    """Return the samples per second over the last minute of reports; None if there are fewer than
+    two.
+
+    Reports before the last return to a checkpoint do not count.
     """
     last = next((line for line in reversed(lines) if line.samples is not None), None)
     if last is None or last.samples is None:
@@ -194,7 +201,7 @@ def _event_lines(path: Path, most_bytes: int) -> Iterator[EventLine]:
 
 
 def _objects(path: Path, most_bytes: int) -> Iterator[dict[str, Any]]:
-    """The JSON objects of the last ``most_bytes`` of a file; none if it is missing."""
+    """Yield the JSON objects of the last ``most_bytes`` of a file; none if it is missing."""
     if not path.exists():
         return
     tail = JsonTail(path)

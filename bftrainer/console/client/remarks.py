@@ -15,8 +15,8 @@ REPEATED_SHARE = 0.01
 
 
 def remark_of(record: TrainerRecord) -> str:
-    """Say why a trainer waits or failed, what is wrong with its training or its script, and how
-    much of its work was repeated.
+    """Return the remark on a trainer: its status' reason, how much work was repeated, whether its
+    script was edited.
     """
     share = record.repeated_samples / max(record.samples_done + record.repeated_samples, 1e-9)
     repeated = (
@@ -29,6 +29,7 @@ def remark_of(record: TrainerRecord) -> str:
 
 
 def _edited(record: TrainerRecord) -> str:
+    """Say that a trainer's script has been edited since it began; empty if it has not."""
     script = script_of(record.spec.command)
     if script and record.started_s is not None and not record.status.is_final:
         with suppress(OSError):

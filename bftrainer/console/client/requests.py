@@ -15,8 +15,9 @@ from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool, open_
 
 @dataclass(frozen=True, slots=True)
 class KnownTrainer:
-    """A trainer of the registry, or a pending submission. ``ended``: its final status; empty if it
-    has not ended.
+    """A trainer of the registry, or a pending submission.
+
+    ``ended`` is its final status; empty if it has not ended.
     """
 
     spec: TrainerSpec
@@ -24,7 +25,7 @@ class KnownTrainer:
 
 
 def known_trainers(folder: Path) -> dict[str, KnownTrainer]:
-    """All trainers of a state directory, pending submissions last."""
+    """Return all trainers of a state directory by name, pending submissions last."""
     # First: a pilot registers a submission before it takes its file away.
     pending = pending_submissions(folder)
     trainers: dict[str, KnownTrainer] = {}
@@ -44,7 +45,9 @@ def is_pattern(text: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """``names``: trainers that have not ended, each once. ``refused``: a line for each text that
+    """The trainers that a command selects.
+
+    ``names`` are trainers that have not ended, each once. ``refused`` has a line for each text that
     selects none of them.
     """
 

@@ -20,8 +20,9 @@ from bftrainer.wires.typed_json import typed
 
 @dataclass(frozen=True, slots=True)
 class ResultRow:
-    """One trainer. ``metrics`` are sorted by name; ``texts`` are its parameters as they were
-    given.
+    """The results of one trainer.
+
+    ``metrics`` are sorted by name; ``texts`` are its parameters as they were given.
     """
 
     name: str
@@ -69,8 +70,9 @@ class ResultRow:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """Which trainers come first: those with the smallest or the largest value of a metric that they
-    ever reported.
+    """A metric by which results are sorted: trainers with its smallest or largest value come first.
+
+    The value is the best that a trainer has ever reported.
     """
 
     metric: str
@@ -85,8 +87,9 @@ class Goal:
 
 
 def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
-    """Read a row for each trainer of a group, or of the state directory, in the order of
-    submission; pending ones last.
+    """Read a row for each trainer of a group, or of the state directory.
+
+    They are in the order of submission; those that no pilot has read come last.
     """
     folder = open_state_dir(state)
     pending = pending_submissions(folder)
@@ -126,8 +129,9 @@ def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
 
 
 def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
-    """Sort rows by the goal; trainers without this metric come last. Raises ``UnknownNameError`` if
-    no trainer has it.
+    """Sort rows by the goal; trainers without its metric come last.
+
+    Raises ``UnknownNameError`` if no trainer has it.
     """
     names = {metric.name for row in rows for metric in row.metrics}
     if rows and goal.metric not in names:
@@ -147,10 +151,10 @@ def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
 def table(
     rows: Sequence[ResultRow], goal: Goal | None = None
 ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-    """Headings and cells: one column per parameter; per metric its last, smallest and largest
-    value. None: no value.
+    """Return the headings and the cells of the table of results; an empty cell is None.
 
-    With a goal, only its metric has columns, and only with its last and best value.
+    It has one column per parameter, and for each metric its last, smallest and largest value. With
+    a goal, only its metric has columns, and only with its last and best value.
     """
     parameters = list(dict.fromkeys(key for row in rows for key in row.texts))
     metrics = sorted({metric.name for row in rows for metric in row.metrics})

@@ -21,15 +21,15 @@ _OPTION = re.compile(
 
 
 def secrets_in_lines(lines: Iterable[str]) -> tuple[str, ...]:
-    """The variables of shell lines that look like secrets and are set to a value that stands in the
-    line itself.
+    """Return the variables of shell lines that look like secrets and have their value in the line
+    itself.
     """
     matches = (match for line in lines for match in _ASSIGNMENT.finditer(line))
     return _once(match["name"] for match in matches if _is_literal(match["value"]))
 
 
 def secrets_in_command(command: Sequence[str]) -> tuple[str, ...]:
-    """The options of a command that look like secrets and have a value that stands in the command
+    """Return the options of a command that look like secrets and have their value in the command
     itself.
     """
     names = []
@@ -41,8 +41,9 @@ def secrets_in_command(command: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_literal(value: str) -> bool:
-    """Whether a value is written out: not empty, no number, path, option or placeholder, not of a
-    variable or a command.
+    """Whether a value is written out, as a secret would be.
+
+    A number, a path, an option, a placeholder, and the value of a variable or a command are not.
     """
     bare = value.strip("\"'")
     return (

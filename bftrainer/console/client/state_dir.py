@@ -29,7 +29,9 @@ def default_state() -> Path:
 
 
 def read(state: Path, config: Path | None = None) -> PilotConfig:
-    """Read the given configuration, else that of the state directory, else the defaults."""
+    """Read the given configuration, else that of the state directory; without both, return the
+    defaults.
+    """
     from bftrainer.config.pilot import PilotConfig, read_config
 
     if config is None and not (state / CONFIG_NAME).exists():
@@ -64,8 +66,9 @@ def registered_trainers(state: Path) -> tuple[TrainerRecord, ...]:
 
 
 def pilot_has_ended(store: Store, now_s: float) -> bool:
-    """Whether no trainer can have nodes any more: the last pilot released them, or its heartbeat is
-    too old.
+    """Whether no trainer can have nodes any more.
+
+    That is so if the last pilot has released them, or its heartbeat is too old.
     """
     import socket
 
@@ -80,7 +83,7 @@ def pilot_has_ended(store: Store, now_s: float) -> bool:
 
 
 def pending_submissions(state: Path) -> list[Request]:
-    """Submissions in the spool that no pilot has read yet, however many there are."""
+    """Return the submissions in the spool that no pilot has read yet, however many there are."""
     from bftrainer.pilot.persistence.spool import MAX_FILES_LISTED, RequestKind, Spool
 
     requests = (received.request for received in Spool(state).pending(MAX_FILES_LISTED))

@@ -13,10 +13,10 @@ from bftrainer.pilot.persistence.spool import Spool
 
 
 class SubmissionStatus(Enum):
-    """submitted (on disk, not read by a pilot) -> queued -> waiting or running, or paused -> done,
-    failed or canceled.
+    """The status of a submission.
 
-    ``rejected``: the pilot could not accept the submission.
+    It is submitted (on disk, not read by a pilot), then queued, then waiting or running, or paused,
+    and at last done, failed or canceled. ``rejected``: the pilot could not accept the submission.
     """
 
     SUBMITTED = "submitted"
@@ -37,10 +37,11 @@ class SubmissionStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SubmissionView:
-    """``record`` is the registry's; None before a pilot has read the submission, and of a rejected
-    one.
+    """The status of a submission with its reason.
 
-    ``is_over``: final, and its processes have ended, so that everything that it left is there.
+    ``record`` is the registry's; None before a pilot has read the submission, and for a rejected
+    one. ``is_over``: the status is final, and its processes have ended, so that everything that it
+    left is there.
     """
 
     status: SubmissionStatus
@@ -55,8 +56,10 @@ class SubmissionView:
 
 
 def look(folder: Path, spool_names: Mapping[str, str]) -> dict[str, SubmissionView]:
-    """Look up the status of each trainer. ``spool_names`` has the spool name of its submission, or
-    an empty text for any trainer of that name.
+    """Return the status of each trainer in ``spool_names``, by name.
+
+    ``spool_names`` has the spool name of its submission, or an empty text for any trainer of that
+    name.
     """
     # First: a pilot registers a submission before it takes its file away.
     pending = Spool(folder).names()

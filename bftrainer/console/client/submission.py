@@ -21,7 +21,7 @@ from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool, open_
 from bftrainer.system.locks import try_lock
 
 LOCK = "submit.lock"
-"""In the state directory."""
+"""The file in the state directory that a submission locks."""
 _LOCK_S = 60.0
 _LOOK_S = 0.02
 _MOST_STEM = 40
@@ -31,7 +31,10 @@ _ENVIRONMENT = {"env"}
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """``spool_name`` is empty for a trial that had been submitted before."""
+    """A trainer that was submitted, now or before.
+
+    ``spool_name`` is empty for a trial that had been submitted before.
+    """
 
     spec: TrainerSpec
     spool_name: str
@@ -68,12 +71,13 @@ def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[
 def submit_sweep(
     state: Path, base: Draft, trials: Sequence[TrialParameters], note: Callable[[str], None]
 ) -> tuple[Path, tuple[Submitted, ...]]:
-    """Submit all trials that have not been submitted. Raises, and submits none, if any of them
-    cannot be submitted.
+    """Submit all trials that have not been submitted; return the state directory's true path, and
+    all trials.
 
-    So a sweep that was interrupted is continued by submitting it again: a trial with the name and
-    all the keys of one that is there is the same trial. One with the name of a different trainer is
-    an error, unless the names were made from the script's: then the whole sweep is numbered.
+    Raises, and submits none, if any of them cannot be submitted. A sweep that was interrupted is
+    continued by submitting it again: a trial with the name and all the keys of one that is there is
+    the same trial. One with the name of a different trainer is an error, unless the names were made
+    from the script's: then the whole sweep is numbered.
     """
     folder = open_state_dir(state, create=True)
     gate = Gate(folder, note)
@@ -116,8 +120,9 @@ def free_name(name: str, taken: Container[str]) -> str:
 
 
 def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]) -> str:
-    """Say how the first trial that cannot be submitted differs from the trainer of its name; empty
-    if all can be.
+    """Say how the first trial that cannot be submitted differs from the trainer of its name.
+
+    The text is empty if all can be submitted.
     """
     for spec in specs:
         other = trainers.get(spec.name)
@@ -129,8 +134,9 @@ def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]
 
 @contextmanager
 def _only_submission(folder: Path) -> Iterator[None]:
-    """Let other submissions wait within the block, so that none takes a name between the look at
-    the names and this submission.
+    """Lock the state directory against other submissions within the block.
+
+    So none takes a name between the look at the names and this submission.
     """
     path = folder / LOCK
     try:
@@ -160,7 +166,9 @@ def _request(spec: TrainerSpec) -> Request:
 def _note_shared_checkpoint(
     specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer], note: Callable[[str], None]
 ) -> None:
-    """Note the first trainer that would load the work of another one."""
+    """Note the first new trainer that would load another one's work, since both save to the same
+    file.
+    """
     fixed = cache(lambda script: fixed_checkpoint(text_of(script) or ""))
 
     def file_of(spec: TrainerSpec) -> Path | None:
@@ -190,7 +198,7 @@ def _note_shared_checkpoint(
 
 
 def _difference(spec: TrainerSpec, other: TrainerSpec) -> str:
-    """The first key in which two submissions differ; empty for the same one."""
+    """Return the first key in which two submissions differ; empty if they are the same one."""
     values = spec.model_dump(exclude=_ENVIRONMENT)
     other_values = other.model_dump(exclude=_ENVIRONMENT)
     return next((key for key, value in values.items() if other_values.get(key) != value), "")

@@ -48,6 +48,7 @@ def parse_grid(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _values(part: str, where: str) -> Iterator[str]:
+    """Yield the values of one part of a grid: "0..9" gives 0 to 9, another text itself."""
     if not part:
         raise InputFileError(
             where, "has an empty value; expected VALUE,VALUE,... (empty values: use --array)"
@@ -97,8 +98,9 @@ def _text(value: object, key: str) -> str:
 
 
 def read_trials(path: Path) -> tuple[TrialParameters, ...]:
-    """Read the rows of a CSV file whose first row names the parameters. Raises
-    :class:`InputFileError` with file and line.
+    """Read trials from a CSV file whose first row names the parameters.
+
+    Raises :class:`InputFileError` with file and line.
     """
     text = read_text(path, MOST_CSV_BYTES).removeprefix("\ufeff")  # of spreadsheets
     rows = csv.reader(text.splitlines(), strict=True)
@@ -145,9 +147,9 @@ def combined(
 
 
 def drafts_of(base: Draft, trials: Sequence[TrialParameters]) -> tuple[Draft, ...]:
-    """Make one draft per trial. Names are a function of the base name and the parameters: the same
-    sweep has the same names.
+    """Make one draft per trial.
 
+    Names are a function of the base name and the parameters: the same sweep has the same names.
     Raises :class:`InputFileError` if two trials have the same name.
     """
     drafts: list[Draft] = []
@@ -188,6 +190,11 @@ def group_of(template: str) -> str:
 
 
 def _name(template: str, varied: TrialParameters, parameters: Mapping[str, Any], where: str) -> str:
+    """Return the name of a trial: the template filled, or with its parameters at its end.
+
+    "digits" with lr=0.1 gives "digits-lr0.1"; a name that is too long or has odd characters ends in
+    a digest instead.
+    """
     if "{" in template:
         return filled(template, {k: str(v) for k, v in parameters.items()}, f"{where}: name")
     text = "-".join((template, *(f"{key}{value}" for key, value in varied.items())))

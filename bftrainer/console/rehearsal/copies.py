@@ -20,8 +20,9 @@ SCRATCH = "bftrainer-rehearse."
 
 
 def copy_folder(source: Path, target: Path, limit_bytes: int, where: str) -> None:
-    """Copy files and links; environments and repositories become links. Raises ``InputFileError``
-    above the limit.
+    """Copy the files and links of a folder; environments and repositories in it become links.
+
+    Raises ``InputFileError`` for more than ``limit_bytes``.
     """
     size = sum(path.stat().st_size for path in _files(source))
     if size > limit_bytes:
@@ -36,11 +37,13 @@ def copy_folder(source: Path, target: Path, limit_bytes: int, where: str) -> Non
 
 
 def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
-    """Move a trainer into the copy: its working directory, and all paths below it in the command
-    and the environment.
+    """Return the trainer with the copy as its working directory.
+
+    All paths below the original in its command and environment lead into the copy.
     """
 
     def in_copy(text: str) -> str:
+        """Return a word with the path in it, if it is one below the original, led into the copy."""
         # A path may be an option's value: --checkpoint=DIRECTORY/model.pt
         head, sign, path = text.rpartition("=")
         for name in (path, str(Path(path).resolve()) if path.startswith("/") else ""):
@@ -60,8 +63,10 @@ def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
 
 
 def outside(spec: TrainerSpec) -> list[Path]:
-    """Existing files and folders outside the working directory that the command or a link names;
-    they are not copied.
+    """Return the existing files and folders outside the working directory that the command or a
+    link names.
+
+    They are not copied: the rehearsal uses the originals.
     """
     words = [word.rpartition("=")[2] for word in spec.command[1:]]
     beside = [word for word in (*words, *spec.env.values()) if word.startswith("..")]
@@ -81,8 +86,10 @@ def outside(spec: TrainerSpec) -> list[Path]:
 
 
 def missing(tail: Iterable[str], home: Path, work: Path) -> tuple[str, ...]:
-    """Paths in the last lines of a log that do not exist for the copy ``work``, and do for the
-    original ``home``.
+    """Return the paths in the last lines of a log that exist relative to the original ``home``, but
+    not to the copy ``work``.
+
+    They lead out of the working directory ("../data").
     """
     paths = []
     for name in _PATH.findall("\n".join(tail)):
@@ -121,6 +128,7 @@ def _is_left_out(path: Path) -> bool:
 
 
 def _files(folder: Path) -> Iterator[Path]:
+    """Yield the files that are copied: not links, not those of environments and repositories."""
     for path in folder.iterdir():
         if path.is_symlink() or _is_left_out(path):
             continue
@@ -140,6 +148,9 @@ def _links(folder: Path) -> Iterator[Path]:
 
 
 def _copy(source: Path, target: Path, root: Path, copy: Path) -> None:
+    """Copy a folder below ``root`` to ``target`` below ``copy``. Links into ``root`` lead into the
+    copy.
+    """
     target.mkdir(mode=0o700, parents=True)
     for path in source.iterdir():
         to = target / path.name

@@ -7,7 +7,9 @@ from enum import Enum
 
 
 class CheckVerdict(Enum):
-    """``CANNOT_TELL`` is not a failure: the rehearsal did not observe enough."""
+    """The verdict of one check. ``CANNOT_TELL`` is not a failure: the rehearsal did not observe
+    enough.
+    """
 
     PASS = "pass"  # noqa: S105
     FAIL = "FAIL"
@@ -27,7 +29,9 @@ class RehearsalFinding:
 
 @dataclass(frozen=True, slots=True)
 class RehearsalCheck:
-    """One check by its name in ``--json`` and its title in the table; makes its findings."""
+    """One check by its name in ``--json`` and its title in the table; its methods make its
+    findings.
+    """
 
     name: str
     title: str

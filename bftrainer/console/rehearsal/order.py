@@ -17,7 +17,7 @@ _SET_EPOCH = "call sampler.set_epoch at the end of an epoch: at its start it dis
 
 @dataclass(slots=True)
 class _StepSamples:
-    """One step of all workers: samples as (epoch, index)."""
+    """One step of all workers, with its samples as (epoch, index)."""
 
     line: RankLine
     ranks: tuple[int, ...] = ()
@@ -25,8 +25,10 @@ class _StepSamples:
 
 
 def judge(record: Record) -> RehearsalFinding:
-    """Check that each sample is used once an epoch. Only the steps that count are compared: one
-    that is repeated after a loss replaces the one before.
+    """Check that each sample is used once an epoch.
+
+    Only the steps that count are compared: one that is repeated after a loss replaces the one
+    before.
     """
     if not any(line.indices is not None for line in record.ranks):
         return _CHECK.undecided(
@@ -73,8 +75,10 @@ def judge(record: Record) -> RehearsalFinding:
 
 
 def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:
-    """Order all steps; the flag marks the first step of a group with samples, which replaces the
-    steps from its own on.
+    """Yield all steps with samples in order, each with the samples of all its ranks.
+
+    The flag marks the first step of a group of workers: it undoes all earlier steps with its number
+    or a higher one.
     """
     groups: dict[tuple[int, int, int], dict[int, dict[int, RankLine]]] = {}
     for line in lines:
@@ -94,8 +98,10 @@ def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:
 
 
 def _discarded(record: Record) -> str | None:
-    """Report a pass over the data that Horovod's sampler began again, although its position in the
-    pass had been restored.
+    """Return what is wrong if Horovod's sampler began a pass over the data again within it; None if
+    it never did.
+
+    Its position in the pass had been restored, and the script then called ``set_epoch``.
     """
     for line in record.ranks:
         if (
@@ -115,7 +121,11 @@ def _discarded(record: Record) -> str | None:
 def _never_used(
     record: Record, seen: dict[tuple[int, int], _StepSamples]
 ) -> RehearsalFinding | None:
-    """Report samples that were never used, of epochs that began and ended within the rehearsal."""
+    """Return the finding on samples that were never used; None if there are none, or it cannot be
+    told.
+
+    Only epochs that began and ended within the rehearsal are checked.
+    """
     size = next((line.data_size for line in record.ranks if line.data_size), None)
     epochs = sorted({epoch for epoch, _ in seen})
     if size is None or size < 1 or any(line.sampler == "ElasticSampler" for line in record.ranks):

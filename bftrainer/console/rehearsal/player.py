@@ -54,8 +54,9 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """``steps`` are waited for after each change; ``window_s`` is the duration of a speed
-    measurement.
+    """How a rehearsal is played.
+
+    ``steps`` are waited for after each change; ``window_s`` is the duration of a speed measurement.
     """
 
     quick: bool = False
@@ -69,8 +70,9 @@ class Options:
 
 
 class Player:
-    """Plays acts on one trainer. After each change, it waits for the steps and the measurement of
-    the options.
+    """Plays acts (:class:`Act`) on one trainer, with a driver as a pilot has it.
+
+    After each change, it waits for the steps and the measurement of the options.
     """
 
     def __init__(
@@ -120,7 +122,9 @@ class Player:
         self._follow(lambda: (self._last_step() or 0) >= step, self._patience_s)
 
     def left(self) -> tuple[int, ...]:
-        """Pids of the trainer's remaining processes, after 2 s for those that are just ending."""
+        """Return the pids of the trainer's remaining processes, after 2 s for those that are just
+        ending.
+        """
         give_up = time.monotonic() + 2.0
         while time.monotonic() < give_up and any(map(is_alive, self._processes())):
             time.sleep(POLL_S)
@@ -144,7 +148,7 @@ class Player:
             time.sleep(POLL_S)
 
     def look(self) -> DriverView:
-        """The current state of the driver; reads all new lines."""
+        """Return the current state of the driver, and read what it and the workers have written."""
         view = self._launcher.look(self.spec.name)
         measured, _ = self._meter.hear(self.spec.name, view, self._options.window_s)
         for seen in measured:
@@ -164,7 +168,9 @@ class Player:
         return frozenset(place.fragment for place in self._places)
 
     def _order(self, act: Act) -> None:
-        """Request the change, and note the resulting places."""
+        """Request the change of an act from the driver, or kill workers, and note the resulting
+        places.
+        """
         self.look()
         match act.kind:
             case ActKind.START:
@@ -186,9 +192,8 @@ class Player:
             case _:
                 self._kill(self._places[-1])
                 self._places = self._places[:-1]
-                if (
-                    len(self._places) < self.spec.min_nodes
-                ):  # too few: the pilot would restart it on other nodes
+                if len(self._places) < self.spec.min_nodes:
+                    # Too few are left: the pilot would restart the trainer on other nodes.
                     self._places = self._new(act.nodes)
                 elif len(self._places) > act.nodes:
                     self._places = self._places[: act.nodes]
@@ -221,8 +226,10 @@ class Player:
         self._places = ()
 
     def _settle(self, at_s: float) -> TrialOutcome:
-        """Wait until the trainer has made its steps on exactly these places, and its stall is
-        measured.
+        """Wait until the trainer has made its steps on exactly the places of the act, and its stall
+        is measured.
+
+        Returns how that ended. A trainer that had lost all nodes is started again, as by the pilot.
         """
 
         def holds() -> bool:
@@ -236,16 +243,17 @@ class Player:
             ended = self._follow(holds, self._patience_s)
             if ended is not TrialOutcome.STOPPED:
                 return ended
-            self._launcher.start(
-                self.spec, self._places
-            )  # it had lost all nodes: restart it, as the pilot does
+            # The trainer had lost all nodes: restart it, as the pilot does.
+            self._launcher.start(self.spec, self._places)
         return ended
 
     def _follow(
         self, holds: Callable[[], bool], patience_s: float, renewed: bool = True
     ) -> TrialOutcome:
-        """Wait for a condition or the driver's end. ``renewed``: each step restarts the patience,
-        up to ``LONGEST`` times.
+        """Wait until ``holds()`` or the driver's end, for ``patience_s`` at most; return how that
+        ended.
+
+        ``renewed``: each step restarts the patience, up to ``LONGEST`` times.
         """
         last, since = None, time.monotonic()
         give_up = since + LONGEST * patience_s
@@ -261,6 +269,9 @@ class Player:
         return TrialOutcome.TIMEOUT
 
     def _played(self, act: Act, at_s: float, outcome: TrialOutcome) -> Played:
+        """Build the record of an act that was played, with the reason if it did not end as
+        expected.
+        """
         view, until_s = self.look(), time.time()
         reasons = {
             TrialOutcome.FAILED: view.reason,
@@ -279,14 +290,14 @@ class Player:
         return Played(act, at_s, until_s, outcome, reason, tail, stalls_s, hung)
 
     def _hung(self) -> tuple[tuple[str, ...], str]:
-        """End the workers; return their last output, and where one of them was."""
+        """End hung workers; return their last output, and where one of them was."""
         logs = TrainerDirectory(self.folder).latest_logs()
         request_stacks([process for process in self._processes() if is_alive(process)])
         outputs = filter(None, map(output_before_stack, logs))
         return tuple(next(outputs, [])), hung_at(logs)
 
     def _made(self, since_s: float) -> bool:
-        """Whether enough steps were reported since then."""
+        """Whether more steps than the options ask for were reported since then."""
         steps: set[int] = set()
         for line in reversed(self.lines):
             if line["time"] < since_s or len(steps) > self._options.steps:
@@ -301,8 +312,9 @@ class Player:
         return steps[-1] if steps else None
 
     def _wait_for_unsaved_work(self) -> None:
-        """Wait until some steps after a checkpoint: a kill just after or just before one would lose
-        nothing.
+        """Wait until some steps after a checkpoint, for ``UNSAVED_S`` at most.
+
+        A kill just after or just before a checkpoint would lose nothing, and so would show nothing.
         """
         self.look()
         seen, give_up = len(self.lines), time.monotonic() + UNSAVED_S
@@ -317,6 +329,8 @@ class Player:
             time.sleep(POLL_S / 4)
 
     def _processes(self) -> set[ProcessId]:
-        """The processes of this trainer's workers, by their environment."""
+        """Return the processes of this trainer's workers, found by their environment, with those
+        found before.
+        """
         self._pids |= set(with_variable(TRAINER_DIR, str(self.folder)))
         return self._pids

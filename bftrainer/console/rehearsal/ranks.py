@@ -49,7 +49,9 @@ def judge(record: Record) -> RehearsalFinding:
 
 
 def _steps(lines: Iterable[RankLine]) -> list[list[RankLine]]:
-    """The last line of each rank, by group and step; in order of time."""
+    """Group the lines by group of workers and step, in order of time; of each rank the last line
+    counts.
+    """
     by_step: dict[tuple[object, int], dict[int, RankLine]] = {}
     for line in lines:
         by_step.setdefault((line.group, line.step), {})[line.rank] = line

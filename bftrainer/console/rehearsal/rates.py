@@ -19,7 +19,9 @@ _REMEDY = (
 
 
 def judge(record: Record, scaling: Scaling) -> RehearsalFinding:
-    """Check rank 0's rates; other ranks are compared with rank 0 in another check."""
+    """Check the learning rates of rank 0; :mod:`~bftrainer.console.rehearsal.ranks` compares the
+    other ranks with it.
+    """
     lines = [line for line in record.ranks if line.rank == 0 and line.rate is not None]
     if not lines:
         return _CHECK.undecided(
@@ -43,8 +45,11 @@ def judge(record: Record, scaling: Scaling) -> RehearsalFinding:
 
 
 def _restored(record: Record, lines: list[RankLine]) -> str | None:
-    """Report a rate of the old size that is still in force, although ``progress.LearningRate`` has
-    given another one.
+    """Return what is wrong if a rate of the old size is in force after a change of size; None if
+    none is.
+
+    ``progress.LearningRate`` has given another rate, but loading the optimizer's state brought the
+    old one back.
     """
     for old, new in itertools.pairwise(lines):
         if (
@@ -65,8 +70,10 @@ def _restored(record: Record, lines: list[RankLine]) -> str | None:
 
 
 def _constructed(lines: list[RankLine]) -> str | None:
-    """Report an optimizer that is constructed with a rate that follows the size, and trains with
-    one that does not.
+    """Return what is wrong if the optimizer is constructed with a rate that follows the size, but
+    trains with one that does not.
+
+    None if that is not so.
     """
     made = {line.world_size: line.made_with for line in lines}
     used = {line.world_size: line.rate for line in lines}

@@ -30,9 +30,9 @@ class TrialOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One act. Times in seconds since 1970; ``stalls_s`` by the pilot's meter; ``tail`` of a
-    failing worker's log.
+    """One act as it was played. Times are in seconds since 1970.
 
+    ``stalls_s`` were measured by the pilot's meter; ``tail`` is the end of a failing worker's log.
     ``hung_at``: where a worker was when the act had timed out; empty if it is not known.
     """
 
@@ -48,8 +48,10 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """A start after one file that is written in place was truncated to half. ``step`` is the first
-    reported step.
+    """A start after one file that is written in place was cut to half, as a kill during the save
+    would leave it.
+
+    ``step`` is the first reported step.
     """
 
     file: str
@@ -71,11 +73,12 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A whole rehearsal. ``reference`` are the lines of a run without any change; ``left`` are pids
-    that still ran.
+    """A whole rehearsal, from which the checks are made.
 
-    ``ranks``: what every rank reported of itself, in order of time; ``missing``: files that a
-    failing script looked for in the copy, and that are beside the original.
+    ``lines`` are rank 0's progress lines, ``events`` those of the driver. ``reference`` are the
+    lines of a run without any change. ``left`` are the pids that still ran. ``ranks``: what every
+    rank reported of itself, in order of time. ``missing``: files that a failing script looked for
+    in the copy, and that are beside the original.
     """
 
     acts: tuple[Act, ...]
@@ -102,21 +105,22 @@ class Record:
         return bool(of_steps) and latest not in of_steps
 
     def progress(self) -> tuple[float, float] | None:
-        """The samples that the script has processed, and those of its whole training; None if it
-        does not report both.
+        """Return the samples that the script has processed, and those of its whole training.
+
+        None if it does not report both.
         """
         totals = [line["samples_total"] for line in self.lines if line.get("samples_total")]
         counts = [line["samples"] for line in self.lines if line.get("samples")]
         return (max(counts), totals[-1]) if totals and counts else None
 
     def act_at(self, at_s: float) -> Act | None:
-        """The act during which, or after which, something happened."""
+        """Return the last act that had begun at a time; None before the first."""
         acts = [played.act for played in self.played if played.at_s <= at_s]
         return acts[-1] if acts else None
 
     def saved_by(self, at_s: float) -> list[int]:
-        """The steps whose checkpoints were on disk at a time, in the order in which they were
-        saved.
+        """Return the steps whose checkpoints had been reported at a time, in the order in which
+        they were saved.
         """
         saves = (
             line
@@ -148,8 +152,10 @@ class Stretch:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """The change from one stretch to the next. ``saved`` is the step of the last "checkpointed"
-    line; ``act`` caused it.
+    """The change from one stretch to the next: the last line ``before`` and the first one
+    ``after``.
+
+    ``saved`` is the step of the last "checkpointed" line; ``act`` caused the change.
     """
 
     act: Act
@@ -159,7 +165,9 @@ class Boundary:
 
 
 def stretches(lines: Iterable[Line]) -> list[Stretch]:
-    """The "running" lines with a step, cut where a group of workers is formed."""
+    """Cut the "running" lines with a step where a group of workers is formed, and return the
+    pieces.
+    """
     parts: list[list[Line]] = []
     for line in lines:
         if line.get("phase") != Phase.RUNNING or not is_whole(line.get("step")):
@@ -175,7 +183,7 @@ def stretches(lines: Iterable[Line]) -> list[Stretch]:
 
 
 def boundaries(record: Record) -> list[Boundary]:
-    """All changes from one stretch to the next, with the act in which the next one began."""
+    """Return all changes from one stretch to the next, with the act in which the next one began."""
     changes = []
     for old, new in itertools.pairwise(stretches(record.lines)):
         at_s = float(new.first["time"])
@@ -186,7 +194,9 @@ def boundaries(record: Record) -> list[Boundary]:
 
 
 def stride(record: Record) -> int:
-    """The usual number of steps between two lines: a script may report every tenth step only."""
+    """Return the usual number of steps between two lines: a script may report every tenth step
+    only.
+    """
     gaps = [
         new["step"] - old["step"]
         for part in stretches(record.lines)

@@ -47,8 +47,9 @@ class Costs:
 def rehearse(
     spec: TrainerSpec, options: Options, scratch: Path, tell: Tell, where: str = "trainer file"
 ) -> Record:
-    """Play a rehearsal of a settled trainer. All files are written below ``scratch``, unless
-    ``in_place``.
+    """Play a rehearsal of a trainer, and return its record.
+
+    All files are written below ``scratch``, unless ``in_place``.
     """
     home = spec.cwd
     # Report every step, not one line per second; a worker that hangs can say where.
@@ -86,7 +87,7 @@ def rehearse(
 
 
 def costs(record: Record) -> Costs:
-    """R_up, R_dw and all stalls of a rehearsal."""
+    """Return R_up, R_dw and all stalls of a rehearsal."""
 
     def median(kind: ActKind) -> float | None:
         stalls_s = [seconds for played in record.of(kind) for seconds in played.stalls_s]
@@ -101,6 +102,7 @@ def costs(record: Record) -> Costs:
 
 
 def _stalls(record: Record, played: Played) -> tuple[float, ...]:
+    """Return the stalls of an act; after a start of the driver, the time until the first step."""
     if played.act.kind not in (ActKind.START, ActKind.KILL_ALL):
         return played.stalls_s
     first = [
@@ -112,6 +114,7 @@ def _stalls(record: Record, played: Played) -> tuple[float, ...]:
 
 
 def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> Record:
+    """Play the acts until one does not go as expected, and return the record of what happened."""
     played: list[Played] = []
     left: tuple[int, ...] = ()
     for act in acts:
@@ -138,8 +141,9 @@ def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> 
 
 
 def _was_killed(player: Player, played: Played) -> bool:
-    """Whether workers ignored the stop request: every further change would take ``stop_s``, with
-    the same result.
+    """Whether workers ignored the stop request of an act, and were killed.
+
+    Every further change would then take ``stop_s``, with the same result.
     """
     return played.act.kind in LEAVES and any(
         e.get("event") == DriverEvent.WORKER_EXITED
@@ -156,8 +160,10 @@ def _is_whole(record: Record) -> bool:
 
 
 def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tuple[Trial, ...]:
-    """Start with half of each file that the last save wrote in place, as a kill during the save
-    would leave it.
+    """Start the trainer with half of each file that the last save wrote in place, and return what
+    happened.
+
+    A kill during the save would leave such a file.
     """
     trials = []
     small = record.acts[0].nodes
@@ -184,7 +190,9 @@ def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tup
 def _alone(
     spec: TrainerSpec, options: Options, scratch: Path, record: Record, tell: Tell
 ) -> tuple[Line, ...]:
-    """The reference run: the same work without a stop, up to the last step of the second start."""
+    """Return the lines of the reference run: the same work without a stop, up to the last step of
+    the second start.
+    """
     starts = record.of(ActKind.START)
     lines = [
         x for x in record.lines if is_whole(x.get("step")) and float(x["time"]) <= starts[1].until_s

@@ -38,7 +38,7 @@ _STANDARD = frozenset(
 
 
 def not_finite(lines: Iterable[Line]) -> str:
-    """The first loss that is no number; empty if there is none."""
+    """Say which loss is no finite number, the first one; empty if there is none."""
     line = next(
         (line for line in lines if (loss := _loss(line)) is not None and not math.isfinite(loss)),
         None,
@@ -49,8 +49,9 @@ def not_finite(lines: Iterable[Line]) -> str:
 def compare(
     reference: Sequence[Line], before: Sequence[Line], after: Sequence[Line]
 ) -> RehearsalFinding:
-    """Compare a run with a stop (``before`` and ``after``) with ``reference``, the same work on the
-    same size without a stop.
+    """Compare a run with a stop with ``reference``, the same work on the same size without a stop.
+
+    ``before`` and ``after`` are the lines of the run before and after its stop.
     """
     plain = {int(line["step"]): line for line in reversed(reference) if _loss(line) is not None}
     ahead = [
@@ -108,8 +109,10 @@ def compare(
 def _by_level(
     plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], seen: str
 ) -> RehearsalFinding:
-    """Judge noisy runs: only a loss that returns to near its initial value, far beyond its scatter,
-    is a failure.
+    """Judge runs of which single steps cannot be compared, by the level of the loss alone.
+
+    Only a loss that returns to near its initial value, far beyond its scatter, is a failure.
+    ``seen`` says why the steps are no evidence.
     """
     losses = [_loss(plain[step]) or 0.0 for step in sorted(plain)]
     wanted = [_loss(old) or 0.0 for old, _ in pairs]
@@ -138,7 +141,11 @@ def _loss(line: Mapping[str, Any]) -> float | None:
 
 
 def _difference(old: Line, new: Line, keys: Sequence[str] | None = None) -> float:
-    """The largest relative difference of the loss and of the script's other numbers."""
+    """Return the largest relative difference of two lines of one step, in the loss and the script's
+    other numbers.
+
+    ``keys``: compare these numbers only.
+    """
     own = keys or [key for key in old if key not in _STANDARD or key == "loss"]
     worst = 0.0
     for key in own:

@@ -20,7 +20,9 @@ _REMEDY = (
 
 
 def judge(record: Record, scaling: Scaling, global_batch: int | None) -> RehearsalFinding:
-    """Check the batch per step at every size, and the counts on both sides of every boundary."""
+    """Check the samples per step at every size, and the sample counts on both sides of every
+    change.
+    """
     has_counts = any(_counts_samples(part) for part in stretches(record.lines))
     per_step = batches(record)
     if not has_counts or not per_step:
@@ -48,7 +50,7 @@ def judge(record: Record, scaling: Scaling, global_batch: int | None) -> Rehears
 
 
 def batches(record: Record) -> dict[int, float]:
-    """The samples of most steps, by world size (the last step of an epoch may have fewer)."""
+    """Return the samples of most steps, by world size; the last of an epoch may have fewer."""
     seen: dict[int, Counter[float]] = {}
     for part in stretches(record.lines):
         for old, new in itertools.pairwise(part.lines):
@@ -65,6 +67,9 @@ def _counts_samples(part: Stretch) -> bool:
 
 
 def _sizes(per_step: dict[int, float], scaling: Scaling, global_batch: int | None) -> list[str]:
+    """Return what is wrong with the samples per step at each size, by the scaling or against the
+    smallest size.
+    """
     small = min(per_step)
     problems = []
     for size, count in sorted(per_step.items()):
@@ -84,6 +89,7 @@ def _sizes(per_step: dict[int, float], scaling: Scaling, global_batch: int | Non
 
 
 def _steps(record: Record, per_step: dict[int, float]) -> list[str]:
+    """Return what is wrong if more samples were counted between two lines than the steps have."""
     for part in stretches(record.lines):
         for old, new in itertools.pairwise(part.lines):
             if (
@@ -101,7 +107,12 @@ def _steps(record: Record, per_step: dict[int, float]) -> list[str]:
 
 
 def _boundaries(record: Record, per_step: dict[int, float]) -> list[str]:
-    """Check that a repeated step has the same sample count as before."""
+    """Return what is wrong with the sample counts after changes: samples that were counted twice,
+    or lost.
+
+    A repeated step must have the same count as before. ``counts`` has the steps that count, with
+    their samples.
+    """
     counts: list[tuple[int, int]] = []
     parts = stretches(record.lines)
     acts = {id(boundary.after): boundary.act for boundary in boundaries(record)}

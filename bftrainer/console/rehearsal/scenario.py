@@ -33,12 +33,13 @@ LEAVES = frozenset({ActKind.STOP, ActKind.EMPTY})
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """``nodes`` is the number of nodes after the act."""
+    """One change in a rehearsal; ``nodes`` is the number of nodes after it."""
 
     kind: ActKind
     nodes: int
 
     def __str__(self) -> str:
+        """Return the act in words, as in "grow to 2 nodes"."""
         on: str = f"{self.nodes} node{'s' * (self.nodes != 1)}"
         match self.kind:
             case ActKind.START:
@@ -56,7 +57,9 @@ class Act:
 
 
 def sizes_of(spec: TrainerSpec) -> tuple[int, int | None]:
-    """The smallest legal size and the next one; None if there is only one size."""
+    """Return the smallest legal size and the next one; None for the latter if there is only one
+    size.
+    """
     legal = (
         spec.sizes
         if spec.sizes is not None
@@ -67,8 +70,9 @@ def sizes_of(spec: TrainerSpec) -> tuple[int, int | None]:
 
 
 def scenario(small: int, large: int | None, quick: bool = False) -> tuple[Act, ...]:
-    """The acts, in order. The first two starts have one size, so they can be compared with a run
-    without a stop.
+    """Return the acts of a rehearsal, in order.
+
+    The first two starts have one size, so that they can be compared with a run without a stop.
     """
     begin = [Act(ActKind.START, small), Act(ActKind.STOP, 0), Act(ActKind.START, small)]
     grow = [] if large is None else [Act(ActKind.GROW, large)]

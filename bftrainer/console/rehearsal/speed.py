@@ -20,8 +20,9 @@ _NAMED = ("model", "node_type")
 
 
 def speeds(record: Record, slots: int) -> dict[int, float]:
-    """Samples per second by number of nodes: the median over the stretches at that size, each
-    without its first step.
+    """Return the samples per second by number of nodes.
+
+    Each is the median over the stretches at that size, without their first steps.
     """
     rates_by_nodes: dict[int, list[float]] = {}
     for part in stretches(record.lines):
@@ -45,8 +46,8 @@ def this_node() -> str:
 
 
 def add_curve(path: Path, model: str, node_type: str, rates: Mapping[int, float]) -> None:
-    """Write the row of a model to a curves file, instead of an earlier one of that model; other
-    rows stay.
+    """Write the row of a model to a curves file, in the place of an earlier one of that model;
+    other rows stay.
     """
     rows = _rows(path)
     rows[model] = {

@@ -17,10 +17,11 @@ FOLDER = "rehearsed"
 
 
 def key_of(spec: TrainerSpec) -> str:
-    """The key of a settled trainer: its command up to the script, the script's content, its
-    launcher, how it is stopped.
+    """Return the key under which a pass of this trainer is recorded.
 
-    Arguments after the script do not count: another learning rate needs no new rehearsal.
+    It follows from the command up to the script, the script's content, the launcher, and how the
+    trainer is stopped. Arguments after the script do not count: another learning rate needs no new
+    rehearsal.
     """
     words, content = list(spec.command), b""
     for number, word in enumerate(spec.command[1:], 2):

@@ -34,8 +34,9 @@ _PLANNED = (ActKind.GROW, ActKind.SHRINK, ActKind.MOVE)
 
 
 def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
-    """Run all checks, in the order of their output. A pool has no state of its own: only its
-    processes are checked.
+    """Run all checks, in the order of their output.
+
+    A pool has no state of its own: only its processes are checked.
     """
     if spec.is_pool:
         return [
@@ -75,7 +76,7 @@ def _log_end(tail: tuple[str, ...]) -> str:
 
 
 def _missing(record: Record) -> str:
-    """What to do about files that the copy of the working directory lacks."""
+    """Say what to do about files that the copy of the working directory lacks."""
     return (
         f"{', '.join(record.missing)}: outside the working directory, which the rehearsal "
         "copies. Name the data by an absolute "
@@ -84,6 +85,7 @@ def _missing(record: Record) -> str:
 
 
 def _no_step(record: Record, spec: TrainerSpec) -> str:
+    """Say what to do about a script that reports no step."""
     if spec.is_pool:
         return (
             "rehearse a pool with bftrainer.progress.tasks: what workers of another engine "
@@ -100,7 +102,7 @@ def _no_step(record: Record, spec: TrainerSpec) -> str:
 
 
 def _hung(record: Record, spec: TrainerSpec, hung_at: str, *, has_steps: bool) -> str:
-    """What to do about a worker that was at this place when the time was over."""
+    """Say what to do about a worker that was at ``hung_at`` when the time of an act was over."""
     if _GROUP.search(hung_at):
         return (
             "that call waits for the other workers: every worker that was started must make "
@@ -117,8 +119,9 @@ def _hung(record: Record, spec: TrainerSpec, hung_at: str, *, has_steps: bool) -
 
 
 def _done(record: Record, act: Act, check: RehearsalCheck) -> RehearsalFinding:
-    """The finding on a script that ends with status 0 during the rehearsal: too early, or with
-    nothing left to do.
+    """Return the finding on a script that ended with status 0 during the rehearsal.
+
+    It ended too early, or had nothing left to do.
     """
     parts = stretches(record.lines)
     step = f" at step {parts[-1].last['step']}" if parts else ""
@@ -147,6 +150,7 @@ def _done(record: Record, act: Act, check: RehearsalCheck) -> RehearsalFinding:
 
 
 def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
+    """Check that the trainer starts, reports steps, and that all acts but stops went well."""
     check = RehearsalCheck("starts", "starts and reports its steps")
     parts = stretches(record.lines)
     # No act is played after one that did not go as expected.
@@ -182,6 +186,7 @@ def _starts(record: Record, spec: TrainerSpec) -> RehearsalFinding:
 
 
 def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
+    """Check that workers leave by themselves when they are asked to, within ``stop_s``."""
     check = RehearsalCheck("stops", "leaves when asked to stop")
     leaves = [played for played in record.of(*LEAVES) if played.outcome is not TrialOutcome.DONE]
     if not leaves:
@@ -212,7 +217,9 @@ def _stops(record: Record, spec: TrainerSpec) -> RehearsalFinding:
 
 
 def _leaving_s(record: Record, played: Played) -> float:
-    """From the driver's request to the end of the last worker: the time that ``stop_s`` limits."""
+    """Return the time from the driver's request to the end of the last worker, which ``stop_s``
+    limits.
+    """
     events = [
         event for event in record.events if played.at_s <= float(event["time"]) <= played.until_s
     ]
@@ -226,7 +233,7 @@ def _leaving_s(record: Record, played: Played) -> float:
 
 
 def _killed(record: Record, played: Played) -> int:
-    """The number of workers that the driver had to kill."""
+    """Return the number of workers that the driver had to kill in a stop."""
     return sum(
         1
         for event in record.events
@@ -238,6 +245,7 @@ def _killed(record: Record, played: Played) -> int:
 
 
 def _checkpoint(record: Record) -> RehearsalFinding:
+    """Check that each further start goes on where the last one stopped."""
     check = RehearsalCheck("checkpoint", "resumes from its checkpoint")
     starts = [b for b in boundaries(record) if b.act.kind is ActKind.START]
     if not starts:
@@ -260,7 +268,9 @@ def _checkpoint(record: Record) -> RehearsalFinding:
 
 
 def _discontinuity(b: Boundary, gap: int) -> str | None:
-    """Report a planned change after which the next step does not follow the last one."""
+    """Return what is wrong if the next step after a planned change does not follow the last one;
+    None if it does.
+    """
     step, last = int(b.after["step"]), int(b.before["step"])
     if step < last - gap:
         return f"{b.act}: {last - step} steps were lost ({last} -> {step})"
@@ -270,6 +280,7 @@ def _discontinuity(b: Boundary, gap: int) -> str | None:
 
 
 def _changes(record: Record) -> RehearsalFinding:
+    """Check that growing, shrinking and moving lose no step."""
     check = RehearsalCheck("changes", "growing, shrinking, moving lose no step")
     changes = [b for b in boundaries(record) if b.act.kind in _PLANNED]
     if not changes:
@@ -284,6 +295,7 @@ def _changes(record: Record) -> RehearsalFinding:
 
 
 def _contiguous(record: Record) -> RehearsalFinding:
+    """Check that no step is missing or repeated within a stretch."""
     check = RehearsalCheck("contiguous", "steps are contiguous")
     parts = stretches(record.lines)
     if not parts:
@@ -311,6 +323,7 @@ def _contiguous(record: Record) -> RehearsalFinding:
 
 
 def _kill(record: Record, *, is_pool: bool = False) -> RehearsalFinding:
+    """Check that a kill of workers costs no more than the work since the last checkpoint."""
     check = RehearsalCheck("kill", "survives kill -9 of workers")
     killed = record.of(*_KILLS)
     if not killed:
@@ -333,7 +346,9 @@ def _kill(record: Record, *, is_pool: bool = False) -> RehearsalFinding:
 
 
 def _excess_loss(b: Boundary, begin: int, gap: int) -> tuple[str, str] | None:
-    """Observation and remedy, if a kill cost more than the work since the last checkpoint."""
+    """Return an observation and a remedy, if a kill cost more than the work since the last
+    checkpoint; else None.
+    """
     step, last = int(b.after["step"]), int(b.before["step"])
     seen = f"{b.act} at step {last}, resumed at step {step}"
     if b.saved is not None and step < b.saved - gap:
@@ -352,6 +367,9 @@ def _excess_loss(b: Boundary, begin: int, gap: int) -> tuple[str, str] | None:
 
 
 def _half(record: Record) -> RehearsalFinding:
+    """Check that a kill during a save does no harm: files are renamed into place, or half of one is
+    tolerated.
+    """
     check = RehearsalCheck("atomic", "a kill during a save does no harm")
     if record.trials is None:
         return check.undecided("the rehearsal did not get that far")
@@ -384,6 +402,9 @@ def _half(record: Record) -> RehearsalFinding:
 
 
 def _state(record: Record) -> RehearsalFinding:
+    """Check that a start restores weights and optimizer
+    (:mod:`~bftrainer.console.rehearsal.resumed`).
+    """
     check = resumed.CHECK
     starts = [p.at_s for p in record.of(ActKind.START)]
     if wrong_loss := resumed.not_finite((*record.lines, *(record.reference or ()))):
@@ -408,6 +429,7 @@ def _state(record: Record) -> RehearsalFinding:
 
 
 def _left(record: Record) -> RehearsalFinding:
+    """Check that no process of the trainer is left after it was stopped."""
     check = RehearsalCheck("left", "leaves no process behind")
     if not record.of(*LEAVES):
         return check.undecided("it was not asked to stop")

@@ -18,14 +18,18 @@ _REMEDY = (
 
 
 def _may_hold(step: int, saved: list[int]) -> bool:
-    """Whether a checkpoint of this step may be the last one that is whole after a kill: another one
-    than was reported last.
+    """Whether the checkpoint that is loaded after a kill may be one of this step.
+
+    The kill may have come between a save and its report, or an earlier checkpoint may be the last
+    whole one.
     """
     return step > saved[-1] or step in saved
 
 
 def of_another_step(record: Record) -> tuple[str, str] | None:
-    """Observation and remedy, if a start loaded weights that are known to be another step's."""
+    """Return an observation and a remedy, if a start loaded weights that are known to be another
+    step's; else None.
+    """
     lines = [
         line
         for line in record.ranks

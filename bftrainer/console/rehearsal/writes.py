@@ -21,7 +21,10 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Writes:
-    """Files written below ``folder`` from now on, also in new folders; links are not followed."""
+    """Collects the files that are written below ``folder`` from now on, by inotify.
+
+    New folders are watched as well; links are not followed.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._root = folder
@@ -31,7 +34,7 @@ class Writes:
         self._folders: dict[int, Path] = {}
         self._in_place: dict[Path, None] = {}
         self._renamed: dict[Path, None] = {}
-        # Folders on their way, by the number that both events of a rename have.
+        # Folders that are being renamed, by the cookie that both events of a rename have.
         self._moving: dict[int, Path] = {}
         self._created: set[Path] = set()
         self._whole: set[Path] = set()  # folders that were renamed into place
@@ -52,7 +55,7 @@ class Writes:
         self._whole.clear()
 
     def saved(self) -> Saved:
-        """Existing files that were written since the last ``forget``; the latest first.
+        """Return the existing files that were written since the last ``forget``, the latest first.
 
         A folder that was renamed into place, as a whole, stands for its files; its name ends with a
         slash.
@@ -67,8 +70,9 @@ class Writes:
         return Saved(tuple(in_place), (*whole, *renamed))
 
     def _existing(self, paths: dict[Path, None]) -> list[str]:
-        """The names of the files that exist, latest first, without those in a folder that was
-        renamed as a whole.
+        """Return the names of the files that exist, latest first.
+
+        Those in a folder that was renamed as a whole are left out.
         """
         return [
             self._name(path)
@@ -93,6 +97,7 @@ class Writes:
                 self._folders[number] = Path(path)
 
     def _read(self) -> None:
+        """Read all events that inotify has ready, and note each."""
         while True:
             try:
                 data = os.read(self._handle, 1 << 16)
@@ -107,6 +112,9 @@ class Writes:
                     self._note(self._folders[number] / os.fsdecode(name), mask, cookie)
 
     def _note(self, path: Path, mask: int, cookie: int) -> None:
+        """Note a file that was written, renamed or deleted. A rename within the folder is two
+        events.
+        """
         if mask & _IS_DIR:
             self._note_folder(path, mask, cookie)
             return
@@ -121,8 +129,10 @@ class Writes:
             self._in_place[path] = None
 
     def _note_folder(self, path: Path, mask: int, cookie: int) -> None:
-        """Take note of a folder that was made or renamed. Events are read late: it may have been
-        filled and renamed before it could be watched.
+        """Note a folder that was made or renamed; both events of a rename have the same ``cookie``.
+
+        Events are read late: the folder may have been filled and renamed before it could be
+        watched.
         """
         if mask & _CREATE:
             self._watch(path)

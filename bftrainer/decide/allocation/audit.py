@@ -23,9 +23,10 @@ class AuditResult(Enum):
 
 @dataclass(frozen=True, slots=True)
 class AuditVerdict:
-    """One comparison. ``optimum`` is the value of Eqn 16 that the MILP ``solver`` proved.
+    """The outcome of one comparison of a decision with the optimum of a MILP solver.
 
-    ``reason`` says in a few words why a comparison was skipped, and in full what differs.
+    ``optimum`` is the value of Eqn 16 that the MILP ``solver`` proved. ``reason`` says in a few
+    words why a comparison was skipped, and in full what differs.
     """
 
     result: AuditResult
@@ -35,15 +36,20 @@ class AuditVerdict:
 
 
 def audit_solver(time_limit_s: float, restricted_license: bool) -> Allocator:
-    """The paper's MILP by Gurobi, else by HiGHS, without the dynamic program behind them."""
+    """Return the paper's MILP, solved by Gurobi or else by HiGHS.
+
+    The dynamic program (``exact``) is not behind them as a last resort, since it is what the audit
+    checks.
+    """
     return Chain(milp_solvers(time_limit_s, restricted_license), "milp")
 
 
 def audited(problem: Problem, value: float, solver: Allocator, time_limit_s: float) -> AuditVerdict:
     """Compare the ``value`` of a decision (Eqn 16) with the optimum that ``solver`` proves.
 
-    Both directions count: a lower value is a decision that was not optimal, and a higher one a
-    solver that calls worse counts optimal. Raises nothing but errors of this program.
+    A difference in either direction is reported: with a lower value the decision was not optimal;
+    with a higher one the solver has called a worse answer optimal. An error of the solver
+    (:class:`~bftrainer.errors.BFTrainerError`) becomes a verdict too.
     """
     try:
         answer = solver.solve(problem)
@@ -64,7 +70,7 @@ def audited(problem: Problem, value: float, solver: Allocator, time_limit_s: flo
 
 
 def _skipped(reason: Reason, time_limit_s: float) -> str:
-    """Why there was no optimum to compare with."""
+    """Say why the MILP solver proved no optimum to compare with."""
     if reason is Reason.TIME_LIMIT:
         return f"too large in {time_limit_s:g} s"
     return str(reason.value)

@@ -40,7 +40,7 @@ class Chain:
         assert self.solvers, "a chain needs at least one solver"
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum, or the best known counts, with every fallback."""
+        """Return the optimum, or the best known counts, with every fallback that led there."""
         require_feasible(problem)
         fallbacks: list[Fallback] = []
         best: Answer | None = None
@@ -64,6 +64,12 @@ class Chain:
     def _without_optimum(
         self, problem: Problem, best: Answer | None, fallbacks: tuple[Fallback, ...]
     ) -> Answer:
+        """Return the better of the ``best`` answer so far and the current map, if no solver proved
+        an optimum.
+
+        Raises ``SolverError`` if no solver is installed and licensed, or if there is neither an
+        answer nor a legal current map.
+        """
         if all(f.reason in ABSENT for f in fallbacks):
             raise self._error(fallbacks)
         kept = current_map(problem)
@@ -76,6 +82,9 @@ class Chain:
         return replace(best, fallbacks=fallbacks)
 
     def _error(self, fallbacks: tuple[Fallback, ...]) -> SolverError:
+        """Build the error of a chain that found no answer: with one fallback its own, else a list
+        of all.
+        """
         if len(fallbacks) == 1:
             return SolverError(fallbacks[0].solver, fallbacks[0].reason, fallbacks[0].detail)
         tried = "; ".join(f"{f.solver}: {f.reason.value}: {f.detail}" for f in fallbacks)
@@ -87,7 +96,7 @@ class Chain:
 
 
 def _better(seen: Answer | None, new: Answer) -> Answer:
-    """The answer of higher value. Of equal ones a proven optimum wins, then the first."""
+    """Return the answer with the higher value; of equal ones a proven optimum, else the first."""
     if seen is None:
         return new
     equal = math.isclose(seen.objective_value, new.objective_value, rel_tol=VALUE_TOLERANCE)
@@ -113,8 +122,8 @@ def milp_solvers(time_limit_s: float, restricted_license: bool) -> tuple[Allocat
 def build_allocator(
     name: str, time_limit_s: float, *, restricted_license: bool = True
 ) -> Allocator:
-    """The allocator for ``--solver NAME``. A single solver is a chain of one, so its answer is
-    checked as well.
+    """Return the allocator for ``--solver NAME``. A single solver is a chain of one, so that its
+    answer is checked as well.
 
     ``auto`` is ``exact``, which proves the same optimum in milliseconds. ``milp`` is the chain of
     the paper's MILP. Without ``restricted_license``, Gurobi is not used with the license in its

@@ -16,8 +16,10 @@ VALUE_TOLERANCE = 1e-6
 
 
 def checked(problem: Problem, answer: Answer) -> Answer:
-    """The answer with its objective recomputed from the counts (Eqn 16). Raises
-    :class:`RejectedAnswerError`.
+    """Return the answer with its objective recomputed from the counts (Eqn 16), if it breaks no
+    rule.
+
+    Raises :class:`RejectedAnswerError` if it does.
     """
     check_counts(problem.demands, problem.pool_size, answer.counts)
     value = objective_value(problem, answer.counts)

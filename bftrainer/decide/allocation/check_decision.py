@@ -13,7 +13,7 @@ from bftrainer.errors import RejectedAnswerError
 
 
 class Sized(Protocol):
-    """Something with legal sizes: a trainer or its demand."""
+    """What :func:`check_counts` needs of a trainer or of its demand: its legal sizes."""
 
     @property
     def id(self) -> str: ...
@@ -54,6 +54,11 @@ def check_decision(state: State, decision: Decision) -> None:
 
 
 def _check_named(state: State, decision: Decision) -> None:
+    """Check the nodes that a policy names (:attr:`Decision.nodes`) against Eqns 5 and 6.
+
+    Each named set must be as large as the trainer's count, within the pool, a superset or subset of
+    the present set, and disjoint from those of all other trainers.
+    """
     named = dict(decision.nodes)
     if len(named) < len(decision.nodes):
         raise RejectedAnswerError("the nodes of one trainer were named twice")
@@ -88,8 +93,10 @@ def _check_named(state: State, decision: Decision) -> None:
 
 
 def _add(taken: set[str], nodes: Collection[str], trainer: str) -> None:
-    """Nodes of a trainer that names none count as taken even where it shrinks: which ones it gives
-    up is not decided yet.
+    """Add the nodes of one trainer to ``taken``. Raises if another trainer has one of them.
+
+    The caller passes all present nodes of a trainer for which none are named, even where it
+    shrinks: it is not decided yet which ones it gives up.
     """
     if not taken.isdisjoint(nodes):
         raise RejectedAnswerError(
@@ -101,8 +108,8 @@ def _add(taken: set[str], nodes: Collection[str], trainer: str) -> None:
 def still_named(
     state: State, decision: Decision, counts: Sequence[int]
 ) -> tuple[tuple[str, Nodes], ...]:
-    """The named nodes of ``decision`` that are left when something else changes its counts to
-    ``counts``.
+    """Return the named nodes of ``decision`` that remain valid when a wrapper of the policy changes
+    its counts to ``counts``.
 
     A trainer keeps its names if its count is unchanged and no other trainer keeps one of the nodes.
     """

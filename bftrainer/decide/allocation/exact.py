@@ -52,7 +52,7 @@ class Exact:
     name: str = "exact"
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum of Eqn 16. Raises :class:`NoFeasibleCountsError`."""
+        """Return the optimum of Eqn 16. Raises :class:`NoFeasibleCountsError`."""
         require_feasible(problem)
         if not problem.demands:
             return Answer((), 0.0, self.name, Status.OPTIMAL)
@@ -62,8 +62,10 @@ class Exact:
 
 @lru_cache(maxsize=64)
 def _solved(problem: Problem) -> tuple[tuple[int, ...], float]:
-    """Counts and their value. Three events in ten leave the problem as it was: a submission, or
-    nothing was rescaled.
+    """Return the optimal counts and their value.
+
+    The result is cached, because three events in ten leave the problem as it was: a trainer was
+    submitted behind others, or nothing was rescaled.
     """
     table = gains(problem)[:, : problem.pool_size + 1]
     counts = _optimum(_scores(problem, table), problem.pool_size)
@@ -71,7 +73,11 @@ def _solved(problem: Problem) -> tuple[tuple[int, ...], float]:
 
 
 def _scores(problem: Problem, gained: GainTable) -> Ints:
-    """Gains as integers, shape (J, width), with a small penalty for each rescale (the tie rule)."""
+    """Return the gains as integers, shape (J, width), less a small penalty for each rescale (the
+    tie rule).
+
+    An illegal count has the score ``_ILLEGAL``.
+    """
     legal = gained > -np.inf
     trainers, width = gained.shape
     table = np.where(legal, gained, 0.0)
@@ -80,20 +86,21 @@ def _scores(problem: Problem, gained: GainTable) -> Ints:
     # A power of two: gains with few digits stay exact.
     scores: Ints = np.rint(np.ldexp(table, bits - math.frexp(largest)[1])).astype(np.int64)
     standing = np.array([c.standing for c in problem.demands])
-    scores -= (np.arange(width) != standing[:, None]) * (
-        4 * (trainers + 1)
-    )  # beyond what J roundings add up to
+    # A rescale costs more than the roundings of J gains can add up to.
+    scores -= (np.arange(width) != standing[:, None]) * (4 * (trainers + 1))
     scores[~legal] = _ILLEGAL
     return scores
 
 
 def _at(table: npt.NDArray[_Number], counts: Ints) -> npt.NDArray[_Number]:
-    """The entry of each trainer at its count."""
+    """Return the entry of each trainer's row at its count."""
     return table[np.arange(len(counts)), counts]
 
 
 def _optimum(scores: Ints, pool: int) -> Ints:
-    """The best counts by the tie rule."""
+    """Return the counts with the largest total score that fit the pool, by steps 1 to 4 of the
+    module.
+    """
     wanted = _choices(scores, 0)
     if wanted.nodes <= pool:  # no competition
         return wanted.counts
@@ -106,8 +113,9 @@ def _optimum(scores: Ints, pool: int) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """Counts that the trainers choose independently at some price, their total score without the
-    price, their nodes.
+    """The counts that the trainers choose independently at some node price.
+
+    ``score`` is the total score of these counts without the price, ``nodes`` their sum.
     """
 
     counts: Ints
@@ -115,12 +123,14 @@ class _Choices:
     nodes: int
 
     def paying(self, price: int, pool: int) -> int:
-        """The value of this tangent of the dual bound at another price."""
+        """Return the value of the dual bound's tangent at these choices, for another price."""
         return self.score + price * (pool - self.nodes)
 
 
 def _choices(scores: Ints, price: int) -> _Choices:
-    """The best count of each trainer at a node price; of equal ones the smaller."""
+    """Return what each trainer chooses alone at a node price: its best count, of equal ones the
+    smallest.
+    """
     counts = (scores - price * np.arange(scores.shape[1])).argmax(axis=1)
     return _of(scores, counts)
 
@@ -131,12 +141,13 @@ def _of(scores: Ints, counts: Ints) -> _Choices:
 
 
 def _price(scores: Ints, pool: int, wanted: _Choices) -> tuple[int, int, Ints]:
-    """The node price that minimizes the dual bound, the bound there, and good counts that fit the
-    pool.
+    """Return the node price that minimizes the dual bound, the bound there, and good counts that
+    fit the pool.
 
     The dual D(p) = sum_j max_n (score - p n) + p * pool is convex and piecewise linear; each choice
-    of counts is a tangent. The next price is where a tangent that needs too many nodes crosses one
-    that fits, until no tangent lies above.
+    of counts is a tangent. The search starts with a tangent that needs too many nodes (``wanted``)
+    and one that fits (the smallest legal counts). The next price is where the two cross; the
+    choices there replace one of them, until no tangent lies above.
     """
     over = wanted
     smallest = (scores > _ILLEGAL).argmax(axis=1)
@@ -168,8 +179,10 @@ def _primal(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
 
 
 def _moved(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
-    """Counts that fit, moved toward the choices that do not, then topped up by the best single
-    change until none gains.
+    """Return counts that fit the pool: ``fits``, moved toward ``over`` trainer by trainer while
+    there is room.
+
+    Then the remaining nodes are given by the best single change of a count, until none gains.
     """
     counts: Ints = fits.copy()
     free = pool - int(counts.sum())
@@ -190,8 +203,10 @@ def _moved(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
 
 
 def _shrunk(scores: Ints, over: Ints, pool: int) -> Ints | None:
-    """The choices that do not fit, with one trainer shrunk until they do: the trainer that loses
-    least by it. None if no trainer can shrink that far.
+    """Return the choices ``over`` with one trainer shrunk until they fit: the one that loses least
+    by it.
+
+    None if no trainer can shrink that far.
     """
     too_many = int(over.sum()) - pool
     change = scores - _at(scores, over)[:, None]
@@ -205,11 +220,11 @@ def _shrunk(scores: Ints, over: Ints, pool: int) -> Ints | None:
 
 
 def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
-    """best[m]: the largest score of the trainers so far on m nodes beyond their smallest surviving
-    counts.
+    """Return the optimal counts among those that ``keep`` marks, by dynamic programming.
 
-    From the last trainer to the first, so that backtracking gives the first trainer as much as any
-    optimum does.
+    best[m] is the largest score of the trainers so far on m nodes beyond their smallest surviving
+    counts. The program goes from the last trainer to the first, so that backtracking gives the
+    first trainer as many nodes as any optimum does.
     """
     low = keep.argmax(axis=1)
     room = pool - int(low.sum())
@@ -234,10 +249,12 @@ def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
 
 
 def _extended(best: Ints, extras: Ints, gained: Ints, room: int) -> tuple[Ints, Ints]:
-    """One more trainer: max best[m - extra] + gained over its surviving counts, and the extra of
-    the maximum, for each m.
+    """Extend the program by one trainer, whose surviving counts are ``extras`` above its smallest
+    one.
 
-    ``extras`` fall, so that of equal ones the larger is chosen.
+    Returns, for each total m, the new best[m] = max over the extras of best[m - extra] +
+    ``gained``, and the extra of that maximum. ``extras`` must fall, so that of equal ones the
+    larger is chosen.
     """
     largest = int(extras[0])
     length = min(len(best) + largest, room + 1)

@@ -23,10 +23,9 @@ GainTable = npt.NDArray[np.float64]
 
 
 def gains(problem: Problem) -> GainTable:
-    """Gains of all demands at 0 .. max(max_nodes) nodes, shape (J, N^max + 1); -inf where a count
-    is not legal (Eqn 3).
+    """Return the gains of all demands at 0 .. max(max_nodes) nodes, shape (J, N^max + 1).
 
-    Cost: O(J * N^max) in a few numpy calls.
+    An entry is -inf where the count is not legal (Eqn 3). Cost: O(J * N^max) in a few numpy calls.
     """
     demands = problem.demands
     width = 1 + max((c.max_nodes for c in demands), default=0)
@@ -62,7 +61,9 @@ def gains(problem: Problem) -> GainTable:
 
 
 def objective_value(problem: Problem, counts: Sequence[int]) -> float:
-    """The objective (Eqn 16) of integer counts, one per demand; -inf if a count is not legal."""
+    """Return the objective (Eqn 16) of integer counts, one per demand; -inf if a count is not
+    legal.
+    """
     weights = problem.weights or (1.0,) * len(counts)
     # A trainer without nodes that gets none adds 0, unless its gain differs from Eqn 16 or 0 may
     # be illegal; most trainers of a long queue are skipped.
@@ -76,7 +77,7 @@ def objective_value(problem: Problem, counts: Sequence[int]) -> float:
 
 
 def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
-    """The summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
+    """Return the summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
     if not demand.is_legal(n):
         return -np.inf
     if n == demand.current and not demand.has_two_costs:  # most trainers at most events
@@ -85,20 +86,22 @@ def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
 
 
 def seconds(demand: TrainerDemand, forward_s: float) -> float:
-    """T_fwd - s_j: the seconds within T_fwd in which the trainer trains on its new count, if it is
-    not rescaled now.
+    """Return T_fwd - s_j: how long the trainer trains on its new count within T_fwd, without a
+    further rescale.
     """
     return max(forward_s - demand.stalled_s, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class CostTerms:
-    """The cost of a rescale: ``up`` of growing above C_j, ``down`` below ``kept`` nodes, ``ramp``
-    for each unit above O_j(C_j).
+    """The cost of a rescale of one trainer, as terms from which :func:`rescale_cost` adds it up.
 
-    With a pending start, ``kept`` is B_j, and ``canceled`` is the gain of B_j nodes or fewer.
-    ``lost`` is what fewer than ``kept`` nodes cost for each unit below O_j(``kept``); negative
-    where the stall counts for the nodes that are left.
+    ``up`` is the cost of growing above C_j, ``down`` that of shrinking below ``kept`` nodes, and
+    ``ramp`` the cost for each unit of value above O_j(C_j). ``lost`` is the cost for each unit
+    below O_j(``kept``) with fewer than ``kept`` nodes; it is negative where the stall counts for
+    the nodes that are left. Without a pending start ``kept`` is C_j. With one it is B_j, and
+    ``canceled`` is the gain of B_j nodes or fewer. The symbols are those of
+    :mod:`~bftrainer.decide.allocation.two_costs`.
     """
 
     up: float
@@ -110,7 +113,7 @@ class CostTerms:
 
 
 def costs_of(demand: TrainerDemand) -> CostTerms:
-    """The costs of one demand, in the objective's unit."""
+    """Return the cost terms of one demand, in the objective's unit."""
     running, pending = demand.value.at(demand.standing), demand.pending
     if pending is None:
         up, down = running * demand.scale_up_s, running * demand.scale_down_s
@@ -128,8 +131,10 @@ def costs_of(demand: TrainerDemand) -> CostTerms:
 
 
 def rescale_cost(demand: TrainerDemand, n: int) -> float:
-    """O_j(C_j) * R_j, the cost of a rescale from the standing count to ``n`` (Eqns 13, 16), or what
-    replaces it.
+    """Return the cost of a rescale from the standing count to ``n``: O_j(C_j) * R_j (Eqns 13, 16).
+
+    If old nodes train on while new ones start, it is the cost of
+    :mod:`~bftrainer.decide.allocation.two_costs` instead.
     """
     standing = demand.standing
     if n == standing and demand.pending is None:
@@ -153,10 +158,10 @@ def rescale_cost(demand: TrainerDemand, n: int) -> float:
 def _two_cost_gains(
     values: GainTable, demands: Sequence[TrainerDemand], forward_s: float
 ) -> GainTable:
-    """:func:`gain` of every count at once, for trainers whose old nodes train on while new ones
-    start.
+    """Return the :func:`gain` of every count at once, for trainers whose old nodes train on while
+    new ones start.
 
-    ``values`` are O_j(n), one row per trainer; the costs are :class:`CostTerms`, as in
+    ``values`` are O_j(n), one row per trainer; the costs are :class:`CostTerms`, added up as in
     :func:`rescale_cost`.
     """
     costs = [costs_of(demand) for demand in demands]
@@ -179,15 +184,18 @@ def _two_cost_gains(
 
 
 def _columns(rows: Sequence[tuple[float, ...]]) -> GainTable:
-    """The values of every position as a column, one row per trainer."""
+    """Return one array per position of the tuples in ``rows``, each a column with one row per
+    trainer.
+    """
     return np.array(rows, dtype=np.float64).T[:, :, None]
 
 
 def _values_at(
     values: GainTable, demands: Sequence[TrainerDemand], standing: npt.NDArray[np.int64]
 ) -> GainTable:
-    """O_j(C_j). For a standing count that is not legal (not in ``sizes``), the value comes from the
-    curve.
+    """Return O_j(C_j) of every trainer from the table ``values``.
+
+    For a standing count that is not legal (not in ``sizes``), the value comes from the curve.
     """
     running: GainTable = values[np.arange(len(demands)), standing]
     for j in np.flatnonzero(np.isneginf(running)).tolist():
@@ -198,8 +206,9 @@ def _values_at(
 def _values(
     demands: Sequence[TrainerDemand], width: int, largest: GainTable, smallest: GainTable
 ) -> GainTable:
-    """O_j(n) for n = 0 .. ``width`` - 1; -inf where n is not legal. One interpolation: every curve
-    has its own stretch of x.
+    """Return O_j(n) of all demands for n = 0 .. ``width`` - 1; -inf where n is not legal.
+
+    One call interpolates all curves: each has a stretch of the x axis to itself.
     """
     curves = {id(c.value): c.value for c in demands}  # trainers of one model share a curve
     row = {key: i for i, key in enumerate(curves)}

@@ -58,10 +58,11 @@ class Gurobi:
     _too_large: tuple[int, int] | None = field(default=None, init=False)
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
-        package, environment = (
-            self._package()
-        )  # first, so that a missing solver fails for an empty model as well
+        """Return the optimum; at the time limit the better of the incumbent and the current map
+        (paper 3.6).
+        """
+        # First, so that a missing solver fails for an empty model as well.
+        package, environment = self._package()
         milp = build(problem, native_sos=True)
         if (empty := without_variables(problem, milp, self.name)) is not None:
             return empty
@@ -80,7 +81,9 @@ class Gurobi:
             raise SolverError(self.name, reason, f"error {error.errno}: {error}") from error
 
     def _package(self) -> tuple[Any, Any]:
-        """The package and its started environment. A failure is remembered and raised again."""
+        """Return the module gurobipy and its started environment. A failure is remembered and
+        raised again.
+        """
         if self._unusable is not None:
             raise SolverError(self.name, self._unusable.reason, self._unusable.detail)
         try:
@@ -111,6 +114,9 @@ class Gurobi:
     def _answer(
         self, package: Any, model: Any, variables: list[Any], problem: Problem, milp: Milp
     ) -> Answer:
+        """Turn the state in which Gurobi ended into an answer. Raises ``SolverError`` where there
+        is none.
+        """
         ends = package.GRB.Status
         x = model.getAttr("X", variables) if model.SolCount > 0 else None
         if model.Status == ends.OPTIMAL and x is not None:
@@ -124,8 +130,8 @@ class Gurobi:
 
 @lru_cache(maxsize=4)
 def _environment(package: Any) -> Any:
-    """One environment per process: starting one checks the license, which may take a network round
-    trip.
+    """Return the environment of Gurobi, one per process: starting it checks the license, perhaps
+    over the network.
     """
     return package.Env(params={"OutputFlag": 0})
 
@@ -142,6 +148,7 @@ def is_restricted(package: Any) -> bool:
 def _model(
     package: Any, environment: Any, milp: Milp, time_limit_s: float
 ) -> Iterator[tuple[Any, list[Any]]]:
+    """Build the Gurobi model of a MILP; yields it with its variables, and frees it at the end."""
     with package.Model(env=environment) as model:
         for parameter, value in {**PARAMETERS, "TimeLimit": time_limit_s}.items():
             model.setParam(parameter, value)
@@ -187,8 +194,9 @@ def _size_text(size: tuple[int, int]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class License:
-    """The state of Gurobi for ``doctor``. ``restricted``: the license in the package, at most 2,000
-    variables and rows.
+    """The state of Gurobi and its license, for ``doctor``.
+
+    ``restricted``: it is the license in the package, for at most 2,000 variables and rows.
     """
 
     version: str | None
@@ -207,7 +215,8 @@ class License:
 
 
 def find_license(load: Callable[[], Any] = load) -> License:
-    """The license, found by trial: only the restricted one rejects a model of 2,001 variables.
+    """Find out by trial which license Gurobi has: only the restricted one rejects a model of 2,001
+    variables.
 
     Parameters and attributes do not name the kind of license (gurobipy 11 to 13); the expiry date
     is an attribute.

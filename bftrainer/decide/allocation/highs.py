@@ -35,9 +35,10 @@ WRONG = ((1, 9, 0), (1, 14, 0))
 
 
 def load() -> Any:
-    """The package highspy, imported at the first solve: the import takes tens of milliseconds.
+    """Import and return the package highspy, at the first solve: the import takes tens of
+    milliseconds.
 
-    ``ImportError`` if it is not installed, or one of ``WRONG``.
+    Raises ``ImportError`` if it is not installed, or is one of ``WRONG``.
     """
     highspy = importlib.import_module("highspy")
     version = (
@@ -65,7 +66,9 @@ class Highs:
     load: Callable[[], Any] = load
 
     def solve(self, problem: Problem) -> Answer:
-        """The optimum; at the time limit the better of incumbent and current map (paper 3.6)."""
+        """Return the optimum; at the time limit the better of the incumbent and the current map
+        (paper 3.6).
+        """
         milp = build(problem, native_sos=False)
         if (empty := without_variables(problem, milp, self.name)) is not None:
             return empty
@@ -83,6 +86,9 @@ class Highs:
         return self._answer(highspy, solver, problem, milp)
 
     def _answer(self, highspy: Any, solver: Any, problem: Problem, milp: Milp) -> Answer:
+        """Turn the state in which HiGHS ended into an answer. Raises ``SolverError`` where there is
+        none.
+        """
         status = solver.getModelStatus()
         info = solver.getInfo()
         has_solution = info.primal_solution_status == int(
@@ -100,7 +106,7 @@ class Highs:
 
 
 def silent(highspy: Any) -> Any:
-    """A HiGHS that prints nothing.
+    """Return a HiGHS that prints nothing.
 
     HiGHS 1.16 prints a banner on descriptor 1, amid the JSON of a command, as soon as callbacks are
     enabled, which highspy does before its constructor returns. So output is switched off at that
@@ -118,8 +124,8 @@ def silent(highspy: Any) -> Any:
 
 
 def loaded(highspy: Any, milp: Milp, name: str, options: Mapping[str, object]) -> Any:
-    """A silent HiGHS with the options set and the model passed; ``SolverError`` where it refuses
-    either.
+    """Return a silent HiGHS with the options set and the model passed. Raises ``SolverError`` if it
+    refuses either.
     """
     solver = silent(highspy)
     for option, value in options.items():

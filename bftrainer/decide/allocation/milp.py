@@ -66,8 +66,9 @@ class Milp:
     counted_nodes: Floats
 
     def counts(self, x: Sequence[float] | Floats) -> tuple[int, ...]:
-        """The counts N_j of a solution ``x``, rounded: a solver's integers are integral only to its
-        tolerance.
+        """Return the counts N_j of a solution ``x``, rounded.
+
+        A solver's integers are integral only to its tolerance.
         """
         nodes = np.zeros(self.trainers)
         np.add.at(
@@ -77,8 +78,10 @@ class Milp:
 
 
 def build(problem: Problem, *, native_sos: bool) -> Milp:
-    """The full model (3.5) of a problem. Without ``native_sos`` one binary per segment enforces
-    adjacency.
+    """Return the full model (3.5) of a problem.
+
+    Without ``native_sos``, binaries enforce that at most two adjacent weights are above 0, one per
+    segment.
     """
     model = ConstraintRows(native_sos)
     for j in range(len(problem.demands)):
@@ -93,7 +96,9 @@ def build(problem: Problem, *, native_sos: bool) -> Milp:
 
 
 def breakpoints(demand: TrainerDemand, largest: int) -> list[tuple[int, float]]:
-    """(N_j^i, s_j^i): (0, 0), (N_min, O(N_min)), the curve's points strictly inside, (largest,
+    """Return the breakpoints (N_j^i, s_j^i) of a demand's value curve, cut at ``largest`` nodes.
+
+    They are (0, 0), (N_min, O(N_min)), the curve's points strictly inside, and (largest,
     O(largest)).
     """
     inside = [
@@ -106,8 +111,10 @@ def breakpoints(demand: TrainerDemand, largest: int) -> list[tuple[int, float]]:
 
 
 def is_concave(points: Sequence[tuple[int, float]]) -> bool:
-    """Whether each segment is at most as steep as the one before. Then the maximum needs no
-    SOS2.
+    """Whether a curve through these points is concave: each segment is at most as steep as the one
+    before.
+
+    Then the maximum needs no SOS2.
     """
     return all(
         (v1 - v0) * (n2 - n1) >= (v2 - v1) * (n1 - n0)
@@ -117,8 +124,9 @@ def is_concave(points: Sequence[tuple[int, float]]) -> bool:
 
 @dataclass(slots=True)
 class ConstraintRows:
-    """Variables and rows of a model under construction; ``counted`` is (trainer, column, nodes per
-    unit of the column).
+    """The variables and rows of a MILP under construction; :meth:`milp` makes the arrays of them.
+
+    ``counted`` has (trainer, column, nodes per unit of the column).
     """
 
     native_sos: bool
@@ -131,7 +139,7 @@ class ConstraintRows:
     def variable(
         self, lower: float, upper: float, *, objective: float = 0.0, integer: bool = False
     ) -> int:
-        """A new column; returns its index."""
+        """Add a column for a variable, and return its index."""
         self.variables.append((objective, lower, upper, integer))
         return len(self.variables) - 1
 
@@ -144,8 +152,10 @@ class ConstraintRows:
         self.rows.append((lower, upper, entries))
 
     def adjacent(self, weights: Sequence[int]) -> None:
-        """SOS2 (3.4.1), natively or by segment binaries: exactly one is 1, and w^i <= the sum of
-        its two segments.
+        """Require that at most two adjacent ``weights`` are above 0 (SOS2, 3.4.1).
+
+        Either the solver is told so, or binaries do it, one per segment: exactly one is 1, and w^i
+        <= the sum of its two segments.
         """
         if self.native_sos:
             self.sos2.append(tuple(weights))
@@ -156,7 +166,9 @@ class ConstraintRows:
             self.row(-np.inf, 0, [(w, 1.0), *((s, -1.0) for s in segments[max(i - 1, 0) : i + 1])])
 
     def milp(self, trainers: int) -> Milp:
-        """The arrays, with the objective scaled by ``total``, its largest possible value."""
+        """Return the model as arrays, with the objective scaled so that its largest possible value,
+        ``total``, is ``SCALED_TOTAL``.
+        """
         objective, lower, upper, integer = _columns(self.variables, 4)
         row_lower, row_upper, _ = zip(*self.rows, strict=True)
         columns, values = _columns((entry for *_, entries in self.rows for entry in entries), 2)
@@ -188,8 +200,8 @@ def _columns(rows: Iterable[tuple[float, ...]], width: int) -> Sequence[tuple[fl
 def _add_listed(
     model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand, sizes: tuple[int, ...]
 ) -> None:
-    """A trainer with listed sizes: one binary per legal size, with its gain (the summand of Eqn 16)
-    as objective.
+    """Add a trainer with listed sizes: one binary per legal size, with its gain (the summand of Eqn
+    16) as objective.
     """
     worth = [gain(demand, n, problem.forward_s) for n in sizes]
     chosen = [model.binary(value) for value in worth]
@@ -199,18 +211,17 @@ def _add_listed(
 
 
 def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand) -> None:
-    """A trainer that may get 0 or N_min .. N_max nodes (Eqn 3), with a piecewise linear value
+    """Add a trainer that may get 0 or N_min .. N_max nodes (Eqn 3), with a piecewise linear value
     curve.
     """
     largest = min(demand.max_nodes, problem.pool_size)
     points = breakpoints(demand, largest)
-    nodes = model.variable(
-        0, largest, integer=True
-    )  # N_j (Eqn 2); its bound is the second line of Eqn 3
+    # N_j (Eqn 2); its bound is the second line of Eqn 3.
+    nodes = model.variable(0, largest, integer=True)
     model.counted.append((j, nodes, 1.0))
 
     # Eqn 16, first sum, with f_j = O_j of Eqn 12: T_fwd * sum_i w_j^i s_j^i.
-    # Of two costs, T_fwd - s_j.
+    # A trainer with two costs trains for T_fwd - s_j only.
     within_s = seconds(demand, problem.forward_s)
     weights = [model.variable(0, 1, objective=within_s * value) for _, value in points]
     model.total += within_s * max(value for _, value in points)
@@ -220,9 +231,9 @@ def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerD
         0, 0, [(nodes, -1.0), *((w, float(n)) for w, (n, _) in zip(weights, points, strict=True))]
     )
     costs = costs_of(demand)
-    if not is_concave(points) or within_s < max(
-        demand.ramp_s, -costs.lost
-    ):  # then less value may be better
+    # With a concave curve the maximum itself makes the weights adjacent, unless less value may be
+    # better.
+    if not is_concave(points) or within_s < max(demand.ramp_s, -costs.lost):
         model.adjacent(weights)
 
     # Eqn 4: N_j is 0 or at least N_min. One binary, ``on`` = 1 - y_j^l; y_j^u only repeats N_j <=
@@ -248,8 +259,12 @@ def _add_later_value(
     per_s: Sequence[tuple[int, float]],
     largest: int,
 ) -> None:
-    """Add the terms of two costs: a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and the costs and gains
-    of fewer than C_j or B_j nodes.
+    """Add the cost terms of a trainer whose old nodes train on while new ones start
+    (:class:`CostTerms`).
+
+    They are a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and the costs and gains of fewer than C_j or
+    B_j nodes. ``per_s`` has (weight's column, O_j at its breakpoint); ``down`` is the column of
+    z_j^d.
     """
     top = max(value for _, value in per_s)
     running, before = demand.value.at(demand.standing), demand.value.at(costs.kept)
@@ -258,7 +273,7 @@ def _add_later_value(
         model.row(-running, np.inf, [(gained, 1.0), *((w, -value) for w, value in per_s)])
         model.total += costs.ramp * top
     if costs.lost and down is not None:
-        # O(C) - O(N) (or B for C) with z^d, else 0
+        # O(C) - O(N) if z^d is 1, else 0; with a pending start, B replaces C.
         fewer = model.variable(before - top, before, objective=-costs.lost)
         if costs.lost > 0:
             model.row(0, np.inf, [(fewer, 1.0), *per_s, (down, -before)])
@@ -276,11 +291,12 @@ def _add_later_value(
 def _add_rescale_cost(
     model: ConstraintRows, demand: TrainerDemand, costs: CostTerms, nodes: int, largest: int
 ) -> int | None:
-    """Eqn 16, second sum: f_j(C_j) * R_j with f_j = O_j, and R_j of Eqns 13-15. The sum over j in
-    Eqn 14 is a misprint. Returns the column of z_j^d; None if no rescale costs anything.
+    """Add the rescale cost of a trainer, the second sum of Eqn 16: f_j(C_j) * R_j with f_j = O_j,
+    and R_j of Eqns 13-15.
 
-    M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as O_j(0) = 0.
-    With a pending start, B_j replaces C_j where the trainer shrinks.
+    Returns the column of z_j^d; None if no rescale costs anything. The sum over j in Eqn 14 is a
+    misprint. M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as
+    O_j(0) = 0. With a pending start, B_j replaces C_j where the trainer shrinks.
     """
     standing, kept = demand.standing, costs.kept
     if not (costs.up or costs.down or costs.lost):

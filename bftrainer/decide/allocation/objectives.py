@@ -23,8 +23,9 @@ from bftrainer.errors import InvalidValueError
 
 
 def equal_share(trainers: Sequence[Trainer], pool_size: int) -> float:
-    """Return the equal share of the pool, in nodes per trainer. The nodes that a trainer cannot use
-    because of its largest size are shared by the others.
+    """Return the equal share of the pool, in nodes per trainer.
+
+    The nodes that a trainer cannot use because of its largest size are shared by the others.
     """
     left, waiting = float(pool_size), len(trainers)
     for largest in sorted(trainer.max_nodes for trainer in trainers):
@@ -35,12 +36,12 @@ def equal_share(trainers: Sequence[Trainer], pool_size: int) -> float:
 
 
 def equal_share_rate(trainer: Trainer, share: float) -> float:
-    """Return the samples per second of a trainer that has ``share`` nodes on average: the upper
-    concave envelope of O_j, from (0, 0).
+    """Return the samples per second of a trainer that has ``share`` nodes on average.
 
-    A share between two sizes, or below the smallest, is reached in turns of larger and smaller
-    sizes. Therefore a single bad point of a curve, such as one node that thrashes, does not make
-    the other points look fast: n nodes are never worth more than max(1, n / share) times the share.
+    That is the upper concave envelope of O_j, from (0, 0): a share between two sizes, or below the
+    smallest, is reached in turns of larger and smaller sizes. Therefore a single bad point of a
+    curve, such as one node that thrashes, does not make the other points look fast: n nodes are
+    never worth more than max(1, n / share) times the share.
     """
     nodes, per_s = _corners(trainer)
     i = bisect_right(nodes, share)
@@ -177,13 +178,13 @@ def progress(trainer: Trainer, remaining: float | None) -> Curve:
 
 
 def growth_weight(active: Active, now_s: float) -> float:
-    """Return |dE| per sample, with E relative to its first value. Times O_j(n), this is the change
-    of the evaluation function per second on n nodes.
+    """Return |dE| per sample, with E relative to its first value.
 
-    The optimum then puts nodes where E falls most per node-second, the growth efficiency of
-    [FlowCon Eqns 4.1, 4.2]. Before its second report a trainer counts as if a fifth of its samples
-    brought the whole reduction [FlowCon 3.1]. A trainer whose E does not change keeps a thousandth
-    of that, so that a later change is still seen.
+    Times O_j(n), this is the change of the evaluation function per second on n nodes. The optimum
+    then puts nodes where E falls most per node-second, the growth efficiency of [FlowCon Eqns 4.1,
+    4.2]. Before its second report a trainer counts as if a fifth of its samples brought the whole
+    reduction [FlowCon 3.1]. A trainer whose E does not change keeps a thousandth of that, so that a
+    later change is still seen.
     """
     total = active.trainer.samples_total
     if total is None:
@@ -262,6 +263,9 @@ def from_function(name: str, function: Callable[[Trainer, int], float]) -> Objec
 
     @lru_cache(maxsize=8192)
     def value(trainer: Trainer) -> Curve:
+        """Tabulate the user's function into a curve. Raises for a value that is no finite number of
+        at least 0.
+        """
         legal = range(trainer.min_nodes, trainer.max_nodes + 1)
         values = []
         for n in legal:
@@ -299,8 +303,9 @@ def _relative(
     curves: tuple[Curve, ...],
     pool_size: int,
 ) -> tuple[Curve, ...]:
-    """Return the curves relative to the rates with an equal share. They stay the same until the
-    size of the pool, the trainers or their curves change.
+    """Return the curves divided by the trainers' rates with an equal share of the pool.
+
+    The result is kept until the size of the pool, the trainers or their curves change.
     """
     share = equal_share(trainers, pool_size)
     rates = [share_rate(trainer, share) for trainer in trainers]

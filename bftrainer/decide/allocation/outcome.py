@@ -16,16 +16,18 @@ from bftrainer.errors import Reason, RejectedAnswerError, SolverError
 
 
 def current_map(problem: Problem) -> tuple[int, ...] | None:
-    """The counts C_j (Eqn 1), with every trainer below its minimum at 0 (paper 3.6); None if they
-    are not legal.
+    """Return the counts C_j (Eqn 1), with every trainer below its minimum at 0 (paper 3.6).
+
+    None if they are not legal.
     """
     counts = tuple(demand.standing for demand in problem.demands)
     return counts if _is_legal(problem, counts) else None
 
 
 def relative_gap(problem: Problem, value: float, bound: float = math.inf) -> float:
-    """(bound - value) / max(|value|, 1e-9), with a bound no looser than every trainer at its best
-    size.
+    """Return how far ``value`` may be from the optimum: (bound - value) / max(|value|, 1e-9).
+
+    The bound is the solver's, or every trainer at its best size if that is tighter.
     """
     table = gains(problem)
     at_best = float(table.max(axis=1).sum()) if len(table) else 0.0
@@ -34,8 +36,9 @@ def relative_gap(problem: Problem, value: float, bound: float = math.inf) -> flo
 
 
 def without_variables(problem: Problem, milp: Milp, solver: str) -> Answer | None:
-    """All counts 0 if no trainer can run on this pool, since solvers treat empty models
-    differently; otherwise None.
+    """Return the answer with all counts 0 if no trainer can run on this pool; otherwise None.
+
+    Such a model is empty, and solvers treat empty models differently.
     """
     if len(milp.objective):
         return None
@@ -46,7 +49,7 @@ def without_variables(problem: Problem, milp: Milp, solver: str) -> Answer | Non
 def optimal(
     problem: Problem, milp: Milp, solver: str, x: Sequence[float], claimed: float
 ) -> Answer:
-    """The answer of a solver that proved its optimum.
+    """Build the answer of a solver that proved its optimum.
 
     Raises ``SolverError(Reason.NUMERICAL)`` if the rounded counts are not worth the (scaled)
     objective it ``claimed``.
@@ -67,11 +70,11 @@ def optimal(
 def out_of_time(
     problem: Problem, milp: Milp, solver: str, x: Sequence[float] | None, bound: float
 ) -> Answer:
-    """The better of incumbent ``x`` and current map (paper 3.6); of equal ones the current map,
-    which moves no node.
+    """Return the better of the solver's incumbent ``x`` and the current map after a time limit
+    (paper 3.6).
 
-    ``bound`` is that of the solver, scaled. Raises ``SolverError(Reason.TIME_LIMIT)`` if there is
-    neither.
+    Of equal ones it is the current map, which moves no node. ``bound`` is that of the solver,
+    scaled. Raises ``SolverError(Reason.TIME_LIMIT)`` if there is neither.
     """
     kept = current_map(problem)
     incumbent = milp.counts(x) if x is not None else None

@@ -43,8 +43,8 @@ def place(
     order: NameOrder | None = None,
     grain: Grain = Grain.NODE,
 ) -> tuple[Nodes, ...]:
-    """New node sets, one per trainer: a superset of the old one where it grows, a subset where it
-    shrinks.
+    """Return new node sets, one per trainer: a superset of the old one where it grows, a subset
+    where it shrinks.
 
     Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer),
     then their last nodes in name order; growing ones take the free nodes in name order, the first
@@ -79,10 +79,11 @@ def place(
 def check_placement(
     pool: Nodes, held: Sequence[Nodes], counts: Sequence[int], placed: Sequence[Nodes]
 ) -> None:
-    """Check Eqn 5 (one trainer per node, pool nodes only) and Eqn 6 (nested sets). Raises
-    :class:`RejectedAnswerError`.
+    """Check that each node has one trainer and is in the pool (Eqn 5), and that old and new sets
+    are nested (Eqn 6).
 
-    ``held`` satisfies them already: where no set is new, only the counts are checked.
+    Raises :class:`RejectedAnswerError`. ``held`` satisfies both already: where no set is new, only
+    the counts are checked.
     """
     for old, count, new in zip(held, counts, placed, strict=True):
         if len(new) != count:
@@ -109,7 +110,10 @@ def _grow_by_slots(
     growing: Sequence[int],
     ends: Mapping[str, float],
 ) -> None:
-    """All slots with the latest end are taken before others."""
+    """Add to ``placed`` the slots (GPUs of nodes) that the ``growing`` trainers still need.
+
+    All slots whose window ends last are handed out before any that ends earlier.
+    """
     taken: Nodes = frozenset().union(*placed)
     lasting = _lasting_first(in_name_order(pool - taken), ends)
     for _, free in groupby(lasting, key=lambda slot: ends.get(slot, math.inf)):
@@ -119,12 +123,14 @@ def _grow_by_slots(
 
 
 def _part_of(slot: str) -> str:
-    """The part that a slot belongs to."""
+    """Return the part that a slot belongs to: the held GPUs of one node."""
     return slot_of(slot).fragment
 
 
 def _last_released_first(held: Sequence[str]) -> list[str]:
-    """A trainer's slots: those on the part where it has the fewest come last."""
+    """Sort a trainer's slots so that those it releases first come last: on the part where it has
+    the fewest.
+    """
     count = Counter(map(_part_of, held))
     return sorted(held, key=lambda slot: -count[_part_of(slot)])
 
@@ -132,12 +138,13 @@ def _last_released_first(held: Sequence[str]) -> list[str]:
 def _take(
     free: Iterable[str], wanted: Mapping[int, int], own: Mapping[int, Iterable[str]]
 ) -> dict[int, list[str]]:
-    """Slots for each growing trainer (by number) of the ``free`` ones, which are disjoint from
-    those it has (``own``).
+    """Choose slots of the ``free`` ones for each growing trainer (by number).
 
-    All take slots beside their own. Then each takes the largest part that it fills, as long as
-    there is one, and the smallest part that has its rest (best fit): for one trainer, the fewest
-    parts possible. The order of ``free`` decides ties. Cost: O(f log f) for f free slots.
+    ``wanted`` has the number of slots that each needs, ``own`` those that it has; no free slot is
+    among them. All trainers take slots beside their own first. Then each takes the largest part
+    that it fills, as long as there is one, and the smallest part that has its rest (best fit): for
+    one trainer, the fewest parts possible. The order of ``free`` decides ties. Cost: O(f log f) for
+    f free slots.
     """
     parts: dict[str, list[str]] = {}
     for slot in free:
@@ -172,8 +179,9 @@ def _take(
 def _in_taking_order(
     pool: Nodes, placed: Sequence[Nodes], ends: Mapping[str, float], order: NameOrder
 ) -> Iterator[str]:
-    """The free nodes in the order in which they are taken. If many are free, they are not sorted at
-    every event.
+    """Return the free nodes in the order in which growing trainers take them.
+
+    If many are free, they are filtered from ``order`` instead of being sorted at every event.
     """
     taken: Nodes = frozenset().union(*placed)
     if ends or _FEW * (len(pool) - len(taken)) < len(pool):
@@ -182,8 +190,9 @@ def _in_taking_order(
 
 
 class NameOrder:
-    """The last pool in name order: the order of the next one follows from the nodes that joined and
-    left.
+    """Keeps the last pool in name order, so that a large pool is not sorted at every event.
+
+    The order of the next pool follows from the nodes that joined and left.
     """
 
     def __init__(self) -> None:
@@ -218,7 +227,9 @@ def in_name_order(nodes: Iterable[str]) -> list[str]:
 
 @lru_cache(maxsize=65536)
 def _name_key(name: str) -> str:
-    """The name with zero-padded numbers, so that text sorts like numbers; then the name itself, as
-    01 and 1 would be equal.
+    """Return the sort key of a node name: with zero-padded numbers, so that text sorts like numbers
+    ("n2" before "n10").
+
+    The name itself is at its end, since 01 and 1 would be equal.
     """
     return _DIGITS.sub(lambda digits: digits[0].zfill(_WIDTH), name) + "\0" + name

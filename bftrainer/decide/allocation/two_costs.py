@@ -36,8 +36,12 @@ not even from 0 nodes.
 def with_two_costs(
     demand: TrainerDemand, start_s: float, left: Rescaling | None, at_s: float, forward_s: float
 ) -> TrainerDemand:
-    """The demand at ``at_s``, with ``left`` of its rescales; it has its trainer's W_j^up and W_j^dw
-    as costs.
+    """Return the demand at ``at_s`` with the costs of the module's text: s_j, a_j, w_j, d_j and the
+    pending start.
+
+    ``demand`` has its trainer's W_j^up and W_j^dw as costs, ``start_s`` is S_j, and ``left`` what
+    is left of its rescales. If start and switch take longer than ``MOST`` of T_fwd, they are scaled
+    down to it.
     """
     up_s, down_s = demand.scale_up_s, demand.scale_down_s
     left = None if left is None else left.at(at_s)
@@ -73,8 +77,9 @@ def with_two_costs(
 
 
 def stretched(demand: TrainerDemand, factor: float) -> TrainerDemand:
-    """Return the demand with all costs times ``factor``: its gains are those for a T_fwd that is
-    ``factor`` times shorter, times ``factor``.
+    """Return the demand with all costs times ``factor``.
+
+    Its gains are those for a T_fwd that is ``factor`` times shorter, times ``factor``.
     """
     return replace(
         demand,

@@ -15,8 +15,10 @@ from bftrainer.errors import NoFeasibleCountsError
 
 @dataclass(frozen=True, slots=True)
 class Shift:
-    """One trainer in the forced optimum: its counts before and after, and the change of its gain
-    (the summand of Eqn 16).
+    """How one trainer fares in the forced optimum: its counts before and after, and the change of
+    its gain.
+
+    The gain is the summand of Eqn 16.
     """
 
     id: str
@@ -27,10 +29,10 @@ class Shift:
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The optimum with one trainer at ``count``. ``change`` is that of the objective, negative
-    where it is worse.
+    """The optimum with one trainer forced to ``count`` nodes, compared with the decision.
 
-    ``own`` is the part of the trainer itself; ``others`` are the trainers whose counts change.
+    ``change`` is the change of the objective, negative where it is worse. ``own`` is the part of
+    the trainer itself; ``others`` are the trainers whose counts change.
     """
 
     count: int
@@ -47,9 +49,9 @@ def force(problem: Problem, j: int, count: int) -> Problem:
 
 
 def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> WhatIf | None:
-    """The optimum with demand ``j`` at ``count`` against ``counts``; None if the pool is too small.
+    """Compare the optimum with demand ``j`` forced to ``count`` nodes with the given ``counts``.
 
-    Cost: one solve by ``exact``.
+    None if the pool is too small for it. Cost: one solve by ``exact``.
     """
     try:
         best = Exact().solve(force(problem, j, count))
@@ -71,7 +73,7 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
 
 
 def next_sizes(demand: TrainerDemand, count: int) -> tuple[int | None, int | None]:
-    """The next legal sizes below and above ``count``; None where there is none."""
+    """Return the next legal sizes below and above ``count``; None where there is none."""
     sizes = demand.sizes or (0, *range(demand.min_nodes, demand.max_nodes + 1))
     legal = [n for n in sizes if demand.is_legal(n)]
     below = max((n for n in legal if n < count), default=None)

@@ -20,8 +20,8 @@ from bftrainer.decide.domain.model import Trainer, rates
 
 
 def lasts_s(pool: Nodes, window_ends: Sequence[tuple[str, float]], now_s: float) -> float:
-    """Seconds until the last known window end of the pool; infinite while a node has no known
-    end.
+    """Return the seconds until the last known window end of the pool; infinite while a node has
+    none.
     """
     if not pool or len(window_ends) < len(pool):
         return math.inf
@@ -34,10 +34,10 @@ def drop_unprofitable_growth(
     placed: Sequence[Nodes],
     left_s: Mapping[str, float],
 ) -> tuple[Nodes, ...]:
-    """The placement without growth that cannot pay off within ``left_s``, the seconds left of
-    windows with known ends.
+    """Return the placement without growth that cannot pay off before the windows of its nodes end.
 
-    A trainer that shrank for dropped growth keeps its nodes. Sets stay nested and legal.
+    ``left_s`` has the seconds left of windows with known ends. A trainer that was to shrink for
+    growth that is dropped keeps its nodes. Sets stay nested and legal.
     """
     after = [
         _cut(trainer, before, planned, left_s)
@@ -55,6 +55,12 @@ def drop_unprofitable_growth(
 
 
 def _cut(trainer: Trainer, held: Nodes, placed: Nodes, left_s: Mapping[str, float]) -> Nodes:
+    """Return the placed nodes of one trainer without new ones whose windows end too soon to pay
+    off.
+
+    Of the new nodes with a known end, the k that last longest are kept, with the largest k that
+    pays.
+    """
     ending = sorted((n for n in placed - held if n in left_s), key=lambda n: (-left_s[n], n))
     if not ending:
         return placed
@@ -71,6 +77,9 @@ def _cut(trainer: Trainer, held: Nodes, placed: Nodes, left_s: Mapping[str, floa
 
 
 def _pays(trainer: Trainer, held: int, sure: int, n: int, left_s: float) -> bool:
+    """Whether growth to ``n`` nodes pays off within ``left_s``, by the module's inequality with
+    ``sure`` as w.
+    """
     rate = rates(trainer)
     without = left_s - (trainer.growth_s if sure > held else 0.0)
     return rate[n] * (left_s - trainer.growth_s - trainer.scale_down_s) > rate[sure] * max(
@@ -79,8 +88,9 @@ def _pays(trainer: Trainer, held: int, sure: int, n: int, left_s: float) -> bool
 
 
 def _legal(trainer: Trainer, held: Nodes, sure: Nodes) -> Nodes:
-    """The largest legal set between ``held`` and ``sure``; if there is none, the largest legal
-    subset of ``held``.
+    """Return the largest legal set between ``held`` and ``sure``.
+
+    If there is none, it is the largest legal subset of ``held``.
     """
     more = in_name_order(sure - held)
     for n in range(len(more), -1, -1):

@@ -32,8 +32,8 @@ _NONE: Nodes = frozenset()
 
 
 def observe(state: State, event: Event, queued: QueuedIds | None = None) -> State:
-    """The state after an event: nodes that left are gone, and trainers are admitted from the head
-    of the queue.
+    """Return the state after an event: nodes that left are gone, and trainers are admitted from the
+    head of the queue.
 
     Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when
     trainers are submitted. A caller with many events and a long queue passes a ``queued`` of its
@@ -67,7 +67,8 @@ def _changes_estimates(
 ) -> bool:
     """Whether an event changes the estimate of any trainer's curve.
 
-    The placeholder of a trainer without a curve depends on the pool.
+    A change of the pool does so for trainers without a curve: their placeholder depends on its
+    size.
     """
     if event.measured or any(trainer.learning is not None for trainer in admitted):
         return True
@@ -77,7 +78,7 @@ def _changes_estimates(
 
 
 def _advanced(state: State, event: Event) -> tuple[Active, ...]:
-    """The admitted trainers at the time of the event, with the reports that it contains."""
+    """Return the admitted trainers at the time of the event, with the reports that it contains."""
     samples_done, losses = dict(event.samples_done), dict(event.losses)
     # The clock of a host may have been set back while no pilot ran.
     passed_s = max(event.at_s - state.at_s, 0.0)
@@ -91,7 +92,9 @@ def _advanced(state: State, event: Event) -> tuple[Active, ...]:
 
 
 class _StateDraft:
-    """The parts of a state that the changes of one event change, one change after the other."""
+    """The parts of a state that an event can change; :meth:`apply` makes its changes one after the
+    other.
+    """
 
     def __init__(
         self, state: State, at_s: float, active: tuple[Active, ...], queued: QueuedIds
@@ -154,8 +157,8 @@ class _StateDraft:
 
 
 def decide(state: State, policy: Policy, event: Event, order: NameOrder | None = None) -> Plan:
-    """Decide on the trainings, and give the rest to the pools that fill
-    (:mod:`~bftrainer.decide.core.fill`).
+    """Return the plan for an event: decide on the trainings, then give the rest of the nodes to the
+    pools that fill (:mod:`~bftrainer.decide.core.fill`).
 
     Every node class is decided independently. ``order`` saves a caller with many events the sorting
     of a large pool. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
@@ -204,8 +207,10 @@ def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None)
 
 
 def adopt(state: State, plan: Plan) -> State:
-    """The state with the node sets of the plan. It wakes at the time of the policy, or earlier for
-    a measurement.
+    """Return the state with the node sets of the plan.
+
+    Its next timer is that of the policy, or the earlier time at which a measurement will be
+    complete.
     """
     adopted = []
     for active, nodes in zip(state.active, plan.nodes, strict=True):
@@ -228,8 +233,10 @@ def adopt(state: State, plan: Plan) -> State:
 
 
 def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Rescale, ...]:
-    """Rescales from ``before`` to ``after``, shrinking trainers first: nodes are released before
-    they are taken.
+    """Return the rescales that lead from ``before`` to ``after``, those of shrinking trainers
+    first.
+
+    So nodes are released before they are taken.
     """
     same = set(map(id, before.active))  # hundreds may wait: most are the same object
     changed = [a for a in after.active if id(a) not in same]
@@ -245,7 +252,7 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
 
 
 def _starting(a: Active) -> Nodes:
-    """Its nodes that do not train yet: the first to be released."""
+    """Return the nodes of a trainer that do not train yet; they are the first to be released."""
     if a.rescaling is None or a.rescaling.switch_s is None:
         return _NONE
     return a.nodes - a.rescaling.training
@@ -258,6 +265,7 @@ def _without(active: Active, left: Nodes, at_s: float) -> Active:
 
 
 def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
+    """Return the trainer on ``nodes`` from ``at_s`` on, with the rescale that this begins."""
     sized_s = a.sized_s if len(nodes) == len(a.nodes) else at_s
     left = rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
     return Active(
@@ -277,8 +285,9 @@ def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
 def _later(
     a: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]
 ) -> Active:
-    """The trainer at ``at_s``, ``passed_s`` later, with its latest reports; the same object if
-    nothing of it changes.
+    """Return the trainer at ``at_s``, ``passed_s`` seconds later, with its latest reports.
+
+    ``done`` and ``losses`` are by trainer id. The same object is returned if nothing of it changes.
     """
     name, nodes = a.trainer.id, a.nodes
     samples = done.get(name, a.samples_done)
@@ -319,7 +328,7 @@ def _enqueued(
     new: Sequence[Trainer],
     queued: QueuedIds,
 ) -> tuple[Trainer, ...]:
-    """The queue with the new trainers at its end. Cost: O(J + queue + new)."""
+    """Return the queue with the new trainers at its end. Cost: O(J + queue + new)."""
     _check_new(new, (queued.of(queue), _ids(active)))
     return queued.then(queue, new)
 
@@ -344,9 +353,11 @@ def _ids(active: Sequence[Active]) -> set[str]:
 
 
 class QueuedIds:
-    """The ids of the last queue: it may be long, and mostly only grows at its end and shrinks at
-    its head from one event to the next. What it returns depends on its arguments only, and is valid
-    until the next call.
+    """Keeps the ids of the last queue, so that they are not collected anew at each event.
+
+    A queue may be long, and mostly only grows at its end and shrinks at its head from one event to
+    the next. What :meth:`of` returns depends on its arguments only, and is valid until the next
+    call.
     """
 
     def __init__(self) -> None:
@@ -354,6 +365,7 @@ class QueuedIds:
         self._ids: set[str] = set()
 
     def of(self, queue: tuple[Trainer, ...]) -> Set[str]:
+        """Return the ids of the queue's trainers."""
         previous = self._queue
         if previous is not queue:
             left_count = len(previous) - len(queue)
@@ -365,7 +377,9 @@ class QueuedIds:
         return self._ids
 
     def then(self, queue: tuple[Trainer, ...], new: Sequence[Trainer]) -> tuple[Trainer, ...]:
-        """The queue with the new trainers at its end; their ids are new."""
+        """Return the queue with the new trainers at its end, and keep their ids. No trainer may
+        have them yet.
+        """
         self.of(queue)
         self._ids.update(map(_ID, new))
         self._queue = (*queue, *new)
@@ -379,7 +393,9 @@ def _taken(trainer_id: str) -> InvalidValueError:
 def _finished(
     trainer_id: str, active: tuple[Active, ...], queue: tuple[Trainer, ...]
 ) -> tuple[tuple[Active, ...], tuple[Trainer, ...]]:
-    """Active trainers and queue without the finished one. An unknown id is a bug of the world."""
+    """Return the active trainers and the queue without the finished trainer. An unknown id is a bug
+    of the world.
+    """
     rest = tuple(a for a in active if a.trainer.id != trainer_id)
     if len(rest) < len(active):
         return rest, queue

@@ -19,8 +19,10 @@ from bftrainer.decide.domain.state import Nodes
 
 @dataclass(frozen=True, slots=True)
 class DebounceState:
-    """``offered`` nodes are in the pool; ``fresh`` nodes have been idle in every observation since
-    a time, but not for long.
+    """Which idle nodes have been seen, and for how long.
+
+    ``offered`` nodes are in the pool; ``fresh`` nodes have been idle in every observation since a
+    time, but not for long.
     """
 
     offered: Nodes = frozenset()
@@ -30,7 +32,11 @@ class DebounceState:
 def debounce(
     seen: DebounceState, idle: Nodes | None, at_s: float, confirm_s: float
 ) -> tuple[DebounceState, PoolChanged | None]:
-    """Apply one observation at ``at_s``: ``idle`` are its idle nodes, or None if it failed."""
+    """Apply one observation of the scheduler at ``at_s``; return the new state, and the change of
+    the pool that it confirms.
+
+    ``idle`` are its idle nodes, or None if it failed.
+    """
     if idle is None:
         return seen, None
     since = {node: seen.fresh.get(node, at_s) for node in idle - seen.offered}

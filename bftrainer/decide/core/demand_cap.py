@@ -7,14 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class DemandCap:
-    """The number of nodes of a class that a set of trainers uses, because they left more nodes
-    unused although they could use them.
+    """The observation that a set of trainers left nodes of a class unused, although they could use
+    them: it caps their demand.
 
-    (A curve that falls, or a rescale that does not pay: the policy knows better than the sum of
-    ``max_nodes``.) They had ``tried`` nodes then, idle ones included that were out of reach. With
-    more, a trainer may run that needs more than were left; with fewer than ``nodes``, what pays is
-    another question. ``trainers``: their names, and what was learned of them. ``demand``: as many
-    as they could use then; a trainer that waits before it is tried again could use none.
+    The policy left them unused because a curve falls, or a rescale does not pay: it knows better
+    than the sum of ``max_nodes``. The ``trainers`` (their names, and what was learned of them) use
+    ``nodes`` nodes. They had ``tried`` nodes then, idle ones included that were out of reach; with
+    more, a trainer may run that needs more than were left. With fewer than ``nodes``, what pays is
+    another question. ``demand`` is the number that they could use then; a trainer that waits before
+    it is tried again could use none.
     """
 
     node_class: str

@@ -21,17 +21,17 @@ _NONE: Nodes = frozenset()
 
 
 def trainings(state: State) -> State:
-    """The state without pools that fill; itself if there is none."""
+    """Return the state without pools that fill; the same object if there is none."""
     if not any(a.trainer.fill for a in state.active):
         return state
     return replace(state, active=tuple(a for a in state.active if not a.trainer.fill))
 
 
 def filled(state: State, plan: Plan) -> Plan:
-    """The plan for the trainings with the rest for the pools: an equal part each, of one node
-    class, at most ``max_nodes``.
+    """Return the plan for the trainings with the rest of the nodes given to the pools that fill.
 
-    A node whose window ends before a worker could start is left out.
+    Each pool gets an equal part of one node class, at most ``max_nodes``. A node whose window ends
+    before a worker could start is left out.
     """
     planned = iter(plan.nodes)
     nodes = [_NONE if a.trainer.fill else next(planned) for a in state.active]
@@ -47,10 +47,10 @@ def filled(state: State, plan: Plan) -> Plan:
 
 
 def _fill_class(state: State, free: Nodes, members: Sequence[int], nodes: list[Nodes]) -> None:
-    """Divide the ``free`` nodes of one class among pools (``members``: indices): write their
-    ``nodes``.
+    """Divide the ``free`` nodes of one class among pools, and write what each gets into ``nodes``.
 
-    Every pool keeps what it has of its part before any pool takes another node.
+    ``members`` are the indices of the pools. Every pool keeps what it has of its part before any
+    pool takes another node.
     """
     ends = dict(state.window_ends)
     counts = _parts([state.active[j].trainer for j in members], len(free))
@@ -75,7 +75,10 @@ def _fill_class(state: State, free: Nodes, members: Sequence[int], nodes: list[N
 
 
 def _first(nodes: Nodes, count: int) -> Nodes:
-    """The first in name order; thousands, which mostly are no more, are not sorted."""
+    """Return the first ``count`` nodes in name order.
+
+    A set that is no larger, which thousands of nodes mostly are, is not sorted.
+    """
     return nodes if len(nodes) <= count else frozenset(in_name_order(nodes)[:count])
 
 
@@ -85,8 +88,10 @@ def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:
 
 
 def _class_of(a: Active, state: State, free: Nodes) -> str:
-    """The class whose nodes a pool gets: the one that it names, else the one of its present nodes
-    as long as any of them is free for it, else the one with the most free nodes.
+    """Return the class whose nodes a pool gets.
+
+    It is the one that it names, else the one of its present nodes as long as any of them is free
+    for it, else the one with the most free nodes.
     """
     if a.trainer.node_class is not None:
         return a.trainer.node_class
@@ -98,7 +103,9 @@ def _class_of(a: Active, state: State, free: Nodes) -> str:
 
 
 def _parts(pools: Sequence[Trainer], free: int) -> list[int]:
-    """Equal parts; what is beyond the largest size of one goes to the others."""
+    """Return equal parts of ``free`` nodes, one per pool; what is beyond a pool's largest size goes
+    to the others.
+    """
     parts = [0] * len(pools)
     for left, j in enumerate(sorted(range(len(pools)), key=lambda j: pools[j].max_nodes)):
         parts[j] = min(pools[j].max_nodes, -(-free // (len(pools) - left)))

@@ -34,7 +34,7 @@ class Part:
 
 
 def changed(classes: Classes, change: PoolChanged) -> Classes:
-    """The classes of the pool after nodes have joined and left."""
+    """Return the classes of the pool after nodes have joined and left."""
     if not classes and not change.classes:
         return ()
     by_class = {name: nodes - change.left for name, nodes in classes}
@@ -44,12 +44,11 @@ def changed(classes: Classes, change: PoolChanged) -> Classes:
 
 
 def parts(state: State) -> tuple[Part, ...]:
-    """The classes that have nodes or are named by a trainer, each with its trainers. Every trainer
-    belongs to one.
+    """Return the node classes that have nodes or are named by a trainer, each with its trainers.
 
-    A trainer belongs to the class of its nodes, else to the class that it names. A trainer with
-    neither, in order of admission, goes to the class where it would run fastest on the unassigned
-    nodes; if it fits none, to the class with the largest fair share.
+    Every trainer belongs to one: to the class of its nodes, else to the class that it names. A
+    trainer with neither, in order of admission, goes to the class where it would run fastest on the
+    unassigned nodes; if it fits none, to the class with the largest fair share.
     """
     everyone = tuple(range(len(state.active)))
     if not state.classes and all(a.trainer.node_class is None for a in state.active):
@@ -64,7 +63,9 @@ def parts(state: State) -> tuple[Part, ...]:
 
 
 def _pools(state: State) -> dict[str, Nodes]:
-    """The nodes of every class: of the pool, without a class, and named by a trainer."""
+    """Return the nodes of every class: those of the pool, that of nodes without a class, and those
+    (perhaps empty) that a trainer names.
+    """
     pools = dict(state.classes)
     if rest := state.pool.difference(*pools.values()):
         pools[ALIKE] = rest
@@ -75,7 +76,10 @@ def _pools(state: State) -> dict[str, Nodes]:
 
 
 def _members(state: State, pools: dict[str, Nodes]) -> dict[str, list[int]]:
-    """The indices of the trainers of every class, in the order of the classes' names."""
+    """Assign every trainer to a class, by the rules of :func:`parts`.
+
+    Returns the indices of the trainers of each class, in the order of the classes' names.
+    """
     members: dict[str, list[int]] = {name: [] for name in sorted(pools)}
     unassigned: list[int] = []
     for j, active in enumerate(state.active):
@@ -104,11 +108,10 @@ def _members(state: State, pools: dict[str, Nodes]) -> dict[str, list[int]]:
 def decide_by_class(
     policy: Policy, state: State, event: Event, classes: Sequence[Part]
 ) -> tuple[Decision, object]:
-    """The decision of the policy, asked once per class, and its memory. The counts are in the order
-    of ``State.active``.
+    """Ask the policy once per class; return one decision for all, and the memories of all classes.
 
-    Raises :class:`RejectedAnswerError` for counts that are not legal, and for named nodes that a
-    trainer cannot have.
+    The counts are in the order of ``State.active``. Raises :class:`RejectedAnswerError` for counts
+    that are not legal, and for named nodes that a trainer cannot have.
     """
     if len(classes) == 1 and not isinstance(state.memory, ClassMemories):
         decision, memory = policy.decide(state, event)
@@ -145,8 +148,10 @@ def place_by_class(
     order: NameOrder | None = None,
     grain: Grain = Grain.NODE,
 ) -> tuple[Nodes, ...]:
-    """Node sets, one per trainer, each from its class; ``starting`` are those of its nodes that do
-    not train yet.
+    """Return node sets, one per trainer, each chosen from the trainer's class by
+    :func:`~bftrainer.decide.allocation.placement.place`.
+
+    ``starting`` are those of a trainer's nodes that do not train yet.
     """
     if len(classes) == 1:
         return place(classes[0].pool, held, counts, ends, starting, order, grain)
@@ -184,7 +189,7 @@ def _class_of(active: Active, pools: dict[str, Nodes]) -> str | None:
 
 
 def _fits(trainer: Trainer, nodes: int) -> int:
-    """The largest legal size within ``nodes``."""
+    """Return the largest legal size within ``nodes``; 0 if there is none."""
     return next((n for n in range(min(nodes, trainer.max_nodes), 0, -1) if trainer.is_legal(n)), 0)
 
 
@@ -193,7 +198,7 @@ def _rate_within(trainer: Trainer, nodes: int) -> float:
 
 
 def _together(classes: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
-    """One decision for all classes, with the counts in the order of ``State.active``."""
+    """Join the decisions of all classes into one, with counts in the order of ``State.active``."""
     counts: dict[int, int] = {}
     for part, decision in zip(classes, decisions, strict=True):
         counts.update(zip(part.members, decision.counts, strict=True))
@@ -214,7 +219,9 @@ def _together(classes: Sequence[Part], decisions: Sequence[Decision]) -> Decisio
 
 
 def _one_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:
-    """One answer for all classes: the sum of the values, the weakest proof."""
+    """Join the solvers' answers of all classes into one: the sum of the values, and the weakest
+    status.
+    """
     return Answer(
         counts,
         sum(a.objective_value for a in answers),

@@ -18,10 +18,11 @@ WINDOWS = 9
 
 @dataclass(frozen=True, slots=True)
 class RatePoint:
-    """One node count: its latest ``windows`` (samples/s each), all seconds measured, and ``rate``,
-    their trimmed mean.
+    """The measured speed on one node count.
 
-    ``squares`` is the sum of the windows' squared deviations from their mean, relative to ``rate``.
+    ``windows`` are the latest measurements (samples/s each), ``rate`` is their trimmed mean, and
+    ``seconds`` is the time of all measurements. ``squares`` is the sum of the windows' squared
+    deviations from their mean, relative to ``rate``.
     """
 
     nodes: int
@@ -33,11 +34,12 @@ class RatePoint:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Points by increasing node count; ``ups`` and ``downs`` are the latest stalls in seconds after
-    growing and shrinking.
+    """What was measured for one key: speeds as points by increasing node count, and the latest
+    costs of rescales.
 
-    ``starts`` are the latest times that new nodes took to start while old ones trained on,
-    ``from_zero`` those from a decision until a trainer without nodes trained.
+    ``ups`` and ``downs`` are stalls in seconds after growing and shrinking, ``starts`` the times
+    that new nodes took to start while old ones trained on, ``from_zero`` the times from a decision
+    until a trainer without nodes trained.
     """
 
     points: tuple[RatePoint, ...] = ()
@@ -57,7 +59,7 @@ class Measurements:
         return any(0.8 * nodes <= p.nodes <= 1.25 * nodes for p in self.points)
 
     def with_rate(self, nodes: int, samples_per_s: float, seconds: float) -> Measurements:
-        """These measurements and one more window of ``seconds`` on ``nodes`` nodes."""
+        """Return these measurements and one more window of ``seconds`` on ``nodes`` nodes."""
         i = bisect_left(self.points, nodes, key=_NODES)
         old = (
             self.points[i]
@@ -72,8 +74,8 @@ class Measurements:
     def with_stall(
         self, grew: bool, seconds: float, start_s: float | None = None, from_zero: bool = False
     ) -> Measurements:
-        """These measurements and one more stall; with ``start_s``, the switch after a start that
-        took this long.
+        """Return these measurements and one more stall; with ``start_s``, the stall is that of the
+        switch after a start that took this long.
 
         The stall of a start ``from_zero`` nodes includes the start: it counts as R^up only until a
         start was measured.
@@ -88,8 +90,8 @@ class Measurements:
         return replace(self, downs=(*self.downs[1 - WINDOWS :], seconds))
 
     def noise(self) -> float:
-        """Relative standard deviation of one window, pooled over all points; 0 until one point has
-        two windows.
+        """Return the relative standard deviation of one window, pooled over all points; 0 until one
+        point has two windows.
         """
         freedom = sum(len(p.windows) - 1 for p in self.points)
         if not freedom:
@@ -105,8 +107,10 @@ def _squares(windows: tuple[float, ...], rate: float) -> float:
 
 
 def middle(values: tuple[float, ...]) -> float:
-    """Trimmed mean: without the smallest and the largest of three or more. Of equal values exactly
-    that value.
+    """Return the trimmed mean: the mean without the smallest and the largest of three or more
+    values.
+
+    Of equal values it is exactly that value.
     """
     kept = sorted(values)[1:-1] if len(values) > 2 else values
     low, high = min(kept), max(kept)

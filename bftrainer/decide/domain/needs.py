@@ -6,8 +6,9 @@ from enum import Enum
 
 
 class Need(Enum):
-    """A policy lists its needs in an attribute ``needs``, and so does an objective; without it,
-    every trainer will do.
+    """A fact that a policy or an objective needs of every trainer.
+
+    Each lists its needs in an attribute ``needs``; without that attribute, every trainer will do.
     """
 
     LENGTH = "the total number of samples (samples_total)"

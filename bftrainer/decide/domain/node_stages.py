@@ -16,8 +16,9 @@ from itertools import pairwise
 
 
 class NodeStage(Enum):
-    """The instant that ends a stage. Seconds of a stage are those since the instant before it that
-    is known.
+    """An instant in the life of a held node, which ends the stage of the same name.
+
+    The seconds of a stage are those since the instant before it that is known.
     """
 
     IDLE = "idle"
@@ -33,7 +34,7 @@ class NodeStage(Enum):
     JOB_STARTED = "job_started"
     """The scheduler's word for the start of the job, in whole seconds."""
     PAYLOAD_READY = "payload_ready"
-    """By the node's clock."""
+    """The payload of the holder runs, by the node's clock."""
     OFFERED = "offered"
     """The fragment is in the pool."""
     GIVEN = "given"
@@ -65,8 +66,8 @@ Instants = Mapping[NodeStage, float]
 
 
 def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[NodeStage, float]:
-    """Seconds of each stage of a chain, by the instant that ends it; empty before the chain is
-    complete.
+    """Return the seconds of each stage of a chain, by the instant that ends it; empty before the
+    chain is complete.
     """
     if chain[-1] not in instants:
         return {}
@@ -82,8 +83,8 @@ def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[Node
 
 
 def whole_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> float | None:
-    """Seconds of the whole chain; None before it is complete, or if its first instant is not
-    known.
+    """Return the seconds of the whole chain; None before it is complete, or if its first instant is
+    not known.
     """
     if chain[0] not in instants or chain[-1] not in instants:
         return None
@@ -91,7 +92,7 @@ def whole_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> float | N
 
 
 def p95(values: Sequence[float]) -> float:
-    """The 95th percentile: the smallest value that 95 % of the values do not exceed (nearest
+    """Return the 95th percentile: the smallest value that 95 % of the values do not exceed (nearest
     rank).
     """
     ordered = sorted(values)

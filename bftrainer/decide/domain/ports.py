@@ -32,8 +32,8 @@ class Policy(Protocol):
         """Its name for ``--policy``."""
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """One legal count per trainer of ``state.active``, and the memory that the next call finds
-        in ``state.memory``.
+        """Return one legal count per trainer of ``state.active``, and the memory that the next call
+        finds in ``state.memory``.
 
         The memory is a frozen value (None at first). It is journaled and survives a crash, so it is
         made of plain values, tuples, and frozen dataclasses and enums of the package of the policy

@@ -18,11 +18,12 @@ from bftrainer.errors import InvalidValueError, Reason
 
 @dataclass(frozen=True, slots=True)
 class PendingStart:
-    """A start that is not over: B_j nodes (``training``) train for ``ahead_s`` more seconds (b_j)
-    before the switch.
+    """A start that is not over: some nodes train on until the switch to all nodes.
 
-    ``switch_s`` is the stall that they are spared without the switch, W_j^up or less. If the
-    trainer grows, they train for ``longer_s`` more seconds before the switch (g_j).
+    B_j nodes (``training``) train for ``ahead_s`` more seconds (b_j) before it. ``switch_s`` is the
+    stall that they are spared without the switch, W_j^up or less. If the trainer grows, they train
+    for ``longer_s`` more seconds before the switch (g_j). See
+    :mod:`~bftrainer.decide.allocation.two_costs`.
     """
 
     training: int
@@ -106,10 +107,11 @@ class TrainerDemand:
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """How to divide ``pool_size`` nodes, looking ``forward_s`` seconds (T_fwd) ahead. ``demands``
-    are in trainer order.
+    """The allocation problem: how to divide ``pool_size`` nodes, looking ``forward_s`` seconds
+    (T_fwd) ahead.
 
-    ``weights``, one per demand, multiply the demands' summands of Eqn 16; without them, all are 1.
+    ``demands`` are in trainer order. ``weights``, one per demand, multiply the demands' summands of
+    Eqn 16; without them, all are 1.
     """
 
     pool_size: int
@@ -136,7 +138,9 @@ class Problem:
             raise InvalidValueError("a trainer's weight must be finite and above 0")
 
     def weighted(self, j: int) -> TrainerDemand:
-        """Demand ``j`` with its weight in its value: the same summand of Eqn 16."""
+        """Return demand ``j`` with its weight multiplied into its value: the same summand of Eqn
+        16.
+        """
         demand = self.demands[j]
         if not self.weights or self.weights[j] == 1.0:
             return demand

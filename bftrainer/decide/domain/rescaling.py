@@ -19,10 +19,11 @@ Nodes = frozenset[str]
 
 @dataclass(frozen=True, slots=True)
 class Rescaling:
-    """All nodes stall until ``stalled_until_s``; ``training`` train from then until ``switch_s``;
-    all train from ``ready_s``.
+    """A rescale that is under way: all nodes stall until ``stalled_until_s``, and all train from
+    ``ready_s``.
 
-    Without a pending start ``switch_s`` is None, and ``ready_s`` is ``stalled_until_s``.
+    With a pending start, the nodes in ``training`` train in between, until ``switch_s``. Without
+    one ``switch_s`` is None, and ``ready_s`` is ``stalled_until_s``.
     """
 
     training: Nodes
@@ -44,7 +45,11 @@ class Rescaling:
 def rescaled(
     trainer: Trainer, now: Rescaling | None, before: Nodes, after: Nodes, at_s: float
 ) -> Rescaling:
-    """The state after a rescale at ``at_s`` from ``before`` to ``after``, planned or forced."""
+    """Return the rescale that is under way after a change from ``before`` to ``after`` at ``at_s``,
+    planned or forced.
+
+    ``now`` is what was left of an earlier one.
+    """
     now = None if now is None else now.at(at_s)
     pending_s = None if now is None else now.switch_s
     training = before if now is None or pending_s is None else now.training

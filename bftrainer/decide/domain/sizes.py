@@ -11,8 +11,8 @@ from bftrainer.decide.domain.model import Trainer
 def sizes_of(
     trainer: Trainer, powers_of_two: bool = False, cap: int | None = None
 ) -> tuple[int, ...]:
-    """Legal node counts above 0, increasing. Optionally only powers of two, and none above
-    ``cap``.
+    """Return the legal node counts above 0, increasing; on request only powers of two, and none
+    above ``cap``.
     """
     counts = (
         trainer.sizes

@@ -17,8 +17,8 @@ Classes = tuple[tuple[str, Nodes], ...]
 
 @dataclass(frozen=True, slots=True)
 class Losses:
-    """Reported values of the evaluation function E of a trainer: the first, the latest, and the
-    slope.
+    """What a trainer has reported of its evaluation function E: the first and the latest value, and
+    the slope.
 
     ``per_sample`` is |change of E| / samples over the last two reports at different samples; None
     before the second.
@@ -30,8 +30,8 @@ class Losses:
     per_sample: float | None = None
 
     def then(self, samples: float, loss: float) -> Losses:
-        """The losses after one more report. A report without new samples only replaces the latest
-        value.
+        """Return the losses after one more report. A report without new samples only replaces the
+        latest value.
         """
         if samples <= self.at_samples:
             return Losses(self.first, loss, samples, self.per_sample)

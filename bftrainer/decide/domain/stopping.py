@@ -74,8 +74,9 @@ class ASHA:
         return tuple(rung for rung in every if rung < self.most)
 
     def ends(self, value: float, others: Iterable[float]) -> bool:
-        """Whether a trainer with this value at a rung ends; ``others`` are the values of those that
-        came before.
+        """Whether a trainer with this value at a rung ends.
+
+        ``others`` are the values of the trainers that came to the rung before.
         """
         earlier = tuple(others)
         sign = 1 if self.maximize else -1
@@ -88,8 +89,9 @@ Rule = Limit | ASHA
 
 @lru_cache  # a pilot asks at each report of each trainer
 def parse_rule(text: str) -> Rule:
-    """``loss>2@1000``, or ``asha(min loss, FIRST, MOST, FACTOR)``. Raises
-    :class:`InvalidValueError`.
+    """Parse a rule of ``stop_when``: ``loss>2@1000``, or ``asha(min loss, FIRST, MOST, FACTOR)``.
+
+    Raises :class:`InvalidValueError`.
     """
     if match := _LIMIT.fullmatch(text):
         return Limit(match[1], match[2] == ">", float(match[3]), float(match[4]))

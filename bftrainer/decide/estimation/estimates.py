@@ -41,8 +41,9 @@ _Fit = Callable[[int], float]
 
 
 def estimate(prior: Curve, measured: Measurements) -> Curve:
-    """The estimated curve in samples/s, over the node counts of ``prior``; ``prior`` itself where
-    nothing was measured.
+    """Return the estimated curve in samples/s, over the node counts of ``prior``.
+
+    It is ``prior`` itself if nothing was measured. The steps are those of the module's text.
     """
     points = [p for p in measured.points if p.nodes <= prior.nodes[-1]]
     if not points:
@@ -57,7 +58,9 @@ def estimate(prior: Curve, measured: Measurements) -> Curve:
 
 
 def _fit(prior: Curve, points: Sequence[RatePoint], noise: float) -> _Fit:
-    """n -> prior(n) * a * n^b."""
+    """Fit prior(n) * a * n^b to the measured points in logarithms (step 1); return it as a function
+    of n.
+    """
     table = _table(prior)
     weight = mean_x = mean_y = 0.0
     least = TINY * max(p.rate for p in points)
@@ -80,12 +83,14 @@ def _fit(prior: Curve, points: Sequence[RatePoint], noise: float) -> _Fit:
 
 @lru_cache(maxsize=1024)
 def _table(prior: Curve) -> tuple[float, ...]:
-    """The prior at 0 .. its last node count, linear to (0, 0)."""
+    """Return the prior's values at 0 .. its last node count; from (0, 0) to its first point it is
+    linear.
+    """
     return tuple(prior.at(n) for n in range(prior.nodes[-1] + 1))
 
 
 def _weighed(points: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float]:
-    """Each point, weighted between its measurement and the fit."""
+    """Combine the measured rate of each point with the fit, weighted by their errors (step 2)."""
     values = []
     for p in points:
         error2 = noise**2 / len(p.windows)
@@ -98,7 +103,7 @@ def _weighed(points: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float
 
 
 def _rising(values: list[float]) -> list[float]:
-    """The nearest non-decreasing values, by pooling adjacent violators."""
+    """Return the nearest non-decreasing values, by pooling adjacent violators (step 3)."""
     blocks: list[tuple[float, int]] = []
     for value in values:
         mean, size = value, 1
@@ -112,8 +117,10 @@ def _rising(values: list[float]) -> list[float]:
 def _concave_where_soft(
     values: list[float], points: Sequence[RatePoint], noise: float
 ) -> list[_Spot]:
-    """The points, each lifted to the least concave majorant unless that is more than ``FIRM``
-    standard errors away.
+    """Lift each point to the least concave majorant of all (step 3).
+
+    A point that is more than ``FIRM`` standard errors below the majorant stays where it is: there,
+    the curve is not concave.
     """
     spots = [(p.nodes, v) for p, v in zip(points, values, strict=True)]
     if noise == 0:
@@ -131,7 +138,7 @@ def _concave_where_soft(
 
 
 def _majorant(spots: Sequence[_Spot]) -> list[_Spot]:
-    """The least concave majorant of the spots, at the same node counts."""
+    """Return the least concave majorant of the points ``spots``, at the same node counts."""
     hull: list[_Spot] = []
     for n, v in spots:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-2], (n, v)):
@@ -155,7 +162,9 @@ def _slope(left: _Spot, right: _Spot) -> float:
 
 
 def _filled(spots: list[_Spot], fit: _Fit, places: Sequence[int]) -> list[_Spot]:
-    """The spots with those at the other node counts of the prior, between and beyond."""
+    """Add points at the other node counts of the prior (``places``): between the spots and beyond
+    the last (step 4).
+    """
     last_n, last_v = spots[-1]
     start: list[_Spot] = [(0, 0.0), *spots]
     slopes = [_slope(low, high) for low, high in pairwise(start)]
@@ -187,6 +196,11 @@ def _is_held(slopes: list[float], i: int) -> bool:
 def _between(
     low: _Spot, high: _Spot, slopes: list[float], i: int, inside: list[int], fit: _Fit
 ) -> list[_Spot]:
+    """Return points for the node counts ``inside`` one segment, from ``low`` to ``high`` (step 4).
+
+    They follow the fit, scaled to meet both ends, but stay above the chord and below the extended
+    chords of the adjacent segments. ``i`` is the number of the segment in ``slopes``.
+    """
     (n0, v0), (n1, v1) = low, high
     right = (slopes[i] + slopes[i + 1]) / 2
     left = (slopes[i - 1] + slopes[i]) / 2 if i else math.inf

@@ -32,7 +32,11 @@ start.
 
 
 def with_costs(submitted: Trainer, now: Trainer, measured: Measurements) -> Trainer:
-    """``now`` with the measured costs; the same value where none changed beyond the tolerance."""
+    """Return the trainer ``now`` with the measured rescaling costs.
+
+    The costs that were ``submitted`` hold where nothing was measured. The same object is returned
+    if none changed by more than ``TOLERANCE``.
+    """
     up_s = _settled(now.scale_up_s, middle(measured.ups) if measured.ups else submitted.scale_up_s)
     down_s = _settled(
         now.scale_down_s, middle(measured.downs) if measured.downs else submitted.scale_down_s
@@ -52,12 +56,15 @@ def with_costs(submitted: Trainer, now: Trainer, measured: Measurements) -> Trai
 
 
 def _settled(now: float, new: float) -> float:
+    """Return the ``new`` value, or that of ``now`` if they differ by no more than ``TOLERANCE``."""
     return new if abs(new - now) > TOLERANCE * max(now, 1e-9) else now
 
 
 def _start_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float | None:
-    """The time of a start; None while nothing shows that the old nodes train on meanwhile: all
-    stall then.
+    """Return the time of a start in which the old nodes train on, S_j; None if all nodes stall in a
+    start.
+
+    The latter is assumed until a start was measured to take ``TRAINS_ON_S`` or longer.
     """
     if not measured.starts:
         return submitted.start_s
@@ -68,8 +75,9 @@ def _start_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float 
 
 
 def _from_zero_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float | None:
-    """The time of a start from 0 nodes. It counts only beside S: without S, such starts are
-    measurements of R^up.
+    """Return the time from a decision until a trainer without nodes trains.
+
+    It is used only beside S_j: without that, such starts are measurements of R_j^up.
     """
     if not measured.from_zero:
         return submitted.from_zero_s
@@ -78,7 +86,7 @@ def _from_zero_s(submitted: Trainer, now: Trainer, measured: Measurements) -> fl
 
 
 MAX_KEPT = 128
-"""Measured models kept; the one updated longest ago is dropped first."""
+"""The number of keys whose measurements are kept; the one updated longest ago is dropped first."""
 SCALES_AS = 0.9
 """A trainer without a curve is assumed to scale as n^0.9 until it has been measured on several
 sizes.
@@ -101,8 +109,9 @@ def key_of(trainer: Trainer) -> str:
 
 
 def updated(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozenset[str]]:
-    """All measurements with the new ones of admitted trainers, and the keys whose estimates they
-    may change.
+    """Add the new measurements of admitted trainers to those of the state.
+
+    Returns all measurements, and the keys whose estimates they may change.
     """
     if not measured:
         return state.measurements, frozenset()
@@ -128,8 +137,9 @@ def updated(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozen
 
 
 def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
-    """The state with the lengths that training scripts have reported, of trainers that were
-    submitted without one.
+    """Return the state with the trainings' lengths that scripts have reported.
+
+    The worlds report a length only for a trainer that was submitted without one.
     """
     totals = {
         seen.trainer_id: seen.samples_total for seen in measured if isinstance(seen, LengthSeen)
@@ -154,7 +164,9 @@ def _with_length(a: Active, samples_total: float | None) -> Active:
 
 
 def _is_news(trainer: Trainer, measured: Measurements, nodes: int) -> bool:
-    """Whether a point is new, or differs from the estimate by more than the tolerance and its
+    """Whether the measured point at ``nodes`` nodes may change the estimated curve.
+
+    It does so if it is new, or differs from the estimate by more than the tolerance and its
     standard error.
     """
     point = measured.at(nodes)
@@ -169,8 +181,10 @@ def _is_news(trainer: Trainer, measured: Measurements, nodes: int) -> bool:
 
 
 def with_estimates(state: State, learned: frozenset[str]) -> State:
-    """New estimates for trainers that are new, whose key is in ``learned``, or whose curve is
-    guessed from the others.
+    """Return the state with new estimates for the trainers that need them.
+
+    Those are trainers that are new, whose key is in ``learned``, whose curve is guessed from the
+    others, or that are measured, or may be measured, on another size.
     """
     measurements = dict(state.measurements)
     per_node = best_per_node(state.active, measurements)
@@ -205,10 +219,12 @@ def with_estimates(state: State, learned: frozenset[str]) -> State:
 
 
 def wake_s(state: State) -> float | None:
-    """When the next window on a size that has not been measured will be complete; None if there is
-    none to wait for.
+    """Return when the pilot must look at the measurements again, though no event may come; None if
+    there is no reason.
 
-    For a trainer that does not report, the wait doubles each time, up to ``PATIENCE_S``.
+    That is when a window on a size that has not been measured will be complete, or when a trainer
+    may be tried on another size. For a trainer that does not report, the wait doubles each time, up
+    to ``PATIENCE_S``.
     """
     due = None
     measurements: dict[str, Measurements] | None = None
@@ -232,8 +248,8 @@ def wake_s(state: State) -> float | None:
 
 
 def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measurements]) -> float:
-    """The highest samples per second and node of the trainers: the guess for a trainer about which
-    nothing is known.
+    """Return the most samples per second and node of any trainer: the guess for trainers about
+    which nothing is known.
     """
     best = 0.0
     for a in active:
@@ -252,7 +268,7 @@ _NOTHING = Measurements()
 
 
 def _is_guessed(trainer: Trainer, measurements: Mapping[str, Measurements]) -> bool:
-    """Whether nothing is known about its curve."""
+    """Whether a trainer was submitted without a curve, and nothing was measured for its key."""
     settings = trainer.learning
     return (
         settings is not None
@@ -262,8 +278,9 @@ def _is_guessed(trainer: Trainer, measurements: Mapping[str, Measurements]) -> b
 
 
 def known_rates(state: State) -> dict[str, float]:
-    """Samples per second of the trainers that have nodes, without those of which nothing is
-    known.
+    """Return the samples per second of the trainers that have nodes, by id.
+
+    Trainers whose curve is only guessed are left out.
     """
     measurements = dict(state.measurements)
     return {
@@ -276,8 +293,11 @@ def known_rates(state: State) -> dict[str, float]:
 def _prior(
     submitted: Trainer, measured: Measurements, per_node: float, pool: int, *, is_alone: bool
 ) -> Curve:
-    """The curve that is assumed where nothing has been measured. A trainer that is alone costs no
-    other anything.
+    """Return the curve that is assumed where nothing has been measured.
+
+    It is the submitted curve; without one, the usual scaling once something was measured, else a
+    guess. The guess credits a trainer with up to its share of the pool, or with all of it if the
+    trainer is alone, since it then takes nodes from no other.
     """
     settings = submitted.learning
     assert settings is not None
@@ -291,8 +311,9 @@ def _prior(
 def _with_estimate(
     a: Active, submitted: Trainer, curve: Curve, measured: Measurements, pool: int, at_s: float
 ) -> Active:
-    """The trainer with this curve and the measured costs; the same value where nothing changed
-    beyond the tolerance.
+    """Return the trainer with this curve and the measured costs.
+
+    The same object is returned if nothing changed by more than the tolerance.
     """
     sizes = _elsewhere(a, submitted, measured, pool, at_s) or submitted.sizes
     if sizes != submitted.sizes and sizes is not None and measured.at(sizes[0]) is not None:
@@ -332,8 +353,9 @@ def _optimistic(curve: Curve, here: int, last: int) -> Curve:
 
 
 def _guess(trainer: Trainer, per_node: float, cap: int) -> Curve:
-    """Nothing is known: as much per node as the best of the others up to ``cap`` nodes, constant
-    beyond.
+    """Return the curve of a trainer about which nothing is known.
+
+    It has as much per node as the best of the others, up to ``cap`` nodes, and is constant beyond.
     """
     cap = min(max(cap, trainer.min_nodes), trainer.max_nodes)
     nodes = sorted({trainer.min_nodes, cap, trainer.max_nodes})
@@ -342,18 +364,24 @@ def _guess(trainer: Trainer, per_node: float, cap: int) -> Curve:
 
 @lru_cache(maxsize=1024)
 def _shape(min_nodes: int, max_nodes: int) -> Curve:
-    """The assumed scaling of a trainer that was submitted without a curve."""
+    """Return the curve n^``SCALES_AS``: the assumed scaling of a trainer that was submitted without
+    a curve.
+    """
     nodes = sorted({1, min_nodes, max_nodes, *(2**k for k in range(max_nodes.bit_length()))})
     return Curve(tuple(nodes), tuple(n**SCALES_AS for n in nodes))
 
 
 def _is_exploring(a: Active) -> bool:
+    """Whether the trainer is being measured on another size: its legal sizes are not those
+    submitted.
+    """
     return a.submitted is not None and a.trainer.sizes != a.submitted.sizes
 
 
 def lessons(state: State) -> frozenset[str]:
-    """Return what was measured so far, as one text each. With a new one, trainers may use nodes
-    that they did not use before.
+    """Return texts that say what was measured so far.
+
+    When a new one appears, trainers may use nodes that they did not use before.
     """
     sizes = (
         f"{key}, {counted(len(measured.points), 'size')}" for key, measured in state.measurements
@@ -369,6 +397,11 @@ def _is_known(measured: Measurements) -> bool:
 
 
 def _may_explore(a: Active, measured: Measurements, at_s: float) -> bool:
+    """Whether a trainer may be put on another size now, to measure how it scales.
+
+    It must have kept its size for ``explore_after_s`` (ten times as long to shrink), and its
+    measured sizes must not yet span a factor of two.
+    """
     settings = a.trainer.learning
     assert settings is not None
     if (
@@ -382,6 +415,7 @@ def _may_explore(a: Active, measured: Measurements, at_s: float) -> bool:
 
 
 def _explores_after_s(a: Active) -> float:
+    """Return how long a trainer keeps its size before it may be measured on another one."""
     settings = a.trainer.learning
     assert settings is not None
     is_small = len(a.nodes) < 2 * a.trainer.min_nodes
@@ -391,10 +425,11 @@ def _explores_after_s(a: Active) -> float:
 def _elsewhere(
     a: Active, submitted: Trainer, measured: Measurements, pool: int, at_s: float
 ) -> tuple[int, ...] | None:
-    """Legal sizes for a trainer to be measured on another size; None for one that is not.
+    """Return the sizes to which a trainer is restricted while it is measured on another size; None
+    if it is not.
 
-    Smaller ones; where there are none, its own and larger ones, and the policy decides whether more
-    is worth it.
+    They are smaller sizes; where there are none, its own and larger ones, and the policy decides
+    whether more is worth it.
     """
     settings = submitted.learning
     assert settings is not None

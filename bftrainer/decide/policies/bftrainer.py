@@ -50,8 +50,8 @@ class BFTrainer:
         """Solve the allocation problem of this state. T_fwd ends no later than the last node's
         window.
 
-        The memory is M if the objective has a line (:mod:`~bftrainer.decide.policies.line`), else
-        None.
+        The memory is M if the objective has a priority order
+        (:mod:`~bftrainer.decide.policies.line`), else None.
         """
         forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
         if self.objective.kappa is not None:
@@ -61,8 +61,10 @@ class BFTrainer:
         return Decision(answer.counts, answer=answer), None
 
     def _by_line(self, state: State, kappa: float, forward_s: float) -> tuple[Decision, object]:
-        """Decide with weights by priority order: solve the problem of the trainers that can be
-        chosen, and give the others nothing.
+        """Decide with weights by priority order (:mod:`~bftrainer.decide.policies.line`).
+
+        The problem has only the trainers that can be chosen; all others get nothing. The memory is
+        M, the most unfinished trainers since there was last none.
         """
         peak = len(state.active) + len(state.queue)
         if peak and isinstance(state.memory, int):
@@ -90,8 +92,8 @@ class BFTrainer:
 
 
 def _paying(active: Active, demand: TrainerDemand, at_s: float, forward_s: float) -> TrainerDemand:
-    """The demand, with higher costs if the trainer is done soon: a rescale gains nothing after its
-    end.
+    """Return the demand, with higher costs if the trainer is done within T_fwd: a rescale gains
+    nothing after its end.
     """
     left_s = one_node_s(active)
     if left_s is None or (within_s := max(PAYS_WITHIN * left_s, 1.0)) >= forward_s:
@@ -116,8 +118,8 @@ def demands_of(
     forward_s: float = math.inf,
     cache: DemandCache | None = None,
 ) -> tuple[TrainerDemand, ...]:
-    """The trainers in the allocation problem: O_j under the objective, their bounds and costs, and
-    C_j (Eqn 1).
+    """Return the trainers as demands of the allocation problem: O_j under the objective, their
+    bounds and costs, and C_j (Eqn 1).
 
     ``forward_s`` is T_fwd, a limit on the costs of trainers whose old nodes train on while new ones
     start.
@@ -134,6 +136,9 @@ def _demands(
     forward_s: float,
     cache: DemandCache,
 ) -> list[TrainerDemand]:
+    """Build the demands of trainers with these value curves, from the cache where they have not
+    changed.
+    """
     demands = []
     for active, value in zip(actives, values, strict=True):
         if active.trainer.start_s is None:
@@ -145,7 +150,10 @@ def _demands(
 
 
 def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:
-    """The demand of a trainer whose old nodes train on while new ones start."""
+    """Build the demand of a trainer whose old nodes train on while new ones start.
+
+    A rescale that is under way changes its costs with time, so that the demand cannot be cached.
+    """
     trainer, nodes = active.trainer, len(active.nodes)
     if active.rescaling is None:
         return _settled(trainer, value, nodes, forward_s)
@@ -156,6 +164,9 @@ def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -
 
 @lru_cache(maxsize=_MOST)
 def _settled(trainer: Trainer, value: Curve, nodes: int, forward_s: float) -> TrainerDemand:
+    """Build the demand of such a trainer with no rescale under way; its costs do not depend on the
+    time.
+    """
     return with_two_costs(
         _demand(trainer, value, nodes), trainer.starts_s(nodes), None, 0.0, forward_s
     )
@@ -176,14 +187,17 @@ def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
 
 
 class DemandCache:
-    """The last demand of every trainer. From one event to the next, few trainers have another curve
-    or other nodes. The results depend on the arguments only.
+    """Keeps the last demand of every trainer: from one event to the next, few have another curve or
+    other nodes.
+
+    The results depend on the arguments only.
     """
 
     def __init__(self) -> None:
         self._demands: dict[str, tuple[Trainer, TrainerDemand]] = {}
 
     def demand(self, trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
+        """Return the demand of a trainer with this value curve on ``current`` nodes."""
         cached = self._demands.get(trainer.id)
         if cached is not None and cached[0] is trainer:
             demand = cached[1]

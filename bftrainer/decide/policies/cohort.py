@@ -38,7 +38,7 @@ class Cohorts:
 
 @dataclass(frozen=True, slots=True)
 class Cohort:
-    """The policy."""
+    """The policy ``cohort``."""
 
     objective: Objective
     model: CohortModel = field(default_factory=CohortModel)
@@ -50,8 +50,9 @@ class Cohort:
         return self.objective.needs
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Give free nodes by cohort. A trainer that a loss has left with an illegal size drops to
-        the largest legal one.
+        """Give free nodes by cohort; running trainers keep theirs.
+
+        A trainer that has an illegal size after a loss drops to the largest legal one.
         """
         before = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
         memory = Cohorts(self._cohorts(before.joined, state, event))
@@ -67,8 +68,10 @@ class Cohort:
     def _cohorts(
         self, before: tuple[tuple[float, Nodes], ...], state: State, event: Event
     ) -> tuple[tuple[float, Nodes], ...]:
-        """The cohorts of the pool. What is in no known one joined now: earlier, only if another
-        wrapper hid the event.
+        """Return the cohorts of the pool after an event: (time at which they joined, nodes).
+
+        Nodes in no known cohort count as joined now, or with the last cohort if that is recent.
+        They joined earlier only if another wrapper hid the event from this policy.
         """
         pool = state.pool
         for change in event.changes:
@@ -84,7 +87,7 @@ class Cohort:
         return tuple(cohorts)
 
     def _divided(self, state: State, memory: Cohorts) -> list[Nodes]:
-        """The nodes of every trainer after this event."""
+        """Return the nodes of every trainer after this event, in the order of ``State.active``."""
         held = [a.nodes for a in state.active]
         are_legal = all(a.trainer.is_legal(len(a.nodes)) for a in state.active)
         if not held or (are_legal and len(state.pool) == sum(map(len, held))):
@@ -96,8 +99,10 @@ class Cohort:
         return division.nodes()
 
     def _wake_s(self, state: State, memory: Cohorts, counts: tuple[int, ...]) -> float | None:
-        """Without timers, except where nothing trains though something could: then the nodes are
-        worth more when older.
+        """Return when to decide again without an event; None if only events matter.
+
+        That is needed where nothing trains though a trainer would fit the pool: nodes are worth
+        more when they are older.
         """
         if not state.active or any(counts):
             return None

@@ -24,8 +24,12 @@ _EPSILON = 1e-9
 
 @dataclass(slots=True)
 class _CohortColumn:
-    """A cohort: the expected useful seconds of a node, the probability of a hit, all its nodes, the
-    free ones in name order.
+    """A cohort of nodes that joined together and end together, as a column of the tables of
+    :class:`Division`.
+
+    ``useful_s`` are the expected useful seconds of a node, ``hit`` is the probability that the
+    cohort is hit by a preemption within the horizon, ``members`` are all its nodes, and ``nodes``
+    the free ones in name order.
     """
 
     column: int
@@ -36,8 +40,11 @@ class _CohortColumn:
 
 
 class Division:
-    """Who has which nodes. Rows are trainers in the order of ``State.active``, columns cohorts, the
-    oldest first.
+    """Divides the free nodes among the trainers, by the steps of
+    :mod:`~bftrainer.decide.policies.cohort`.
+
+    In its tables, rows are trainers in the order of ``State.active``, columns cohorts, the oldest
+    first.
     """
 
     def __init__(
@@ -79,7 +86,7 @@ class Division:
         self._measure()
 
     def give(self) -> None:
-        """Give free nodes until nothing moves."""
+        """Give free nodes until no more gift raises the sum of the worths."""
         moved = True
         while moved:
             moved = False
@@ -90,8 +97,8 @@ class Division:
                 moved = True
 
     def trim(self) -> bool:
-        """Drop trainers with illegal sizes to the largest legal ones; these change no more. Whether
-        nodes became free.
+        """Drop trainers with illegal sizes to the largest legal ones; they get no more nodes.
+        Returns whether nodes became free.
         """
         dropped = False
         for j, trainer in enumerate(self._trainers):
@@ -120,8 +127,9 @@ class Division:
     def _columns(
         self, state: State, joined: Sequence[tuple[float, Nodes]], within_s: float
     ) -> list[_CohortColumn]:
-        """One column per cohort and known window end: a node is useful until its window ends, and
-        then it is gone.
+        """Return one column per cohort and known window end.
+
+        A node is useful until its window ends, and is then lost for certain.
         """
         ends = dict(state.window_ends)
         held: Nodes = frozenset().union(*self._before)
@@ -140,8 +148,9 @@ class Division:
         return cohorts
 
     def _measure(self) -> None:
-        """Sums over the cohorts of each trainer, and its present worth; an illegal size counts as
-        the legal one below.
+        """Compute the sums over the cohorts of each trainer, and its present worth.
+
+        An illegal size is worth as much as the largest legal one below.
         """
         self._n = self._held.sum(axis=1)
         self._useful_sum = self._held @ self._useful
@@ -160,7 +169,11 @@ class Division:
     def _worth(
         self, n: npt.NDArray[np.int64], share_s: Array, hits: Array, stall_s: Array
     ) -> Array:
-        """Worth on ``n`` nodes, shape (J, any); -inf where ``n`` is not legal."""
+        """Return the worth of each trainer on ``n`` nodes, shape (J, any); -inf where ``n`` is not
+        legal.
+
+        The other arguments are those of :meth:`CohortCosts.worth`.
+        """
         inside = np.minimum(n, self._values.shape[1] - 1)
         value = np.take_along_axis(self._values, inside, axis=1)
         rate = np.take_along_axis(self._rates, inside, axis=1)
@@ -171,7 +184,9 @@ class Division:
         return worth
 
     def _gains(self, added: Array, useful_s: Array, hits: Array) -> Array:
-        """Return the rise of each worth with ``added`` more nodes; -inf where impossible."""
+        """Return by how much each trainer's worth rises with ``added`` more nodes; -inf where that
+        is impossible.
+        """
         n = self._n[:, None] + added
         share_s = (self._useful_sum[:, None] + useful_s) / n
         stall_s = np.maximum(self._stall_s, self._costs.up_s)
@@ -180,8 +195,8 @@ class Division:
         return gains
 
     def _split(self, cohort: _CohortColumn) -> bool:
-        """Give the nodes of a cohort to the trainers that gain most in sum. Whether any was
-        given.
+        """Give the free nodes of a cohort to the trainers whose worths rise most in sum. Returns
+        whether any was given.
         """
         largest = min(len(cohort.nodes), self._values.shape[1] - 1)
         k = np.arange(1.0, largest + 1.0)[None, :]
@@ -199,8 +214,10 @@ class Division:
         return bool(chosen)
 
     def _unite(self) -> bool:
-        """Give a union of the oldest free cohorts, whole, to the trainer that gains most. Whether
-        any was given.
+        """Give the free nodes of at least two of the oldest cohorts to the one trainer that gains
+        most.
+
+        Returns whether any was given.
         """
         free = [c for c in self._cohorts if c.nodes]
         sizes = np.cumsum([len(c.nodes) for c in free])
@@ -229,10 +246,10 @@ class Division:
 
 
 def best_split(gains: Array, nodes: int) -> list[tuple[int, int]]:
-    """(row, count) of the split of ``nodes`` nodes with the largest sum; ``gains[j, k - 1]`` is for
-    k nodes.
+    """Return the split of ``nodes`` nodes with the largest sum of gains, as (row, count) pairs.
 
-    Gains that are not above 0 must be -inf. Of equal splits, the one that gives less to later rows.
+    ``gains[j, k - 1]`` is the gain of row j with k nodes. Gains that are not above 0 must be -inf.
+    Of equal splits, it is the one that gives less to later rows.
     """
     rows = np.flatnonzero(gains.max(axis=1, initial=-np.inf) > 0)
     if not len(rows):

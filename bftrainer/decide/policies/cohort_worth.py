@@ -24,7 +24,8 @@ _PAPER_SCALE_UP_S = 18.0
 
 @dataclass(frozen=True, slots=True)
 class CohortModel:
-    """The constants, fitted to the first Summit week. Options of the policy have the same names.
+    """The constants of the policy ``cohort``, fitted to the first Summit week. Its options have the
+    same names.
 
     A cohort of age a, at least ``youngest_s``, is hit after ``first_s`` + a seconds in the mean;
     beyond ``knee_s``, only ``late`` of the further age counts. Single nodes stay ``outlast`` times
@@ -84,8 +85,10 @@ class CohortModel:
 
 @dataclass(frozen=True, slots=True)
 class CohortCosts:
-    """Per trainer, shape (J, 1): R_up, R_dw and the remaining samples (infinite if unknown); the
-    horizon and the model.
+    """What the worth of a trainer depends on besides its nodes.
+
+    Per trainer, shape (J, 1): R_up, R_dw and the remaining samples (infinite if unknown). For all:
+    the horizon ``within_s``, and the model.
     """
 
     up_s: Array
@@ -97,7 +100,7 @@ class CohortCosts:
     def worth(
         self, value: Array, rate: Array, share_s: Array, hits: Array, stall_s: Array
     ) -> Array:
-        """The expected value of trainers within the horizon; 0 where ``value`` is 0.
+        """Return what each trainer is expected to do within the horizon; 0 where ``value`` is 0.
 
         ``value`` and ``rate`` are O_j(n) under the objective and in samples per second, ``share_s``
         the mean useful seconds of its nodes, ``hits`` the expected hits, ``stall_s`` the stall that

@@ -15,8 +15,9 @@ from bftrainer.decide.policies.shares import equal_shares
 
 @dataclass(frozen=True, slots=True)
 class EqualShare:
-    """q = floor(|pool| / J) nodes each, within bounds; the rest in order of admission, up to
-    N_j^max.
+    """The policy that gives each of J trainers q = floor(|pool| / J) nodes, within its bounds.
+
+    The rest goes to the trainers in order of admission, up to N_j^max.
     """
 
     name: str = "equal-share"

@@ -21,7 +21,9 @@ from bftrainer.decide.policies.wrapped import Wrapped
 
 @dataclass(frozen=True, slots=True)
 class GatheringArrivals:
-    """Memory while arrivals are gathered, around the memory of the policy."""
+    """The memory while arrivals are gathered, until ``until_s``; ``inner`` is the memory of the
+    policy.
+    """
 
     until_s: float
     inner: object = None
@@ -29,16 +31,18 @@ class GatheringArrivals:
 
 @dataclass(frozen=True, slots=True)
 class Gathered(Wrapped):
-    """``policy`` with arrivals gathered for ``gather_s``."""
+    """The policy ``policy``, with nodes that join within ``gather_s`` of the first taken into
+    account together.
+    """
 
     gather_s: float
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The decision of the policy; while arrivals are gathered, without what would move a
-        running trainer.
+        """Return the decision of the policy; while arrivals are gathered, running trainers keep
+        their sizes.
 
-        What was held back was not decided, so the policy is asked again with the memory that it had
-        before.
+        In that case the policy's memory stays as it was, since the decision was not carried out: at
+        the end, the policy is asked again with it.
         """
         memory = state.memory
         inner = memory.inner if isinstance(memory, GatheringArrivals) else memory
@@ -65,8 +69,10 @@ class Gathered(Wrapped):
 
 
 def _without_moves(state: State, counts: tuple[int, ...]) -> tuple[int, ...]:
-    """Running trainers as they are; those that wait get what they were given if it is free, in
-    order of admission.
+    """Return the counts without a change of any running trainer.
+
+    Those that wait get what they were given if it is free, in order of admission. After a loss that
+    left an illegal size, the counts stay as they are.
     """
     kept = [len(active.nodes) for active in state.active]
     if not all(active.trainer.is_legal(n) for active, n in zip(state.active, kept, strict=True)):

@@ -26,7 +26,7 @@ from bftrainer.decide.policies.wrapped import Wrapped
 
 @dataclass(frozen=True, slots=True)
 class StarvationClock:
-    """Memory of the guard around the memory of the policy (``inner``).
+    """The memory of the guard, around the memory of the policy (``inner``).
 
     ``since`` holds (id, time at which it began to starve), ``turns`` (id, time at which its turn
     ends).
@@ -39,13 +39,15 @@ class StarvationClock:
 
 @dataclass(frozen=True, slots=True)
 class Guarded(Wrapped):
-    """``policy`` with the guard."""
+    """The policy ``policy`` with the guard against starvation around it."""
 
     patience_s: float
     turn_s: float = 900.0
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The decision of the policy, changed where a trainer has starved for ``patience_s``."""
+        """Return the decision of the policy, changed where a trainer has starved for
+        ``patience_s``.
+        """
         memory = state.memory if isinstance(state.memory, StarvationClock) else StarvationClock()
         decision, inner = self.policy.decide(replace(state, memory=memory.inner), event)
         counts = list(decision.counts)
@@ -81,8 +83,10 @@ class Guarded(Wrapped):
         since: dict[str, float],
         counts: Sequence[int],
     ) -> dict[str, float]:
-        """When the turn of each trainer ends: the turns that go on, and those of trainers that have
-        waited for ``patience_s``, the longest wait first.
+        """Return when the turn of each trainer ends, by id.
+
+        These are the turns that go on, and new ones of trainers that have waited for
+        ``patience_s``, the longest wait first.
         """
         now_s = state.at_s
         index = {a.trainer.id: j for j, a in enumerate(state.active)}
@@ -102,9 +106,9 @@ class Guarded(Wrapped):
 def _waiting_since(
     state: State, memory: StarvationClock, smallest: Sequence[int]
 ) -> dict[str, float]:
-    """Return when each trainer that fits the pool lost its nodes, or began to wait.
+    """Return since when each trainer that fits the pool has had no nodes, by id.
 
-    A trainer that held nodes until now was running: it starves from now on at the earliest.
+    A trainer that holds nodes until this event starves from now on at the earliest.
     """
     before = dict(memory.since)
     since: dict[str, float] = {}
@@ -116,8 +120,11 @@ def _waiting_since(
 
 
 def _give(state: State, counts: list[int], j: int, smallest: list[int], served: set[int]) -> bool:
-    """Raise trainer ``j`` to its smallest size, at the cost of others. False, with nothing changed,
-    if impossible.
+    """Raise trainer ``j`` to its smallest size in ``counts``, at the cost of others but for those
+    in ``served``.
+
+    Returns False, and changes nothing, if that is impossible. The order in which others give up
+    nodes is that of the module's text.
     """
     if counts[j] >= smallest[j]:
         return True

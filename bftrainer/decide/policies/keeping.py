@@ -19,7 +19,10 @@ from bftrainer.decide.policies.wrapped import Wrapped
 from bftrainer.errors import BFTrainerError
 
 RETRY_S = 60.0
-"""A license server or a full disk may recover without an event."""
+"""Time after which a policy that failed is asked again.
+
+A license server or a full disk may recover without an event.
+"""
 _MOST_TRIED = 100
 
 
@@ -32,17 +35,19 @@ def present_counts(state: State) -> tuple[int, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Keeping(Wrapped):
-    """``policy``, or the present counts where it fails.
+    """The policy ``policy``; where it fails, the decision is to keep the present counts.
 
-    A trainer with which it fails even alone is to blame, if it does not fail with the others.
+    A trainer is to blame if the policy fails with it alone, and does not fail with all others.
     ``check_memory`` raises for a memory that cannot be journaled.
     """
 
     check_memory: Callable[[object], object] = lambda _: None
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The decision of the policy; on an error one with ``kept`` set, the old memory, and a time
-        to try again.
+        """Return the decision of the policy. If it raises, keep the present counts and the old
+        memory, and try again after ``RETRY_S``.
+
+        The decision has the error then (``kept``), and the trainers that cause it (``blamed``).
         """
         try:
             return self._checked(state, event)
@@ -59,6 +64,9 @@ class Keeping(Wrapped):
         return decision, memory
 
     def _blamed(self, state: State, event: Event) -> tuple[str, ...]:
+        """Return the ids of the trainers with which the policy fails; none if the fault may be the
+        policy's own.
+        """
         suspects = [a for a in state.active[:_MOST_TRIED] if self._fails(state, event, (a,))]
         others = tuple(a for a in state.active if a not in suspects)
         if not suspects or not others or self._fails(state, event, others):
@@ -74,6 +82,8 @@ class Keeping(Wrapped):
 
 
 def _described(error: Exception) -> str:
-    """One line; the class tells more than the text of an error that was not raised on purpose."""
+    """Return an error as one line, with its class if it was not raised on purpose: that tells more
+    than its text.
+    """
     text = " ".join(str(error).split())[:300]
     return text if isinstance(error, BFTrainerError) else f"{type(error).__name__}: {text}"

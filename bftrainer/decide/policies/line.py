@@ -43,8 +43,10 @@ _MOST = 16_384
 
 @dataclass(frozen=True, slots=True)
 class PriorityOrder:
-    """Indices of trainers, in line, and their weights; ``first`` is the one that must train (None:
-    none fits the pool).
+    """The trainers that can be chosen, as indices into ``State.active``, and their weights in Eqn
+    16.
+
+    ``first`` is the one that must train (None: none fits the pool).
     """
 
     members: tuple[int, ...]
@@ -60,8 +62,9 @@ def priority_order(
     peak: int,
     cache: RankCache | None = None,
 ) -> PriorityOrder:
-    """The trainers that can be chosen, in the order of ``active``; ``queued`` more are behind them
-    all. ``peak`` is M.
+    """Return the trainers that can be chosen and their weights, in the order of ``active``.
+
+    ``queued`` more trainers are behind all of these. ``peak`` is M of the module's text.
     """
     cache = cache or RankCache()
     places = cache.ranked(active)
@@ -102,7 +105,7 @@ def one_node_s(active: Active) -> float | None:
 
 
 class RankCache:
-    """The last key and kind of every trainer: those of a trainer that waits do not change.
+    """Keeps the last key and kind of every trainer: those of a trainer that waits do not change.
 
     The priority order depends on its arguments only: a kind keeps its number until the cache is
     cleared, which happens between two orders.
@@ -127,8 +130,11 @@ class RankCache:
         return ranks
 
     def kind(self, t: Trainer) -> tuple[int, int, int]:
-        """A number, the same for trainers that differ only in name and length; the smallest size; 1
-        if that is one node, and no other size is better per node, else 0.
+        """Return the number of a trainer's kind, its smallest size, and whether it takes any single
+        node (1 or 0).
+
+        Trainers that differ only in name and length are of one kind. The third number is 1 if the
+        smallest size is one node, and no other size is better per node.
         """
         cached = self._kinds.get(t.id)
         if cached is not None and cached[0] is t:

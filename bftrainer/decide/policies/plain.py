@@ -19,8 +19,8 @@ from bftrainer.decide.policies.settings import PolicySettings
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """Jobs of ``nodes`` nodes, or of the nearest legal size below; by default, of a trainer's
-    smallest size.
+    """Runs trainers as jobs of ``nodes`` nodes, or of the nearest legal size below; by default, of
+    a trainer's smallest size.
 
     ``start_s``: the seconds that a job takes to start, instead of the trainer's R_j^up; the world
     charges them.
@@ -33,7 +33,7 @@ class Plain:
     unlimited: bool = True
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """``state.active`` is in order of submission: the oldest first. No memory."""
+        """Start jobs in order of submission, the order of ``state.active``. There is no memory."""
         sizes = [self._size(a) for a in state.active]
         counts = []
         for active, size in zip(state.active, sizes, strict=True):

@@ -16,6 +16,7 @@ from bftrainer.errors import InvalidValueError
 
 
 def _lacks(trainer: Trainer, need: Need) -> bool:
+    """Whether a trainer lacks a fact that a policy or an objective needs."""
     match need:
         case Need.LENGTH:
             return trainer.samples_total is None
@@ -26,8 +27,9 @@ def _lacks(trainer: Trainer, need: Need) -> bool:
 
 
 def refusal(policy: Policy, trainer: Trainer) -> str | None:
-    """Why this policy cannot serve this trainer; None if it can. Asked live at submission, in a
-    replay before the start.
+    """Say why this policy cannot serve this trainer; None if it can.
+
+    A pilot asks at submission, a replay before the start.
     """
     if trainer.fill:  # no policy decides on it
         return None
@@ -46,7 +48,7 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
 
 
 def _who(policy: Policy, need: Need) -> str:
-    """The policy, or its objective if that is where the need comes from."""
+    """Return the name of the policy, or of its objective if the need comes from that."""
     objective = _of_inner(policy, "objective")
     if objective is not None and need in objective.needs:
         return f"objective {objective.name}"
@@ -54,8 +56,9 @@ def _who(policy: Policy, need: Need) -> str:
 
 
 def check_needs_of_all(policy: Policy, trainers: Iterable[Trainer]) -> None:
-    """Raise :class:`InvalidValueError` with the first trainer that the policy cannot serve, and how
-    many more there are.
+    """Raise :class:`InvalidValueError` if the policy cannot serve all trainers.
+
+    The error names the first that it cannot serve, and how many more there are.
     """
     reasons = [reason for trainer in trainers if (reason := refusal(policy, trainer)) is not None]
     if reasons:
@@ -98,15 +101,17 @@ def is_unlimited(policy: Policy) -> bool:
 
 
 def has_line(policy: Policy) -> bool:
-    """Whether the policy decides how many trainers train: then P_jmax may be None. Also within
-    other policies.
+    """Whether the policy decides how many trainers train: then P_jmax may be None.
+
+    That is so for objectives with a priority order (``kappa``), also of a policy within other
+    policies.
     """
     return getattr(_of_inner(policy, "objective"), "kappa", None) is not None
 
 
 def _of_inner(policy: Policy, name: str) -> Any:
-    """An attribute of the policy, or else of the policy that a guard or the gathering of arrivals
-    has inside.
+    """Return an attribute of the policy, or else of the policy around which it is wrapped; None if
+    none has it.
     """
     inner: object = policy
     while (value := getattr(inner, name, None)) is None and (

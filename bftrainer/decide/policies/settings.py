@@ -11,8 +11,9 @@ from bftrainer.errors import UnknownNameError
 
 @dataclass(frozen=True, slots=True)
 class PolicySettings:
-    """``forward_s`` is T_fwd in seconds; ``seed`` is for policies that break ties at random.
+    """What the configuration or the command line says about a policy; its factory gets this.
 
+    ``forward_s`` is T_fwd in seconds; ``seed`` is for policies that break ties at random.
     ``options`` are parameters of the policy by name, as the user gave them. ``guard_h``, in hours,
     adds the starvation guard; ``gather_s``: seconds within which joining nodes are gathered.
     """
@@ -26,8 +27,9 @@ class PolicySettings:
     gather_s: float = 0.0
 
     def option_values(self, policy: str, **defaults: float) -> dict[str, float]:
-        """The parameters of the policy: ``defaults``, overridden by the user. Raises
-        :class:`UnknownNameError`.
+        """Return the parameters of the policy: ``defaults``, overridden by those of the user.
+
+        Raises :class:`UnknownNameError` for one that is not in ``defaults``.
         """
         for name, _ in self.options:
             if name not in defaults:

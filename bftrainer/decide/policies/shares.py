@@ -9,8 +9,9 @@ from bftrainer.decide.domain.sizes import largest_legal
 
 
 def equal_shares(trainers: Sequence[Trainer], nodes: int) -> tuple[int, ...]:
-    """Equal counts within the bounds of each trainer; the rest goes to the trainers in order, up to
-    N_j^max.
+    """Return equal counts within the bounds of each trainer.
+
+    The rest goes to the trainers in order, up to N_j^max.
     """
     if not trainers:
         return ()

@@ -9,8 +9,10 @@ from bftrainer.decide.domain.ports import Policy
 
 @dataclass(frozen=True, slots=True)
 class Wrapped:
-    """Its name is that of ``policy``; what else is asked of it (:mod:`.needs`) is asked of the
-    policy inside.
+    """A policy with another one inside (``policy``), whose name it has.
+
+    Other facts about it are looked up in the policy inside
+    (:mod:`~bftrainer.decide.policies.requirements`).
     """
 
     policy: Policy

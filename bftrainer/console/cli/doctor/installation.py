@@ -90,6 +90,7 @@ def _highs() -> Check:
 
 
 def _gurobi() -> Check:
+    """Check Gurobi, which is optional: its package, its license, and a solved sample."""
     from bftrainer.decide.allocation.gurobi import Gurobi, find_license
 
     gurobi_license = find_license()

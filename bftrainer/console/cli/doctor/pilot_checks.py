@@ -156,6 +156,7 @@ def _metrics(config: PilotConfig) -> Check:
 
 
 def _root(config: PilotConfig, site: SitePlugin) -> Check:
+    """Check the user: as root, every trainer's command would run as root."""
     if os.geteuid() != 0:
         return Check.ok("user", f"uid {os.geteuid()}: trainers run with its permissions")
     if config.workers.allow_root:
@@ -174,6 +175,9 @@ def _root(config: PilotConfig, site: SitePlugin) -> Check:
 
 
 def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
+    """Check the network interface of workers: it has an address, and the allowed networks include
+    that.
+    """
     name, networks = config.workers.interface, config.workers.allow_from
     try:
         address = interface_address(name)
@@ -199,8 +203,9 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
 
 
 def examine_strangers(workers: WorkersConfig, address: str) -> Check:
-    """Say what other users can do at ports of torch, which know no key. ``address``: of the
-    interface.
+    """Check what other users can do at ports of torch, which know no key.
+
+    ``address`` is that of the workers' interface.
     """
     name = workers.interface
     if workers.private_interface:
@@ -224,8 +229,9 @@ def examine_strangers(workers: WorkersConfig, address: str) -> Check:
 
 
 def _packages_of(probe: PackageProbe) -> Check:
-    """Import what a launcher needs in a process of its own, since that may take long or end the
-    interpreter.
+    """Check that the packages of a launcher can be imported.
+
+    They are imported in a process of its own, since that may take long or end the interpreter.
     """
     try:
         text = command.run(code_command(probe.code), timeout_s=_IMPORT_S)

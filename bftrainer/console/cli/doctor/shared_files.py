@@ -35,8 +35,9 @@ sys.exit(1)
 
 
 def examine_files(folder: Path, holder: str, runs_here: bool) -> list[Check]:
-    """Run all checks of shared files. ``holder``: of the configuration; ``runs_here``: no other
-    host needs the directory.
+    """Run all checks of the files that hosts share.
+
+    ``holder`` is that of the configuration. ``runs_here``: no other host needs the directory.
     """
     try:
         files = judge_mount(mount_of(folder), runs_here)
@@ -72,6 +73,9 @@ def judge_mount(mount: Mount, runs_here: bool) -> Check:
 
 
 def _judge_nfs(name: str, mount: Mount) -> Check:
+    """Judge the mount options of NFS: ``nocto`` hides writes, ``nolock`` and ``local_lock`` limit
+    locks to a host.
+    """
     options = mount.options
     shown = [f"{key}={options.get(key, default)}" for key, default in _NFS_DEFAULTS.items()]
     shown += [
@@ -96,7 +100,9 @@ def _judge_nfs(name: str, mount: Mount) -> Check:
 
 
 def _locks(folder: Path) -> Check:
-    """Try the locks of drivers (flock) and of SQLite (fcntl) on a file that is deleted again."""
+    """Check that the locks of drivers (flock) and of SQLite (fcntl) work, on a file that is deleted
+    again.
+    """
     path = folder / f".doctor.{secrets.token_hex(6)}"
     try:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -120,7 +126,7 @@ def _locks(folder: Path) -> Check:
 
 
 def _flock(handle: int, path: Path) -> bool:
-    """Whether a second lock is refused."""
+    """Whether flock refuses a second lock of a file that is locked."""
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     other = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
@@ -146,8 +152,8 @@ def _problem(locks: Callable[[], bool]) -> str:
 
 
 def _visible(folder: Path, holder: str) -> Check:
-    """Look for marks of payloads, each of which shows that a node sees the directory and may write
-    there.
+    """Check that nodes see the state directory and may write there, by the marks that holders'
+    payloads leave.
     """
     try:
         marks = [path for path in (folder / "holders").iterdir() if is_fragment_name(path.name)]

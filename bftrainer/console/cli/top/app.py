@@ -29,8 +29,8 @@ from bftrainer.system.printable import printable
 
 
 class Panel(ModalScreen[bool]):
-    """Text over the screen. The result is True if the panel is a question and the answer is
-    ``y``.
+    """A text over the screen, or a question. The result is True if it is a question and the answer
+    is ``y``.
     """
 
     CSS = """
@@ -79,8 +79,9 @@ estimated speed."""
 
 
 class Top(App[None]):
-    """The screen of one pilot. It is refreshed every ``every_s`` seconds; with 0 only by
-    :meth:`look`.
+    """The screen of one pilot.
+
+    It is refreshed every ``every_s`` seconds; with 0 only by :meth:`look`.
     """
 
     CSS = """
@@ -157,6 +158,7 @@ class Top(App[None]):
         self.call_after_refresh(self._show)
 
     def _show(self) -> None:
+        """Draw the board into the parts of the screen."""
         width, height = self.size
         board, base = self.board, self.screen_stack[0]
         lines = _EVENT_LINES + max(height - 24, 0) // 3
@@ -178,6 +180,7 @@ class Top(App[None]):
             self.screen_stack[0].query_one(part, Static).update(text, layout=False)
 
     def _show_rows(self, rows: list[TrainerRow], width: int) -> None:
+        """Draw the rows of trainers, if they have changed; the chosen one stays highlighted."""
         column, chosen = top_text.widths(width - 1), self.chosen
         self._put("#heads", top_text.line(top_text.heads(column, self.sort_by), column))
         self._names = [row.name for row in rows]

@@ -41,8 +41,10 @@ class Sort(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TrainerRow:
-    """One trainer. ``per_s`` is the measured speed (None: not measured), ``done`` the finished
-    share of its work.
+    """The row of one trainer on the screen.
+
+    ``per_s`` is the measured speed (None: not measured), ``done`` the finished share of its work,
+    ``left_s`` the time left.
     """
 
     name: str
@@ -58,7 +60,7 @@ class TrainerRow:
 
 @dataclass(frozen=True, slots=True)
 class ChartPoint:
-    """Numbers of nodes from ``at_s`` on."""
+    """The numbers of nodes held and used from ``at_s`` on."""
 
     at_s: float
     held: int
@@ -67,7 +69,7 @@ class ChartPoint:
 
 @dataclass(slots=True)
 class Board:
-    """Everything that the screen shows."""
+    """What the screen shows, collected from snapshots."""
 
     last: Snapshot = field(default_factory=lambda: Snapshot(0.0))
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=EVENTS))
@@ -98,6 +100,9 @@ class Board:
         self._add_samples(look)
 
     def _add_samples(self, look: Snapshot) -> None:
+        """Note the samples of each trainer at the pilot's heartbeat, from which its speed is
+        computed.
+        """
         if look.pilot is None:
             return
         beat_s = look.pilot.heartbeat_s
@@ -114,8 +119,9 @@ class Board:
     def rows(
         self, sort: Sort = Sort.STATUS, pattern: str = "", *, ended: bool = False
     ) -> list[TrainerRow]:
-        """The trainers whose name, status or remark contains ``pattern``; pending submissions
-        last.
+        """Return the rows of the trainers whose name, status or remark contains ``pattern``.
+
+        Submissions that no pilot has read yet have rows as well.
         """
         place = {name: i for i, name in enumerate(self.last.queue, 1)}
         requested = {name: kind for kind, name in self.last.requests if kind != "submit"}
@@ -137,6 +143,9 @@ class Board:
     def _row(
         self, t: TrainerRecord, place: dict[str, int], requested: dict[str, str]
     ) -> TrainerRow:
+        """Build the row of a trainer. ``place`` has its number in the queue, ``requested`` the kind
+        of a pending request.
+        """
         nodes = 0 if t.status.is_final else self.last.nodes.get(t.name, 0)
         total, per_s = t.samples_total, self._speed(t)
         done = None if total is None else min(t.samples_done / total, 1.0)
@@ -161,8 +170,9 @@ class Board:
         return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
 
     def silent_s(self) -> float | None:
-        """Seconds since the last heartbeat of the pilot that holds the lease; None if it is recent,
-        or without a pilot.
+        """Return the seconds since the last heartbeat of the pilot that holds the lease.
+
+        None if it is recent, or if there is no pilot.
         """
         pilot = self.last.pilot
         if pilot is None:
@@ -171,7 +181,7 @@ class Board:
         return passed_s if self.last.is_alive is False or passed_s > SILENT_AFTER_S else None
 
     def headline(self) -> str:
-        """The state of the pilot in one line."""
+        """Return the state of the pilot in one line."""
         look, pilot = self.last, self.last.pilot
         if pilot is None:
             ended = [
@@ -203,8 +213,10 @@ class Board:
         return held, used, held - used
 
     def bins(self, width: int) -> list[ChartPoint | None]:
-        """Divide the history into ``width`` equal intervals up to now, each with its last numbers;
-        None before the first snapshot.
+        """Divide the history into ``width`` equal intervals up to now; return the last numbers of
+        each.
+
+        They are None before the first snapshot.
         """
         now_s, i = self.last.at_s, 0
         last_points: list[ChartPoint | None] = []

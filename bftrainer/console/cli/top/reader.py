@@ -37,13 +37,13 @@ class DecisionLine:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state directory at one time. ``decisions`` and ``notes`` are new since the last snapshot,
-    oldest first.
+    """What a state directory holds at one time.
 
-    ``trainers`` have not ended, or have ended since the first snapshot. ``nodes``, ``estimates``
-    (samples/s) and ``queue`` belong to the last decision. ``held`` and ``pending`` are numbers of
-    fragments. ``requests`` (kind, trainer) have not been read by a pilot. ``pilot`` holds the
-    lease; ``is_alive`` is whether its process runs (None: on another host).
+    ``decisions`` and ``notes`` are new since the last snapshot, oldest first. ``trainers`` have not
+    ended, or have ended since the first snapshot. ``nodes``, ``estimates`` (samples/s) and
+    ``queue`` belong to the last decision. ``held`` and ``pending`` are numbers of fragments.
+    ``requests`` (kind, trainer) have not been read by a pilot. ``pilot`` holds the lease;
+    ``is_alive`` is whether its process runs (None: on another host).
     """
 
     at_s: float
@@ -122,6 +122,7 @@ class Reader:
         )
 
     def _trainers(self, registry: Registry) -> tuple[TrainerRecord, ...]:
+        """Read the trainers, from the oldest that had not ended at the first call."""
         records = registry.trainers_from(self._first_open)
         if not self._first_open:  # the first snapshot leaves out trainers that have ended
             still_open = [record.number for record in records if not record.status.is_final]
@@ -139,6 +140,7 @@ class Reader:
         return int(row["taken"]), int(row["n"] - row["taken"])
 
     def _notes(self) -> tuple[Note, ...]:
+        """Read the notes that are new since the last call."""
         assert self._store is not None
         query = (
             "SELECT * FROM (SELECT * FROM notes WHERE number > ? ORDER BY number DESC "
@@ -149,8 +151,10 @@ class Reader:
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
     def _decisions(self) -> tuple[DecisionLine, ...]:
-        """Read new rows of the journal. They lack the pool's size, which is counted back from the
-        state after the last one.
+        """Read the decisions that are new in the journal since the last call.
+
+        The journal does not have the pool's size: it is counted back from the state after the last
+        decision.
         """
         assert self._store is not None
         rows = self._store.read("SELECT journal FROM last_state")
@@ -171,6 +175,9 @@ def _shares(state: State) -> tuple[dict[str, int], dict[str, float], tuple[str, 
 
 
 def _with_pools(journal: list[JournalEntry], pool: int) -> tuple[DecisionLine, ...]:
+    """Return the lines of decisions with the pool's size at each; ``pool`` is the size after the
+    last.
+    """
     decided: list[DecisionLine] = []
     for entry in reversed(journal):
         used = sum(entry.plan.decision.counts)

@@ -115,7 +115,7 @@ def chart(board: Board, width: int, marks: Glyphs) -> list[str]:
 
 
 def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
-    """The caption of the chart and the rows."""
+    """Return the line between the chart and the rows: what both show."""
     pending = f", {board.last.pending:,} pending" if board.last.pending else ""
     shown = f"last {HISTORY_S / 60:.0f} min{pending}; by {sort.value}"
     return (

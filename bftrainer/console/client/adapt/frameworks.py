@@ -29,8 +29,9 @@ _LIGHTNING, _TRANSFORMERS = (
 
 
 def adapt_lightning(source: ScriptSource) -> str:
-    """Insert ``OnIdleNodes``. Raises :class:`~bftrainer.errors.UserError` for a script without
-    epochs, loader or ``fit``.
+    """Insert ``OnIdleNodes`` into a script with Lightning; returns the class's name.
+
+    Raises :class:`~bftrainer.errors.UserError` for a script without epochs, loader or ``fit``.
     """
     if cli := source.calls("LightningCLI"):
         raise source.missing(
@@ -86,8 +87,9 @@ def adapt_lightning(source: ScriptSource) -> str:
 
 
 def _kept_callbacks(source: ScriptSource, own: ast.expr | None) -> list[str]:
-    """The script's own callbacks as items of a list, without ModelCheckpoint where they are
-    listed.
+    """Return the script's own callbacks as items of a list.
+
+    ModelCheckpoint is left out, if the callbacks are listed where they are passed.
     """
     if own is None:
         return []
@@ -180,7 +182,9 @@ def _keywords(call: ast.Call) -> dict[str, ast.expr]:
 
 
 def _is_data_module(source: ScriptSource, node: ast.AST) -> bool:
-    """Whether a name, or a call, is of a class of this script whose bases are data modules."""
+    """Whether an expression is a data module: a name for, or a call of, a class of this script with
+    such a base.
+    """
     bases: dict[str, str] = {}
     values = [node]
     for statement in ast.walk(source.tree):

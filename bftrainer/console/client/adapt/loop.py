@@ -27,8 +27,9 @@ class _Place(NamedTuple):
 
 
 def adapt_loop(source: ScriptSource, *, accelerate: bool) -> str:
-    """Edit the loop; returns the class that it uses. Raises :class:`~bftrainer.errors.UserError`
-    for a loop of another kind.
+    """Edit the training loop of a script; returns the name of the class that it uses then.
+
+    Raises :class:`~bftrainer.errors.UserError` for a loop of another kind than it knows.
     """
     step = _last_optimizer_step(source)
     places = list(_outward(source, step, ()))
@@ -52,7 +53,9 @@ def adapt_loop(source: ScriptSource, *, accelerate: bool) -> str:
 
 
 def _last_optimizer_step(source: ScriptSource) -> ast.Call:
-    """The last call of ``step`` of the only optimizer."""
+    """Return the last call of ``step`` of the script's only optimizer. Raises if there is none, or
+    another one.
+    """
     optimizers: dict[ast.Call, str] = {}
     for call in source.calls("step"):
         if optimizer := _optimizer(source, call):
@@ -74,8 +77,10 @@ def _counts_steps(source: ScriptSource, outer: _Place, inner: _Place) -> bool:
 
 
 class _Loop:
-    """The loop to edit: the one over batches or steps (``inner``), and the one before which the
-    training object is made (``outer``).
+    """The training loop of a script, and the edits of it.
+
+    ``inner`` is the loop over batches or steps, ``outer`` the one before which the training object
+    is made.
     """
 
     def __init__(self, source: ScriptSource, step: ast.Call, inner: _Place, outer: _Place) -> None:
@@ -109,7 +114,9 @@ class _Loop:
         self.scope = bool(self.calls) and source.function(outer.loop) is not None
 
     def epochs(self, accelerate: bool) -> str:
-        """Edit epochs around batches of a loader; returns the class that is used."""
+        """Edit a loop over epochs around one over the batches of a loader; returns the class that
+        is used.
+        """
         source, batches, epochs = self.source, self.inner.loop, self.outer.loop
         assert isinstance(batches, ast.For)
         loader = batches.iter
@@ -194,8 +201,10 @@ class _Loop:
         )
 
     def count(self, loop: ast.For | ast.While, method: str) -> None:
-        """Replace ``range(...)`` by ``method``. A first number that is no constant is where the
-        script resumes.
+        """Let ``method`` count instead of ``range(...)``.
+
+        A first number that is no constant is where the script resumes: the method knows it itself,
+        so it is dropped.
         """
         if isinstance(loop, ast.While) and isinstance(loop.test, ast.Compare):
             self.source.head(
@@ -225,7 +234,7 @@ class _Loop:
         self.source.replace(loop.iter, new)
 
     def _count_with_step(self, loop: ast.For, arguments: list[ast.expr], method: str) -> None:
-        """The numbers of ``range(begin, end, step)``, counted by ``method``."""
+        """Let ``method`` count the numbers of ``range(begin, end, step)``."""
         if not all(_is_number(argument) for argument in (arguments[0], arguments[2])):
             raise self.source.missing(
                 loop, "a range with a step has to begin at a number, as in range(0, N, 2)", _ANY
@@ -234,8 +243,8 @@ class _Loop:
         self.source.replace(loop.iter, f"({numbers}[done] for done in {method}(len({numbers})))")
 
     def model(self) -> str:
-        """Find the model, which the loop calls and which has parameters, under its name before the
-        outer loop.
+        """Return the model's name before the outer loop: that of an object that the loop calls and
+        that has parameters.
         """
         scopes: list[tuple[ast.AST, _Calls]] = [
             (self.inner.loop, self.calls[len(self.inner.calls) :])
@@ -256,7 +265,10 @@ class _Loop:
         )
 
     def outside(self, text: str, calls: _Calls) -> str:
-        """Translate an expression within functions to where the outermost of them is called."""
+        """Return an expression as it reads where the outermost of nested functions is called.
+
+        With ``train(net)`` called as ``train(model)``, "net" becomes "model".
+        """
         for function, call in calls:
             values = _passed_values(function, call)
             root, dot, rest = text.partition(".")
@@ -269,8 +281,10 @@ class _Loop:
         return text
 
     def report(self, name: str, counter: ast.stmt | None = None) -> None:
-        """Insert the report of a step below the optimizer's step, at the level of the loop or of
-        the function that it calls.
+        """Insert the report of a step below the optimizer's step.
+
+        It stands at the level of the loop, or of the function that the loop calls, outside of
+        conditions.
         """
         source, loss, top, nested = self.source, self.loss, self.source.statement(self.step), False
         for parent in source.above(top):
@@ -289,7 +303,9 @@ class _Loop:
 
 
 def _passed_values(function: ast.FunctionDef, call: ast.Call) -> dict[str, ast.expr]:
-    """What a call passes for each parameter of the function, ``self`` included."""
+    """Return the expression that a call passes for each parameter of the function, ``self``
+    included.
+    """
     names = [parameter.arg for parameter in function.args.args]
     values: dict[str, ast.expr] = {}
     if isinstance(call.func, ast.Attribute) and names[:1] == ["self"]:
@@ -309,8 +325,9 @@ def _assigned_names(function: ast.FunctionDef) -> set[str]:
 
 
 def _outward(source: ScriptSource, node: ast.AST, calls: _Calls) -> Iterator[_Place]:
-    """Find the loops around a node, the innermost first, also outside of a function that is called
-    at one place only.
+    """Yield the loops around a node, the innermost first.
+
+    From a function that is called at one place only, the search goes on around that call.
     """
     for parent in source.above(node):
         if isinstance(parent, ast.For | ast.While):
@@ -325,8 +342,8 @@ def _outward(source: ScriptSource, node: ast.AST, calls: _Calls) -> Iterator[_Pl
 
 
 def _optimizer(source: ScriptSource, call: ast.Call) -> str:
-    """The optimizer of ``optimizer.step()`` or ``scaler.step(optimizer)``; empty for another
-    step.
+    """Return the optimizer of ``optimizer.step()`` or ``scaler.step(optimizer)`` as text; empty for
+    another step.
     """
     assert isinstance(call.func, ast.Attribute | ast.Name)
     owner: ast.expr = call.func
@@ -339,8 +356,11 @@ def _optimizer(source: ScriptSource, call: ast.Call) -> str:
 
 
 def _counter(source: ScriptSource, loop: ast.While, within: ast.AST) -> ast.AugAssign | None:
-    """Find the counter within a loop that ends ``loop``: the variable that its condition compares,
-    or without a comparison there, the one that conditions inside it name most often.
+    """Return the statement that counts to the end of ``loop``, such as ``step += 1``; None if there
+    is none.
+
+    It stands in ``within``. Its variable is the one that the loop's condition compares, or without
+    a comparison there, the one that conditions inside the loop name most often.
     """
     tests = [loop] if isinstance(loop.test, ast.Compare) else ast.walk(loop)
     ends = " ".join(source.of(node.test) for node in tests if isinstance(node, ast.While | ast.If))
@@ -353,8 +373,9 @@ def _counter(source: ScriptSource, loop: ast.While, within: ast.AST) -> ast.AugA
 
 
 def _last_step(source: ScriptSource, loop: ast.While, counter: ast.AugAssign) -> str:
-    """Find the number at which a loop over steps ends (``while step < LAST``, ``if step > LAST:
-    break``); empty if none is plain.
+    """Return the number at which a loop over steps ends, as text; empty if it is not plain to see.
+
+    It is LAST in ``while step < LAST`` and in ``if step > LAST: break``.
     """
     ends: list[tuple[ast.expr, tuple[type[ast.cmpop], ...]]] = [(loop.test, (ast.Lt, ast.LtE))]
     branches = [node for node in ast.walk(loop) if isinstance(node, ast.If)]

@@ -25,7 +25,7 @@ _MARK = "\ufeff"
 
 @dataclass(frozen=True, slots=True)
 class Adapted:
-    """A script before and after, and what is left to the user."""
+    """A script before and after the change, with notes on what is left to the user."""
 
     before: str
     after: str

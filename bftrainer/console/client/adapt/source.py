@@ -29,10 +29,10 @@ _COMPOUND = (
 
 
 class ScriptSource:
-    """The text and the syntax tree of a script. Edits are collected, and made by :meth:`text`;
-    ``notes`` is what is left to the user.
+    """The text and the syntax tree of a script, and edits of it.
 
-    Raises SyntaxError for a text that is not Python.
+    Edits are collected, and made by :meth:`text`; ``notes`` is what is left to the user. Raises
+    SyntaxError for a text that is not Python.
     """
 
     def __init__(self, text: str) -> None:
@@ -73,7 +73,7 @@ class ScriptSource:
         return next((parent for parent in self.above(node) if isinstance(parent, Function)), None)
 
     def free_name(self, name: str) -> str:
-        """``name``, or another name for the same if the script uses it for something of its own."""
+        """Return ``name`` if the script does not use it, else ``idle_name`` for the same object."""
         used: set[str] = set()
         for node in ast.walk(self.tree):
             if isinstance(node, ast.Name):
@@ -116,8 +116,8 @@ class ScriptSource:
         )
 
     def set_arguments(self, call: ast.Call, arguments: list[str]) -> None:
-        """Replace the arguments of a call; they keep their own lines if they had one argument a
-        line.
+        """Replace the arguments of a call. If they stood on lines of their own, the new ones do as
+        well.
         """
         begin, end, old = (
             self._span(call.func)[1],
@@ -132,8 +132,10 @@ class ScriptSource:
             self._edit(begin, end, f"({', '.join(arguments)})")
 
     def before(self, statement: ast.stmt, *lines: str) -> None:
-        """Insert simple statements before a statement: on lines of their own, if it begins its
-        line.
+        """Insert simple statements before a statement.
+
+        They get lines of their own if it begins its line; else they stand on that line: ``NEW;
+        OLD``.
         """
         begin, start = self._span(statement)[0], self._starts[statement.lineno - 1]
         if self._bytes[start:begin].strip(b" \t\f"):
@@ -142,8 +144,10 @@ class ScriptSource:
             self._insert_lines(start, statement, lines)
 
     def after(self, statement: ast.stmt, *lines: str) -> None:
-        """Insert simple statements after a statement: on lines of their own, if no other statement
-        follows on its line.
+        """Insert simple statements after a statement.
+
+        They get lines of their own if no other statement follows on its line; else they stand on
+        that line: ``OLD; NEW``.
         """
         end, next_line = self._span(statement)[1], self._starts[statement.end_lineno or 0]
         rest = self._bytes[end:next_line].partition(b"#")[0].strip()
@@ -185,12 +189,14 @@ class ScriptSource:
         return line[: len(line) - len(line.lstrip(" \t\f"))]
 
     def _insert_lines(self, at: int, statement: ast.stmt, lines: tuple[str, ...]) -> None:
+        """Insert lines at an offset, indented like ``statement``."""
         indentation = self._indentation(statement)
         text = "".join(f"{indentation}{line}{self._newline}" for line in lines)
         if at and self._bytes[at - 1 : at] not in (
             b"\n",
             b"\r",
-        ):  # the last line of the script has no end
+        ):
+            # The last line of the script has no line end.
             text = self._newline + text.removesuffix(self._newline)
         self._edit(at, at, text)
 
