@@ -122,7 +122,7 @@ class Tally:
         return self.skipped / max(self.skipped + self.used, 1)
 
     def remarks(self, format_name: str, name: str = "") -> list[str]:
-        """The totals, then the first of the skipped lines."""
+        """Return remarks for the user: the totals, then the first of the skipped lines."""
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.ignored.items()))
         total = (
             f"{name or self.where()} is {format_name}: {counted(self.read, 'record')} read, "
@@ -191,10 +191,10 @@ class JobTable:
         return np.concatenate([np.empty(0, dtype=np.int64), *places])
 
     def by_nodes(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
-        """(first node, last node + 1, places, their jobs) of groups of nodes: what is done place by
-        place takes memory for one.
+        """Yield groups of nodes, so that work on every place needs memory for one group at a time.
 
-        A place is an index of ``members``, a job on a node.
+        A place is an index of ``members``: one job on one node. Each group is (first node, last
+        node + 1, its places, the job of each place).
         """
         until = np.cumsum(counts_of(self.members, len(self.names)))
         begin = 0
@@ -222,7 +222,7 @@ class JobTable:
         return replace(self, first=nothing, members=nothing, use=nothing)
 
     def chosen(self, keep: NDArray[np.bool_]) -> JobTable:
-        """These jobs only; all names stay."""
+        """Return a table of the jobs with ``keep``; it still names all nodes."""
         counts = np.diff(self.first)
         times: dict[str, Any] = {name: getattr(self, name).only(keep) for name in TIMES}
         return replace(
@@ -264,7 +264,9 @@ class JobRows:
         return len(self._first) - 1
 
     def ids(self, names: Iterable[str]) -> Sequence[int]:
-        """The numbers of nodes, for :meth:`add`."""
+        """Return the numbers by which :meth:`add` knows the nodes with these names; a name that is
+        listed twice counts once.
+        """
         index = self._index
         node_ids = array("i", dict.fromkeys(index.setdefault(name, len(index)) for name in names))
         if len(index) > MOST_NAMES:
@@ -275,7 +277,9 @@ class JobRows:
         return node_ids
 
     def take_room(self, jobs: int, places: int) -> None:
-        """Count jobs, and the nodes that they hold, before they are kept."""
+        """Reserve memory for jobs, and for the nodes that they hold, before they are kept; raise
+        :class:`InputFileError` beyond ``most_bytes``.
+        """
         self._room -= 2 * jobs + places
         if self._room < 0:
             raise InputFileError(
@@ -312,8 +316,10 @@ class JobRows:
         needs: int = 0,
         use: int = 0,
     ) -> None:
-        """Add a job: NaN for a missing time, ``nodes`` None for nodes without names. Raises
-        :class:`BadLineError`.
+        """Add a job. A missing time is NaN; ``nodes`` is None if the log does not name them;
+        ``needs`` and ``use`` are numbers from the methods of that name.
+
+        Raises :class:`BadLineError` for a job that cannot be.
         """
         # Called a million times. A NaN differs from itself.
         self._room -= 2 if nodes is None else 2 + len(nodes)
@@ -365,8 +371,11 @@ class JobRows:
             self._unfinished[job_id] = (len(self), start_s)
 
     def settles(self, job_id: str, start_s: float, end_s: float) -> bool:
-        """Whether this record only tells the end of a job that was running. One that was waiting no
-        longer waits.
+        """Return whether this record only tells the end of a job that an earlier record has as
+        running: it is then no further job.
+
+        If the earlier record has the job as waiting, that wait is dropped, since the new record has
+        it.
         """
         job, before_s = self._unfinished.pop(job_id, (None, math.inf))
         if job is not None and before_s == start_s and math.isfinite(end_s):
@@ -377,7 +386,9 @@ class JobRows:
         return False
 
     def table(self) -> JobTable:
-        """All jobs as arrays that share memory with these rows: no job can be added afterwards."""
+        """Return all jobs as arrays that share memory with these rows: no job can be added
+        afterwards.
+        """
         node_counts, needs, use, every = (
             column.values()
             for column in (self._node_counts, self._needs, self._uses, self._members)
@@ -404,7 +415,9 @@ class JobRows:
         return JobTable(submit, eligible, start, end, node_counts, first, members, names, *more)
 
     def _used(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
-        """Drops nodes that only rejected lines name: they would be idle forever."""
+        """Drop nodes that only rejected lines name, since they would be idle forever; return the
+        renumbered members and the names.
+        """
         names = tuple(self._index)
         used = counts_of(members, len(names)) > 0
         used[list(self._declared)] = True
