@@ -56,8 +56,8 @@ class AccountFigures:
 
 
 def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
-    """Measure accounts, those of most node-hours first; empty if the log has only one, or no
-    queue.
+    """Measure the accounts (or QOS) of a window's jobs, those of most node-hours first; empty if
+    the log has only one, or no queue.
     """
     queue = window.queue
     if queue is None:
@@ -95,9 +95,10 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
 def _sums(
     window: LogWindow, queue: Queue, of_needs: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
-    """Jobs that ran, their node-seconds, the waits of these, and seconds that jobs waited.
+    """Sum per account, as rows of an array: jobs that ran, their node-seconds, the waits of these
+    jobs, and seconds that jobs waited in the window.
 
-    ``of_needs`` is the account of each of the queue's needs; a row per sum, a column per account.
+    ``of_needs`` is the account, as a column of that array, of each of the queue's needs.
     """
     sums = np.zeros((4, count))
     for part in queue.parts():

@@ -52,7 +52,9 @@ def doubts_of(window: LogWindow, figures: Characteristics) -> IdleDoubts:
 
 
 def _bounds(window: LogWindow) -> Iterator[IdleBound]:
-    """Other readings of the log, with the idle share of each."""
+    """Yield the idle shares under other readings of the log: with jobs that share nodes, and
+    without nodes that ran no job for long.
+    """
     yield from window.site.bounds
     silent = window.site.silent
     if silent is not None:

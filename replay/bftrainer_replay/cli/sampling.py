@@ -71,8 +71,8 @@ def replayed(
     folder: Path,
     workers: Workers,
 ) -> dict[Cell, SweepRow]:
-    """Say what is replayed, and do it; the rows of the cells. The same command resumes after an
-    interruption.
+    """Run the replays that have no result yet, and return the rows of the cells. The same command
+    resumes after an interruption.
 
     Raises :class:`~bftrainer_replay.sweep.results.WorkRanOutError` if trainers that were generated
     did not outlast the log.
@@ -97,6 +97,7 @@ def replayed(
     costs: dict[tuple[object, ...], float] = {}
 
     def cost(task: Task) -> float:
+        """Estimate the seconds of a replay, for the progress bar."""
         cell = task.cell
         key = cell.log, cell.seed, cell.max_parallel
         if (
@@ -124,8 +125,8 @@ def replayed(
 
 
 def _check_work(rows: Mapping[Cell, SweepRow], source: SweepWorkload) -> None:
-    """Refuse rows of generated trainers that ran out of work; of a user's own trainers, say when
-    they did.
+    """Check that the trainers did not run out of work: raise an error for generated ones; for a
+    user's own, print when they did.
     """
     from bftrainer_replay.sweep.results import check_work_lasted
 

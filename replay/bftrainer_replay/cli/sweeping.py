@@ -104,8 +104,8 @@ _MINUTE_S = 60.0
 def progress_over_time(
     start_s: float, end_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str], Callable[[float], None]]]:
-    """Yields ``begin(what)``, which starts a bar and returns a function to call with the time
-    reached.
+    """Yield ``begin(what)``, which starts a progress bar and returns a function to call with the
+    time reached.
 
     Without a terminal, there is a line per tenth instead of the bar.
     """
@@ -133,8 +133,8 @@ def progress_each_minute(what: str) -> AbstractContextManager[Callable[[float, f
 def progress_of_reading(
     files: Sequence[Path], clock: Callable[[], float] = time.monotonic
 ) -> Iterator[OnBytes | None]:
-    """Yields a function to call with the number of bytes read from the files: a progress bar on a
-    terminal, elsewhere a line per tenth. None for files that are read within seconds.
+    """Yield a function to call with the number of bytes read from the files: it shows a progress
+    bar on a terminal, and elsewhere a line per tenth. None for files that are read within seconds.
     """
     total = sum(map(_size, files))
     if total < _LARGE_BYTES:
@@ -164,14 +164,16 @@ def _size(path: Path) -> int:
 def progress_of_tasks(
     what: str, lines_of: Callable[[str], TenthLines | MinuteLines] = TenthLines
 ) -> Iterator[Callable[[float, float], None]]:
-    """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere a line
-    per tenth.
+    """Yield a function to call with (done, total), which shows a progress bar on a terminal and
+    elsewhere a line per tenth.
     """
     from rich.progress import ProgressColumn, Task, TimeElapsedColumn
     from rich.text import Text
 
     class Left(ProgressColumn):
-        """From the rate of all replays so far; between their ends, the time goes down."""
+        """Estimates the time left from the rate of all replays so far; between their ends, it
+        counts down.
+        """
 
         def render(self, task: Task) -> Text:
             ends = task.fields["ends"]
@@ -204,8 +206,8 @@ def span(seconds: float) -> str:
 
 
 def complain_of(failures: Sequence[FailedTask], of: int) -> None:
-    """Print a line per reason, then raise :class:`SweepFailedError`; does nothing without
-    failures.
+    """Print each reason of the failures once, then raise :class:`SweepFailedError`; do nothing
+    without failures.
     """
     if not failures:
         return

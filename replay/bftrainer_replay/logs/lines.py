@@ -15,7 +15,7 @@ LONGEST_LINE = 32 * 1024 * 1024
 
 
 class Lines:
-    """Iterates over (line number, text without its line end).
+    """Reads text files, one after another, and yields (line number, text without its line end).
 
     Only the fields that an importer uses must be clean: job names in Latin-1 are common, so bytes
     that are not UTF-8 become surrogates, which no time, number or node name may contain. After the
@@ -54,6 +54,9 @@ class Lines:
             yield from self._pieces(longest)
 
     def _pieces(self, longest: int) -> Iterator[tuple[int, str]]:
+        """Yield (line number, text) of one file, cut into pieces of at most ``longest``
+        characters.
+        """
         number, is_new_line = 0, True
         with open_bytes(self.path, self._max_bytes, self._on_bytes) as raw:
             file = io.TextIOWrapper(

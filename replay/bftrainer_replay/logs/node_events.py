@@ -52,13 +52,13 @@ class NodeOutage:
 
 
 def read_events(source: Source, path: Path) -> list[NodeOutage]:
-    """The periods of ``sacctmgr show event``; raises :class:`InputFileError`."""
+    """Read the periods in the output of ``sacctmgr show event``; raises :class:`InputFileError`."""
     return list(_of_table(source, path, EVENTS_COMMAND))
 
 
 def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
-    """The periods of ``scontrol show reservation`` or ``sacctmgr show reservation``; raises
-    :class:`InputFileError`.
+    """Read the periods in the output of ``scontrol show reservation`` or ``sacctmgr show
+    reservation``; raises :class:`InputFileError`.
     """
     lines = _lines(source, path)
     for _, line in lines:
@@ -77,7 +77,7 @@ def _lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _rows(source: Source, path: Path) -> Iterator[tuple[int, str]]:
-    """Headers and rows, with the lines of a reason that has line breaks joined."""
+    """Yield the header and rows of a table; the lines of a reason with line breaks are joined."""
     rows: RecordLines | None = None
     for number, line in Lines(path, source.options.max_bytes):
         if len(line) > _LONGEST_LINE:

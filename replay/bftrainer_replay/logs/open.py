@@ -146,7 +146,9 @@ def _check_skipped(source: Source) -> None:
 
 
 def _events(path: Path, log: EventLog) -> OpenedLog:
-    """The prefix of the node names tells whether the nodes were simulated."""
+    """Return an opened event log with its totals. A note says that nodes were simulated, which the
+    prefix of their names tells.
+    """
     rows = len(log.events)
     totals = f"{path} is an event log: {counted(rows, 'row')} read, {rows:,} used, 0 skipped"
     if any(name.startswith(PREFIX) for event in log.events[:10] for name in event.change.joined):
@@ -158,6 +160,9 @@ def _events(path: Path, log: EventLog) -> OpenedLog:
 
 
 def _format_of(path: Path) -> str:
+    """Recognize the format of a file by its head; raises :class:`InputFileError`, which says how to
+    convert known files that are no logs.
+    """
     data = read_head(path)
     if not data:
         raise InputFileError(str(path), "is empty, expected a log")

@@ -263,7 +263,9 @@ def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
 
 
 def _wait_box() -> Box:
-    """Return the box with the delay of jobs in the main queue, as measured on a Slurm test cluster."""
+    """Return the box with the delay of jobs in the main queue, as measured on a test cluster with
+    Slurm.
+    """
     (shortest_s, longest_s, default), (plain, plain_default) = DELAYS_S, PLAIN_DELAYS_S
     return Box(
         "wait",
