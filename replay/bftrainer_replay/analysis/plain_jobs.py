@@ -29,8 +29,8 @@ class PlainJobs:
 
 
 def plain_jobs(window: LogWindow, numbers: Sequence[int], start_s: float) -> tuple[PlainJobs, ...]:
-    """Calculate the work of each number of jobs; each start takes ``start_s``, or as long as the
-    node stays if that is shorter.
+    """Calculate the work of each number of one-node jobs; each start takes ``start_s``, or as long
+    as the node stays if that is shorter.
     """
     sizes = pool_sizes_of(window)
     idle_node_s = sizes.node_hours() * 3600

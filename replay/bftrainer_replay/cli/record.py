@@ -212,7 +212,9 @@ class UnparsedOutput:
 
 @contextmanager
 def _status(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals], None]]:
-    """Show a status line on a terminal, and nothing elsewhere; yield the function that updates it."""
+    """Show a status line on a terminal, and nothing elsewhere; yield the function that updates the
+    line.
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -224,7 +226,9 @@ def _status(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals],
 
 
 def _summary(totals: RecordingTotals, unit: str | None) -> str:
-    """Say in one line how many polls, failures, rows and gaps there were, and what was idle last."""
+    """Say how many polls, failures, rows and gaps there were, and what was idle last, in
+    one line.
+    """
     at = (
         "never"
         if totals.at_s is None

@@ -102,7 +102,7 @@ def _is_header(names: Sequence[str]) -> bool:
 
 
 def _of_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
-    """Fields between bars, under a header that names them."""
+    """Read the periods from rows of fields between bars, under a header that names them."""
     at: dict[str, int] = {}
     for number, line in _rows(source, path):
         fields = [field.strip() for field in line.split("|")]
@@ -131,7 +131,9 @@ def _of_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
 
 
 def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
-    """Key=value, a reservation in one line or in several until the next ReservationName."""
+    """Read the periods from key=value text: a reservation is one line, or several until the next
+    ReservationName.
+    """
     values: dict[str, str] = {}
     where = str(path)
     for number, line in _lines(source, path):
@@ -148,7 +150,9 @@ def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
 
 
 def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:
-    """The period; None for one of the whole cluster's registration, of no nodes or of no length."""
+    """Build the period that a row tells of; None if it is of the whole cluster's registration, of
+    no nodes or of no length. Raises :class:`InputFileError`.
+    """
     clock: LogClock = source.clock
     if values.get("nodes", "") in _NO_NODES:
         return None

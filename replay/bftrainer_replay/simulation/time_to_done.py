@@ -47,7 +47,7 @@ class TimeToDone:
 def time_to_done(
     window: LogWindow, arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]
 ) -> TimeToDone:
-    """Measure all trainers that are submitted before the window ends."""
+    """Measure the times until done of all trainers that are submitted before the window ends."""
     finished_s = {run.trainer.id: run.finished_s for run in runs}
     since_s = _submitted(window, arrivals)
     ends_s = [finished_s.get(a.trainer.id) for a in arrivals if a.at_s <= window.end_s]
@@ -105,8 +105,10 @@ def _least_node_s(trainer: Trainer) -> float:
 
 
 def _shortest_first(released: Sequence[float], works: Sequence[float]) -> list[float]:
-    """Completions of one server of speed 1, the shortest remaining work first; jobs are
-    ``released`` in any order.
+    """Return when each job is done on one server of speed 1 that always works on the one with the
+    shortest remaining work.
+
+    ``released[j]`` is when job j arrives, in any order, ``works[j]`` its work.
     """
     order = sorted(range(len(works)), key=lambda j: released[j])
     done = [0.0] * len(works)

@@ -155,7 +155,9 @@ def _on_executor(
     left: Sequence[Task],
     progress: _Progress,
 ) -> list[FailedTask]:
-    """Run the tasks on an executor, whose workers may be on other hosts; return those that failed."""
+    """Run the tasks on an executor, whose workers may be on other hosts; return the tasks that
+    failed.
+    """
     failures: list[FailedTask] = []
     futures: list[Future[list[FailedTask]]] = []
     try:

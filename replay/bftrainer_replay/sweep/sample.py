@@ -37,7 +37,9 @@ _LARGEST = 0.8  # of the log: a larger part is not worth the doubt
 
 @dataclass(frozen=True)
 class LogSample:
-    """The part of a log that is replayed: ``pieces``, in order of time, or all of it (one piece)."""
+    """The part of a log that is replayed: its ``pieces``, in order of time, or all of it (one
+    piece).
+    """
 
     log: LogWindow
     pieces: tuple[LogWindow, ...]
