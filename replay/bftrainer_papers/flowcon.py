@@ -31,7 +31,9 @@ class FlowConWorker:
     def decide(
         self, at_s: float, workers: Sequence[ContainerHost], memory: object
     ) -> tuple[WorkerDecision, object]:
-        """The memory is one :class:`Lists` per worker."""
+        """Set the limits of the containers on each worker; the memory is one :class:`Lists` per
+        worker.
+        """
         before = memory if isinstance(memory, tuple) else (Lists(),) * len(workers)
         after = tuple(
             self.rules.listen(
@@ -67,8 +69,8 @@ BEST = "the thesis reports one run each, with chosen parameters; ours is the mea
 
 
 def three_jobs(contention: float) -> tuple[ContainerJob, ...]:
-    """Jobs with work such that free competition takes exactly as long as published, for any
-    contention.
+    """Return the three jobs of [FlowCon 6.1.3]. Their work is such that free competition takes
+    exactly as long as published, for any contention.
     """
     two, three = 1 / (1 + contention), 1 / (1 + 2 * contention)
     mnist_t = TRIPLE_S / 3 * three

@@ -39,12 +39,15 @@ from bftrainer_replay.sweep.cell import Cell
 
 
 def figures(results: ExperimentResults) -> tuple[Picture, ...]:
-    """Figs. 1 and 5 to 16 (Figs. 2 to 4 are drawings); the data has six digits."""
+    """Draw Figs. 1 and 5 to 16 (Figs. 2 to 4 are drawings); their data are rounded to six
+    digits.
+    """
     every = (picture for part in _PARTS for picture in part(results))
     return tuple(replace(picture, rows=rounded(picture.rows)) for picture in every)
 
 
 def _log(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the figures of the log itself: fragments (Fig. 1) and idle nodes (Fig. 6)."""
     machine, week = results.inputs.windows["machine"], results.week
     first = cut_short(machine, machine.start_s + WEEK_H * 3600)
     short = results.first_week.fragment_lengths
@@ -70,7 +73,9 @@ def _log(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _timed(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]]:
-    """Rows of the values between edges, with the time of the earlier edge."""
+    """Return a row (time, values) for each interval between two edges, with the time of its
+    beginning.
+    """
     rows: list[tuple[object, ...]] = []
     for at_s, *values in zip(edges_s[:-1], *columns, strict=True):
         rows.append((format_time(round(float(at_s))), *map(float, values)))
@@ -78,6 +83,7 @@ def _timed(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]
 
 
 def _solving(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the solver times (Fig. 5)."""
     times = {
         solver: {_sizes(cell): took for cell, took in cells.items()}
         for solver, cells in results.times.items()

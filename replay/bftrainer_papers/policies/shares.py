@@ -15,8 +15,8 @@ def requested(trainer: Trainer) -> int:
 
 
 def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
-    """Requested sizes in the given order; a trainer that does not fit the nodes still free gets
-    none.
+    """Give trainers their requested sizes in the given order; one that does not fit the nodes still
+    free gets none.
     """
     free, counts = len(state.pool), [0] * len(state.active)
     for j in order:
@@ -27,7 +27,8 @@ def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
 
 
 def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int) -> tuple[int, ...]:
-    """Counts near ``weights`` / sum * ``nodes``, each legal, by the largest-remainder method.
+    """Divide ``nodes`` in proportion to ``weights`` into legal counts, by the largest-remainder
+    method.
 
     A trainer whose share exceeds its largest size gets that size, and the others share the rest.
     Nodes left by rounding go one by one to the largest remainder; ties go to the larger weight,
@@ -59,7 +60,9 @@ def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int)
 def _within_largest(
     trainers: Sequence[Trainer], weights: Sequence[float], nodes: int
 ) -> list[float]:
-    """Real shares of ``nodes``, none above a trainer's largest size."""
+    """Divide ``nodes`` in proportion to ``weights`` into real shares, none above a trainer's
+    largest size.
+    """
     shares = [0.0] * len(trainers)
     open_to = [j for j in range(len(trainers)) if weights[j] > 0]
     left = float(nodes)

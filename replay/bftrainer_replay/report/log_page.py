@@ -133,11 +133,11 @@ def log_page(
 
 
 def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
-    """Return the table with a row for every replay of the report."""
+    """Return the chapter with a row for every replay of the report."""
     base = rows[plan.base]
 
     def row(replay: SweepRow) -> tuple[str, ...]:
-        """Return the row of one replay: the setting that differs, its value, and the results."""
+        """Return the row of one replay: its settings, and its results beside those of ``base``."""
         cell, work = replay.cell, one_node_hours(replay) / (one_node_hours(base) or 1.0)
         mean = replay.result["mean_runtime_h"]
         return (

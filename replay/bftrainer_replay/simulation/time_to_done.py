@@ -56,7 +56,10 @@ def time_to_done(
 
 
 def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | None:
-    """The bound on mean and last (no percentile); None if the length of a trainer is unknown."""
+    """Compute times that no policy goes below: if all nodes were one server that each training uses
+    at its best rate per node. It bounds mean and last (no percentile); None if a trainer's length
+    is unknown.
+    """
     trainers = [a.truth for a in arrivals if a.at_s <= window.end_s]
     if any(trainer.samples_total is None for trainer in trainers):
         return None
