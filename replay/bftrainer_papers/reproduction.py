@@ -38,7 +38,7 @@ class PaperResult:
 
     @property
     def verdict(self) -> ResultVerdict:
-        """By the rules above; NaN fails."""
+        """The verdict on ours, by the rules above; NaN fails."""
         if self.paper is None or self.tolerance is None:
             if not self.sign:
                 return ResultVerdict.SHOWN

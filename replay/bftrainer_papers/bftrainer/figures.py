@@ -119,6 +119,7 @@ def _since(window: LogWindow) -> tuple[tuple[float, float], ...]:
 
 
 def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the figures over T_fwd (Figs. 7 to 9)."""
     plan = results.plan
     lines = [
         _preempted(results.week, f"any idle node leaves, {results.week.machine_nodes:,} nodes"),
@@ -227,7 +228,7 @@ def _diverse(results: ExperimentResults) -> tuple[Picture, ...]:
 def _runtimes(
     name: str, results: ExperimentResults, group: Mapping[str, Sequence[Cell]]
 ) -> Picture:
-    """Fig. 12 at P_jmax 10."""
+    """Draw the mean runtimes by model at P_jmax 10 (Fig. 12)."""
     at = 10
     hours: dict[str, dict[str, float]] = {}
     paper: dict[str, dict[str, float]] = {}

@@ -85,8 +85,8 @@ class ExperimentResults:
         return idle_node_s(self.inputs.windows[cell.log], self.done_s(cell)) / 3600
 
     def unoccupied(self, cell: Cell) -> float:
-        """The percentage of these node-hours beyond P_jmax trainers of 64 nodes, which no trainer
-        could use.
+        """Return the percentage of these node-hours on more nodes than P_jmax trainers of 64 nodes
+        can use.
         """
         window, until_s = self.inputs.windows[cell.log], self.done_s(cell)
         return (
@@ -101,8 +101,8 @@ class ExperimentResults:
         return 100 * self.rows[cell].samples / static if static else float("nan")
 
     def runtime_h(self, cell: Cell, model: str | None = None) -> float:
-        """Mean hours from admission to completion, over the completed trainers of one model or of
-        all.
+        """Return the mean hours from admission to completion, over the completed trainers of one
+        model or of all.
         """
         result = self.rows[cell].result
         hours = result["mean_served_h"]
@@ -135,8 +135,8 @@ class ExperimentResults:
 
 
 def idle_node_s(window: LogWindow, until_s: float, beyond: int = 0) -> float:
-    """Integral of the idle nodes above ``beyond``, from the window's start to ``until_s``; NaN if
-    ``until_s`` is NaN.
+    """Return the integral of the idle nodes above ``beyond``, from the window's start to
+    ``until_s``; NaN if ``until_s`` is NaN.
     """
     if until_s != until_s:
         return float("nan")

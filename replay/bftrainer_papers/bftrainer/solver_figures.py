@@ -27,8 +27,8 @@ Times = Mapping[tuple[int, int], Sequence[float]]
 
 
 def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
-    """A panel per solver: median seconds with the range of the middle 80 %, a line per number of
-    trainers.
+    """Draw a panel per solver: median seconds with the range of the middle 80 %, a line per number
+    of trainers.
     """
     reading = "; ".join(
         f"{name} takes {np.median(times[max(times)]):.2g} s for {max(times)[0]} trainers on "

@@ -18,8 +18,8 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Speedups:
-    """Shares of the events in percent; ``of_trained_N``, ``mean`` and ``ratios`` cover events in
-    which equal share trained.
+    """How MILP compares with equal share from event to event: shares of the events in percent;
+    ``of_trained_N``, ``mean`` and ``ratios`` cover events in which equal share trained.
     """
 
     worse: float
@@ -40,8 +40,8 @@ def outcomes_per_event(outcome: ReplayOutcome) -> Array:
 
 
 def compare(milp: Array, equal: Array) -> Speedups:
-    """Compare span by span; if equal share loses samples and the MILP trains some, it counts as
-    more than 5 times better.
+    """Compare the outcomes of MILP and equal share event by event; if equal share loses samples and
+    the MILP trains some, it counts as more than 5 times better.
     """
     assert len(milp) == len(equal), "both decide at the same events"
     some = (milp != 0) | (equal != 0)

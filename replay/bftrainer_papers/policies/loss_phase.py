@@ -50,8 +50,8 @@ class TrainingPhase:
 
 @dataclass(frozen=True, slots=True)
 class LossPhase:
-    """Gives more nodes to tasks whose loss changes more, which are in an early phase. Ages are
-    decided after ``iterations`` of ``batch_samples`` samples each.
+    """Gives more nodes to older tasks: the less the loss of a task changes, the older it counts.
+    Ages are decided after ``iterations`` of ``batch_samples`` samples each.
     """
 
     iterations: int = 100

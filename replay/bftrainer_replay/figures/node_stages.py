@@ -54,7 +54,7 @@ _COLORS: dict[NodeStage, tuple[str, str]] = {
 
 
 def stage_table(lines: Sequence[TimeLine]) -> list[tuple[str, ...]]:
-    """The seconds of every node by stage, as text for a CSV file."""
+    """Write the seconds of every node by stage, as text for a CSV file."""
     rows = []
     for line in lines:
         seconds = stage_seconds(line.instants, TO_TRAINING)
@@ -112,13 +112,15 @@ def _summary(
     stage: NodeStage,
     statistic: Callable[[Sequence[float]], float],
 ) -> float:
-    """One statistic of the seconds of a stage; 0 if no node has it."""
+    """Return one statistic (such as the median) of the seconds of a stage over all nodes; 0 if no
+    node has it.
+    """
     values = [seconds[stage] for _, seconds in lines if stage in seconds]
     return statistic(values) if values else 0.0
 
 
 def _caption(lines: Sequence[CompleteLine]) -> str:
-    """How to read the figure."""
+    """Say how to read the figure, with its main numbers."""
     medians = {stage: _summary(lines, stage, median) for stage in TO_TRAINING[1:]}
     longest = max(medians, key=medians.__getitem__)
     wholes = []

@@ -122,7 +122,9 @@ class Column:
         self.keep(new)
 
     def keep(self, new: NDArray[Any]) -> None:
-        """Keep more values, of the type of ``last``."""
+        """Append values to those that are packed, in as few bytes as they all need; a wider value
+        widens the column.
+        """
         is_time = new.dtype == np.float64
         small = (
             _packed(new) if is_time else new.astype(np.int16) if new.max(initial=0) < 2**15 else new

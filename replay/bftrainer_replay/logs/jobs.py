@@ -67,8 +67,8 @@ class Tally:
         *what: _What.args,
         **more: _What.kwargs,
     ) -> None:
-        """Count one record; ``job`` adds it to the rows, returns why it is ignored, or raises
-        ValueError.
+        """Count one record. ``job`` is called with ``what`` and ``more``; it adds the record to the
+        rows, returns why it is ignored, or raises ValueError.
 
         A record with the same text as an earlier one is ignored, as of months that overlap;
         ``seen`` is None where records have no job ids, so that equal ones are different jobs.
@@ -105,7 +105,9 @@ class Tally:
             self.ignore("rest of a record with a line break")
 
     def bad(self, line: int, problem: object) -> None:
-        """A record that cannot be read: raise, or with --skip-bad count it."""
+        """Take a record that cannot be read: raise :class:`InputFileError` or, with --skip-bad,
+        count it.
+        """
         # Quoted parts of the line may hold bytes that are not text and must not reach a terminal.
         problem = " ".join(str(problem).encode("utf-8", "backslashreplace").decode().split())
         if not self.skip_bad:

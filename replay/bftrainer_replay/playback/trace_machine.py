@@ -126,8 +126,9 @@ def make_mark(folder: Path, name: str, text: str = "") -> None:
 
 
 def play(folder: Path, lease_s: float, watched: _Watched) -> None:
-    """Look at one fragment and do what is due: mark it ready or, once it has been preempted or
-    released or its lease has lapsed, let its workers save, kill them and mark it gone.
+    """Look at one fragment and do what is due. A new one is marked ready; once it is preempted or
+    released, or its lease has lapsed, its workers are killed and it is marked gone. Workers of a
+    preempted fragment may save first.
     """
     try:
         ends_s = float(json.loads((folder / "fragment.json").read_bytes())["ends_s"])
