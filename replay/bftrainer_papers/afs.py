@@ -22,7 +22,7 @@ GPUS, JOBS, LOADS = 32, 150, (0.4, 0.6, 0.8)
 
 
 def policies() -> tuple[Policy, ...]:
-    """In the order of the claim: no policy is worse than the next."""
+    """Return the policies in the order of the claim: no policy is worse than the next."""
     return AfsL(), AfsP(), EqualShare(), Srtf()
 
 

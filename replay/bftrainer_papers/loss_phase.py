@@ -35,8 +35,8 @@ SAMPLES_PER_S = (
 
 @dataclass(frozen=True, slots=True)
 class SpeedSetting:
-    """``speeds`` on 1 to 4 devices, relative to 4. ``paper``: change of the total, older and
-    younger task's time in %.
+    """A setting of the paper's experiment: ``speeds`` on 1 to 4 devices, relative to 4. ``paper``:
+    change of the total, older and younger task's time in %.
     """
 
     name: str

@@ -148,7 +148,7 @@ class LimitedFile(io.RawIOBase):
         super().close()
 
     def _plain(self, size: int) -> bytes:
-        """Up to ``size`` bytes of a file that is not compressed; empty at the end."""
+        """Read up to ``size`` bytes of a file that is not compressed; empty at the end."""
         if self._pending:
             data, self._pending = self._pending[:size], self._pending[size:]
             return data
@@ -164,7 +164,7 @@ class LimitedFile(io.RawIOBase):
         return data
 
     def _from_disk(self, size: int) -> bytes:
-        """Up to ``size`` bytes of the file as it is stored; empty at the end."""
+        """Read up to ``size`` bytes of the file as it is stored; empty at the end."""
         data = self._file.read(size) or b""
         if self._on_bytes is not None:
             self._on_bytes(len(data))

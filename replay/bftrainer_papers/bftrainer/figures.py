@@ -185,6 +185,7 @@ def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw U and costs over time (Figs. 10 and 11)."""
     edges_s = results.details[results.plan.base.policy].bins.edges_s
     u = results.u_by_bin
     figure = efficiency_over_time_figure(
@@ -209,6 +210,7 @@ def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _diverse(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the figures of trainers of several models (Figs. 12 and 13)."""
     lines = [
         _u_line(objective, results, results.plan.objectives[objective])
         for objective in reversed(OBJECTIVES)
@@ -252,6 +254,7 @@ def _runtimes(
 
 
 def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the figures over P_jmax (Figs. 14a to 14c), without those of which no value is known."""
     groups = {objective: results.plan.parallel[objective] for objective in reversed(OBJECTIVES)}
     short = {f"{o}, T_fwd 10 s": results.plan.parallel_short[o] for o in groups}
 
@@ -295,6 +298,8 @@ def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _models(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw U by model and over the cost of rescaling (Figs. 15 and 16)."""
+
     def scaling(model: str) -> float:
         curve = results.inputs.arrivals_of(results.plan.models[model])[0].trainer.curve
         return curve.per_s[-1] / curve.per_s[0]

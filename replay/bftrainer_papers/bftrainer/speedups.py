@@ -32,8 +32,8 @@ class Speedups:
 
 
 def outcomes_per_event(outcome: ReplayOutcome) -> Array:
-    """Samples from each decision to the next, minus the lumps; the last span ends with the
-    window.
+    """Return the samples from each decision to the next, minus those that rescales cost at once;
+    the last span ends with the window.
     """
     samples = [entry.totals.samples for entry in outcome.entries]
     return np.diff(np.array([*samples, outcome.totals.samples]))

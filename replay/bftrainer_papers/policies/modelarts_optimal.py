@@ -30,8 +30,8 @@ from bftrainer_papers.policies.modelarts_greedy import Shares, next_moment
 
 @dataclass(frozen=True, slots=True)
 class ModelArtsOptimal:
-    """``interval_s`` is f, ``steps`` T, ``cap`` the largest size; ``gap`` and ``max_search`` bound
-    the search.
+    """The optimal allocator of [ModelArts]: ``interval_s`` is f, ``steps`` T, ``cap`` the largest
+    size; ``gap`` and ``max_search`` bound the search.
     """
 
     cap: int = 16

@@ -10,7 +10,9 @@ from bftrainer.decide.domain.state import State
 
 
 def requested(trainer: Trainer) -> int:
-    """``requested_nodes``, or the largest size of a trainer without it; 0 if there is none."""
+    """Return the size that a trainer requests: ``requested_nodes``, or else its largest size; 0 if
+    there is none.
+    """
     return trainer.requested_nodes or max(sizes_of(trainer), default=0)
 
 

@@ -64,7 +64,9 @@ class Profiles:
     failed: int
 
     def of(self, hardware: str | None) -> tuple[Profile, ...]:
-        """The profiles for one type of hardware, which must be specified if there are several."""
+        """Return the profiles for one type of hardware, which must be specified if there are
+        several.
+        """
         kinds = sorted({profile.hardware for profile in self.profiles})
         if hardware is None and len(kinds) > 1:
             raise InputFileError(

@@ -15,7 +15,9 @@ from bftrainer_replay.text_files import TABLE_BYTES, as_text, damaged, open_byte
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """``where`` is FILE, or FILE:MEMBER; ``name`` is the member's own name with its folders."""
+    """A text that was read from a file or an archive. ``where`` is FILE, or FILE:MEMBER; ``name``
+    is the member's own name with its folders.
+    """
 
     where: str
     name: str

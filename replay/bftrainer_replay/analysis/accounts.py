@@ -43,7 +43,7 @@ class AccountFigures:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row in a table."""
+        """The figures as a row of a table."""
         return (
             self.name,
             f"{self.jobs:,}",

@@ -49,7 +49,7 @@ class GpuHours:
         return rows
 
     def sentence(self) -> str:
-        """The shares in words."""
+        """Say what share of the GPU-hours is idle, and where."""
         if not self.idle_h:
             return "No GPU is ever idle."
         places = [

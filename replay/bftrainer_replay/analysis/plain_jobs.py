@@ -22,7 +22,9 @@ _ENOUGH = 0.99
 
 @dataclass(frozen=True, slots=True)
 class PlainJobs:
-    """``share`` of the idle node-hours becomes work if ``jobs`` one-node jobs wait at all times."""
+    """The work of ``jobs`` one-node jobs that wait at all times: the ``share`` of the idle
+    node-hours that becomes work.
+    """
 
     jobs: int
     share: float

@@ -42,8 +42,8 @@ full_option = click.option(
 def sample_of(
     window: LogWindow, source: SweepWorkload, cells: Sequence[Cell], *, full: bool, base: Cell
 ) -> LogSample:
-    """The part of the log that is replayed: all with ``full`` or where the trainers have submission
-    times of their own.
+    """Choose the part of the log to replay: all with ``full`` or if the trainers have submission
+    times of their own, else as much as takes a few minutes.
     """
     from bftrainer_replay.sweep.sample import cost_s, drawn, whole
 
@@ -55,7 +55,9 @@ def sample_of(
 
 
 def pilot_trainers(window: LogWindow, source: SweepWorkload, seed: int) -> list[Trainer]:
-    """Some trainers of the workload, of every model: those that the log's first hours need."""
+    """Return some trainers of the workload, of every model: those that the log's first
+    hours need.
+    """
     from bftrainer_replay.logs.model import cut_short
 
     short = cut_short(window, window.start_s + 3600 * _PILOT_H)

@@ -128,6 +128,7 @@ def _compute(
     store: ResultStore,
     workers: Workers,
 ) -> None:
+    """Run the tasks that have no result yet; raises :class:`SweepFailedError` if some failed."""
     from bftrainer_replay.sweep.run_tasks import do_all
 
     with progress_each_minute("sweep") as show:

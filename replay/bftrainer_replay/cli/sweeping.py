@@ -34,7 +34,9 @@ def cores() -> int:
 
 @contextmanager
 def _bars(*last: ProgressColumn) -> Iterator[Progress]:
-    """Progress bars on stderr that end with these columns; shown on a terminal only."""
+    """Open progress bars on stderr that end with the columns ``last``; they are shown on a terminal
+    only.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -153,7 +155,7 @@ def progress_of_reading(
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; 0 for one whose reader has to say what is wrong with it."""
+    """Return the bytes of a file; 0 if it cannot be read, which its reader then reports."""
     try:
         return path.stat().st_size
     except OSError:

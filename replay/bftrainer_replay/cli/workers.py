@@ -59,7 +59,7 @@ class Workers:
         return self.executor is None and self.processes == 1
 
     def text(self, tasks: int) -> str:
-        """Where so many tasks run, in words: ``2 cores``."""
+        """Say where so many tasks run: ``2 cores``."""
         if self.executor is not None:
             return type(self.executor).__name__
         used = min(self.processes, tasks)

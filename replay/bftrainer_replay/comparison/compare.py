@@ -34,7 +34,7 @@ class RankedPolicy:
         return self.summary.policy
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON; NaN becomes null."""
+        """Return the results as a JSON object; NaN becomes null."""
         felt = {}
         for name, value in asdict(self.felt).items():
             felt[name] = None if value != value else value
@@ -86,8 +86,8 @@ def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
 
 
 def lost_share(row: RankedPolicy, lost_samples: float) -> float | None:
-    """``lost_samples`` as a share of the possible samples (trained or lost); None if there are
-    none.
+    """Return ``lost_samples`` as a share of the possible samples (trained or lost); None if there
+    are none.
     """
     s = row.summary
     whole = s.outcome_samples + s.preemption_cost_samples + s.rescale_cost_samples

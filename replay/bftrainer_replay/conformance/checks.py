@@ -178,6 +178,9 @@ class Watching:
     plans: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
+        """Check a decision's plan against the pool of the log, and keep its counts and wake-up
+        time.
+        """
         for change in event.changes:
             if isinstance(change, PoolChanged):
                 self.pool = (self.pool - change.left) | change.joined

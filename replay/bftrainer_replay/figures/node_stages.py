@@ -103,7 +103,7 @@ def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
 
 
 def _height(place: int) -> float:
-    """Where a bar stands; a gap is below those that sum up all nodes."""
+    """Return where a bar stands; there is a gap below those that sum up all nodes."""
     return -place - (0.6 if place >= len(SUMMARIES) else 0.0)
 
 

@@ -32,7 +32,7 @@ Values = NDArray[np.float64]
 
 
 def rescale_times(history: History) -> tuple[float, ...]:
-    """When the number of nodes changed after the first start."""
+    """Return when the number of nodes changed after the first start."""
     steps = history.nodes
     started = next((i for i, step in enumerate(steps) if step.nodes), len(steps))
     return tuple(step.at_s for step in steps[started + 1 :])

@@ -127,7 +127,7 @@ def _limit_s(source: Source, cells: dict[str, str], key: str) -> float:
 
 
 def _zoned(text: str) -> str:
-    """``2018-01-01 00:04:25.000000`` as ISO 8601."""
+    """Turn ``2018-01-01 00:04:25.000000`` into ISO 8601."""
     return text.strip().replace(" ", "T", 1)
 
 

@@ -32,7 +32,7 @@ class Times:
 
     @classmethod
     def gathered(cls, parts: Iterable[NDArray[np.float64]]) -> Times:
-        """Those of one part after another."""
+        """Concatenate arrays of times, taking memory for one at a time."""
         column = Column("d")
         for part in parts:
             column.keep(part)
@@ -53,7 +53,7 @@ class Times:
         return Times(self.kept[which])
 
     def changed(self, which: NDArray[np.int64], times: NDArray[np.float64]) -> Times:
-        """With other times of some."""
+        """Return a copy in which the times at the places ``which`` are replaced."""
         new = _packed(times)
         same = new.dtype == self.kept.dtype
         kept = self.kept.copy() if same else self[:]
@@ -61,7 +61,7 @@ class Times:
         return Times(kept)
 
     def plus(self, times: NDArray[np.float64]) -> Times:
-        """These times and more."""
+        """Return a copy with more times at the end."""
         new = _packed(times)
         if new.dtype == self.kept.dtype:
             return Times(np.concatenate((self.kept, new)))

@@ -120,7 +120,7 @@ def _gpus(path: Path, header: list[str]) -> dict[str, int]:
 
 
 def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Entries ``node:k``, each node once."""
+    """Parse cells ``node:k``: yield (node, k), each node once. Raises :class:`InputFileError`."""
     seen: set[str] = set()
     for cell in cells:
         node, _, count = cell.rpartition(":")
@@ -184,7 +184,7 @@ def _cells(log: EventLog) -> Iterable[Sequence[str]]:
 
 
 def words(gpus: Iterable[str]) -> list[str]:
-    """``node:k`` for the k GPUs of each node among these."""
+    """Return ``node:k`` for each node with k of the GPUs in ``names``."""
     return _words(counted(gpus))
 
 

@@ -23,7 +23,9 @@ events.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodePeriods:
-    """(node, since, until) as parallel arrays, in whole milliseconds since the span's start."""
+    """Periods of nodes as parallel arrays (node, since, until), in whole milliseconds since the
+    span's start.
+    """
 
     nodes: Ints
     since: Ints

@@ -120,7 +120,7 @@ class Tally:
 
     @property
     def bad_share(self) -> float:
-        """Of the records that say something of nodes or the queue, those that were skipped."""
+        """The share of skipped records among those that say something of nodes or the queue."""
         return self.skipped / max(self.skipped + self.used, 1)
 
     def remarks(self, format_name: str, name: str = "") -> list[str]:

@@ -46,8 +46,8 @@ class Lines:
             yield number, line.rstrip("\r\n")
 
     def pieces(self, longest: int) -> Iterator[tuple[int, str]]:
-        """(line number, text): lines with their ends, cut into pieces of at most ``longest``
-        characters.
+        """Yield (line number, text) of lines with their ends, cut into pieces of at most
+        ``longest`` characters.
         """
         for path in self._paths:
             self.path = path

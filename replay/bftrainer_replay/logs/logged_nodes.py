@@ -163,11 +163,11 @@ class _NodeSets:
         )
 
     def add(self, needs: NDArray[np.int32], members: NDArray[np.int32]) -> None:
-        """Jobs with these needs were on these nodes."""
+        """Note that jobs with these needs ran on these nodes."""
         self.nodes[self.place[needs], members] = True
 
     def named(self) -> dict[str, NodeMask]:
-        """Without those of no node."""
+        """Return the nodes by text, without texts of which no job ran on a node."""
         return {
             text: nodes
             for text, nodes in zip(self.texts, self.nodes[:-1], strict=True)
@@ -200,12 +200,14 @@ class _NodeTimeline:
         return cls(order, at[order], edges, who[order][edges].astype(np.int64))
 
     def sums(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the places of a node add up to after each start and end."""
+        """Sum the amounts of the jobs that are on a node, after each start and end; ``amounts`` has
+        one per place.
+        """
         sums: NDArray[np.float64] = np.cumsum(np.concatenate((amounts, -amounts))[self.order])
         return sums
 
     def peaks(self, amounts: NDArray[np.float64], names: int) -> NDArray[np.float64]:
-        """The largest sum at any time, by node."""
+        """Return the largest sum of amounts at any time, by node."""
         peaks = np.zeros(names)
         if len(self.order):
             peaks[self.owners] = np.maximum.reduceat(self.sums(amounts), self.edges)

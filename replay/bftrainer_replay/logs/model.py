@@ -59,7 +59,7 @@ class Queue:
     dialect: Dialect = GENERIC
 
     def __post_init__(self) -> None:
-        """Without limits and needs, all jobs have unknown ones."""
+        """Give all jobs unknown limits and needs, if these are missing."""
         jobs = len(self.nodes)
         if len(self.limit_s) != jobs:
             object.__setattr__(self, "limit_s", Times.of(np.full(jobs, np.nan)))
@@ -83,14 +83,14 @@ class Queue:
         return waited_s
 
     def of_needs(self, chosen: NDArray[np.bool_]) -> Queue:
-        """The jobs whose needs are chosen."""
+        """Return a queue of the jobs whose needs are chosen; ``chosen`` is over ``all_needs``."""
         is_chosen = np.empty(len(self.nodes), dtype=np.bool_)
         for part in self.parts():
             is_chosen[part] = chosen[self.needs[part]]
         return self if is_chosen.all() else self.only(is_chosen)
 
     def only(self, which: NDArray[Any]) -> Queue:
-        """These jobs, in this order."""
+        """Return a queue of the jobs at the places ``which``, in that order."""
         times: dict[str, Any] = {name: getattr(self, name).only(which) for name in TIMES[1:]}
         return replace(self, nodes=self.nodes[which], needs=self.needs[which], **times)
 
@@ -156,8 +156,8 @@ NO_FACTS = SiteFacts()
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """Of a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`): the number of GPUs of
-    every node.
+    """What is known of a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`).
+    ``per_node``: the number of GPUs of every node.
 
     ``by_node``: the same log by node, where it tells more than idle GPUs. ``every``: all idle GPUs,
     with those that the log leaves out as they have no cores left beside them.
@@ -170,7 +170,9 @@ class GpuFacts:
 
 @dataclass(frozen=True, slots=True)
 class GpuWindow:
-    """The same of a window. ``idle``: the idle GPUs from which a window of held slots was made."""
+    """The :class:`GpuFacts` of a window. ``idle``: the idle GPUs from which a window of held slots
+    was made.
+    """
 
     per_node: Mapping[str, int]
     by_node: LogWindow
@@ -432,7 +434,7 @@ def within(
 
 
 def of_nodes(window: LogWindow, nodes: Collection[str]) -> LogWindow:
-    """The window of these nodes only."""
+    """Restrict a window to these nodes; its queue is dropped."""
     chosen = frozenset(nodes)
     return replace(_seen_as(window, chosen.intersection, len(chosen)), queue=None)
 
@@ -463,7 +465,7 @@ def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[
 
 
 def piece(log: LogWindow, start_s: float, end_s: float) -> LogWindow:
-    """The window between two times."""
+    """Cut the part of the log between two times; its queue is dropped."""
     return pieces(log, [start_s], end_s - start_s)[0]
 
 

@@ -297,7 +297,7 @@ def _gaps(table: JobTable, start_s: float, end_s: float) -> list[Span]:
 
 
 def _together(runs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(starts, ends), in order of time; those that overlap or touch as one."""
+    """Merge runs (starts, ends) that overlap or touch, and return them in order of time."""
     starts, ends = runs[:, np.argsort(runs[0], kind="stable")]
     ends = np.maximum.accumulate(ends)
     is_new = np.append(True, starts[1:] > ends[:-1])

@@ -111,7 +111,9 @@ class Chart:
 
 
 def ticks(largest: float) -> list[float]:
-    """From 0 up, in steps of 1, 2 or 5 times a power of ten (at least 1), at most four above 0."""
+    """Return values for an axis: from 0 up, in steps of 1, 2 or 5 times a power of ten (at least
+    1), at most four above 0.
+    """
     rough = max(largest / _MOST_TICKS, 1.0)
     ten = 10.0 ** math.floor(math.log10(rough))
     step = next(ten * times for times in (1, 2, 5, 10) if ten * times >= rough * 0.999)

@@ -73,7 +73,7 @@ class ReportFigures:
 
     @property
     def plain_alike(self) -> PlainJobs:
-        """As many plain jobs as trainings."""
+        """The result of as many plain jobs as there are trainings."""
         return next(plain for plain in self.plain if plain.jobs == self.trainings)
 
     def since(self, last: ReportFigures) -> str:

@@ -171,7 +171,8 @@ class PageTop:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """``tiles`` are (name, value); ``commands`` produce the same results again.
+    """A report page with its chapters. ``tiles`` are (name, value); ``commands`` produce the same
+    results again.
 
     With a ``top``, all else is folded under ``appendix``.
     """

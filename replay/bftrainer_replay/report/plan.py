@@ -29,7 +29,7 @@ class ReportPlan:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """All cells, each once."""
+        """All cells of the plan, each once."""
         every = (
             self.base,
             *self.policies,

@@ -204,7 +204,7 @@ class _NumberScale:
         return max(math.log10(self.highest / self.lowest), 0.3)
 
     def at(self, number: int) -> float:
-        """Where a number is on the axis."""
+        """Return where a number is on the axis."""
         return math.log10(number / self.lowest)
 
     def placed(self, points: Iterable[tuple[int, float]]) -> list[tuple[float, float]]:
@@ -440,6 +440,7 @@ def _marks(scale: _NumberScale) -> list[int]:
 
 
 def _number_table(work: Mapping[int, float], plain: Mapping[int, float]) -> PageTable:
+    """Return the data of :func:`number_picture` as a table."""
     rows = tuple(
         (f"{number:,}", _share_at(work, number), _share_at(plain, number))
         for number in sorted({*work, *plain})

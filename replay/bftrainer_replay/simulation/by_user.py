@@ -42,8 +42,8 @@ class Users(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UserMemories:
-    """By user: the policy's memory, the pilot's memory of the split, and nodes that it holds beside
-    those of trainers.
+    """What :class:`ByUser` remembers, by user: the policy's memory, the pilot's memory of the
+    split, and nodes that it holds beside those of trainers.
     """
 
     inner: Mapping[str, object] = field(default_factory=dict)
@@ -53,8 +53,8 @@ class UserMemories:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """``nodes`` that no trainer has used since ``since_s``. They are released :data:`UNUSED_S`
-    later, with a demand cap.
+    """The ``nodes`` of a user that no trainer has used since ``since_s``. They are released
+    :data:`UNUSED_S` later, with a demand cap.
     """
 
     nodes: int = 0

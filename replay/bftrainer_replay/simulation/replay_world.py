@@ -200,14 +200,14 @@ class ReplayWorld:
         )
 
     def _change_time(self) -> float:
-        """When the pool changes next; infinite if it does not."""
+        """Return when the pool changes next; infinite if it does not."""
         if self._next_change < 0:
             return self.window.start_s
         events = self.window.events
         return events[self._next_change].at_s if self._next_change < len(events) else math.inf
 
     def _arrival_time(self) -> float:
-        """When the next trainer is submitted; infinite without one."""
+        """Return when the next trainer is submitted; infinite without one."""
         if self._next_arrival == len(self._arrivals):
             return math.inf
         return max(self._arrivals[self._next_arrival].at_s, self.window.start_s)

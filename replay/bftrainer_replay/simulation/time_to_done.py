@@ -88,12 +88,12 @@ def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | 
 
 
 def _submitted(window: LogWindow, arrivals: Sequence[Arrival]) -> list[float]:
-    """When each trainer is submitted, at the window's start at the earliest."""
+    """Return when each trainer is submitted, at the window's start at the earliest."""
     return [max(a.at_s, window.start_s) for a in arrivals if a.at_s <= window.end_s]
 
 
 def _summary(since_s: Sequence[float], done_s: Sequence[float], unfinished: int) -> TimeToDone:
-    """Mean, percentile and last of the times between submissions and ends."""
+    """Compute mean, percentile and last of the times between submissions and ends."""
     if not done_s:
         return TimeToDone(None, None, None, 0)
     took_h = (np.array(done_s) - np.array(since_s)) / 3600
@@ -102,7 +102,7 @@ def _summary(since_s: Sequence[float], done_s: Sequence[float], unfinished: int)
 
 
 def _least_node_s(trainer: Trainer) -> float:
-    """The fewest node-seconds that the training takes: at its best rate per node."""
+    """Return the fewest node-seconds that the training takes: at its best rate per node."""
     best = max(rate / n for n, rate in enumerate(rates(trainer)) if n)
     return (trainer.samples_total or 0.0) / best if best else 0.0
 

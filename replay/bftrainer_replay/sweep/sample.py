@@ -121,7 +121,7 @@ class LogSample:
 
 
 def whole(log: LogWindow) -> LogSample:
-    """All of the log."""
+    """Return the sample that is all of the log."""
     return LogSample(log, (log,))
 
 

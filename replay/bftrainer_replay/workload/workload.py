@@ -185,7 +185,7 @@ def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
 
 
 def _row(arrival: Arrival, has_start: bool) -> list[object]:
-    """The row of a trainer in its table."""
+    """Return the row of a trainer in its table."""
     trainer = arrival.trainer
     row: list[object] = [
         trainer.id,
