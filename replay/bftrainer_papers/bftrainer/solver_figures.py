@@ -23,7 +23,7 @@ from bftrainer_replay.figures.style import (
 _LOOKS = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D"), (YELLOW, "v"), (SKY, "P"))
 
 Times = Mapping[tuple[int, int], Sequence[float]]
-"""Seconds by (trainers, nodes)."""
+"""Seconds of each solve, by (trainers, nodes)."""
 
 
 def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:

@@ -15,7 +15,7 @@ from bftrainer.errors import InputFileError
 from bftrainer_replay.limited_file import DAMAGE
 
 MOST_HEADER_BYTES = 16 * 1024 * 1024
-"""10,000 members with names of 1,000 characters."""
+"""Limit for headers: 10,000 members with names of 1,000 characters."""
 MOST_MEMBERS = 10_000
 TAR_DAMAGE = (tarfile.TarError, *DAMAGE, OSError, ValueError, OverflowError)
 """What reading a damaged archive raises; tarfile lets ValueError and OverflowError of malformed

@@ -20,7 +20,7 @@ READ = (
     "those of most node-hours."
 )
 HEADINGS = ("jobs", "node-hours", "share", "mean wait", "jobs waiting", "a waiting job fits")
-"""Of :attr:`AccountFigures.cells` but the first."""
+"""The headings of :attr:`AccountFigures.cells` but the first."""
 _MAX_ROWS = 20
 
 

@@ -18,7 +18,7 @@ from bftrainer_replay.logs.model import LogWindow, union
 SHORT_FRAGMENT_S = 600.0
 """The paper's "less than 10 minutes"."""
 START_S = 20.0
-"""Of a worker of a pool, with its imports."""
+"""Seconds in which a worker of a pool starts, with its imports."""
 
 
 @dataclass(frozen=True, slots=True)

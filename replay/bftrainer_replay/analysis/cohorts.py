@@ -19,7 +19,7 @@ from bftrainer.decide.policies.cohort_worth import CohortModel
 from bftrainer_replay.logs.model import LogWindow
 
 LEAST_HITS = 100
-"""Fewer than that fit nothing."""
+"""Hits below which no constants are fitted."""
 _TOO_YOUNG = 0.02
 """Below the age of the first hits, few are possible: a log has no idle periods shorter than its own
 debounce.

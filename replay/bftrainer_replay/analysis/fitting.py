@@ -18,10 +18,12 @@ from bftrainer_replay.logs.model import LogWindow, Queue
 _FITS, _TOO_LONG, _NO_DEVICES, _NO_PARTITION = range(4)
 _TOO_LARGE = _NO_PARTITION + len(Block)
 LEVELS = _TOO_LARGE + 1
-"""All conditions; without time; devices; partition; each :class:`Block` but NONE; and size."""
+"""Which conditions are judged: all; without time; then without devices; without partition; without
+each :class:`Block` but NONE; and without size.
+"""
 _MAX_CLASSES = 2048
 _MAX_CHANGES = 1_000_000
-"""Of which a hundredth can be looked at."""
+"""Changes of what fits beyond which moments are sampled: about a hundredth can be looked at."""
 _MAX_BYTES = 64_000_000
 
 

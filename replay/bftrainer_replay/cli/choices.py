@@ -26,7 +26,7 @@ COST_MODEL = click.Choice(["stall", "paper", "delay", "overlap"])
 cost_model_option = click.option(
     "--cost-model", type=COST_MODEL, default="stall", help="How the cost of a rescale is modeled."
 )
-"""Gives a command ``cost_model``."""
+"""Gives a command the option --cost-model as ``cost_model``."""
 DECIDE_ON = click.Choice(["all", "pool"])
 WORKLOAD = click.Choice(["hpo", "diverse"])
 SHARED_BY = click.Choice(["model", "trainer"])

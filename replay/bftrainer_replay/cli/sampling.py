@@ -28,7 +28,7 @@ of the benchmarks.
 """
 _PILOT_H = 6.0
 _OTHERS = 0.7
-"""Of a replay's time: what policies that do not optimize take."""
+"""The part of a replay's time that policies which do not optimize take."""
 
 
 full_option = click.option(
@@ -36,7 +36,7 @@ full_option = click.option(
     is_flag=True,
     help="Replay all of a long log.  [default: pieces drawn over it, enough for a few minutes]",
 )
-"""``--full``."""
+"""Gives a command the option --full."""
 
 
 def sample_of(

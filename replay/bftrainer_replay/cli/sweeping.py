@@ -54,7 +54,7 @@ def _bars(*last: ProgressColumn) -> Iterator[Progress]:
 
 
 _LEAST_S = 5.0
-"""Between two lines of progress: a command that takes a few seconds prints none."""
+"""Seconds between two lines of progress: a command that takes a few seconds prints none."""
 _LARGE_BYTES = 8 * 1024**2
 """Compressed to this size, a job log has about 400,000 jobs and takes ten seconds."""
 

@@ -34,7 +34,7 @@ from bftrainer_replay.figures.style import (
 
 MAX_NODES, MAX_LETTERS = 12, 12
 _ROOM = 1.5
-"""Times the longest bar: the legend is beside the bars."""
+"""Width of the axis as a multiple of the longest bar: the legend is beside the bars."""
 CompleteLine = tuple[TimeLine, dict[NodeStage, float]]
 # Hues say who works: blue the pilot's polls, orange the scheduler, gray the pilot's decisions,
 # green and purple the trainer.

@@ -12,7 +12,7 @@ from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.model import Queue
 
 NOT_VISIBLE = "?"
-"""In the column ``waiting``: the site hides other users' jobs."""
+"""The text in the column ``waiting`` if the site hides other users' jobs."""
 _MOST = 10**9
 
 

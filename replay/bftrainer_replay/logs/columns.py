@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 TIMES = ("submit_s", "eligible_s", "start_s", "end_s", "limit_s")
 AT_ONCE = 1_000_000
-"""Jobs of which something is worked out together."""
+"""Number of jobs of which something is worked out together."""
 _NEVER, _UNKNOWN = 2**32 - 2, 2**32 - 1  # infinity and NaN, which are sorted like these
 
 

@@ -44,7 +44,7 @@ NOTE_COMMENT = "# note="
 LONGEST_NOTE = 4096
 """Characters of a note; the rest is cut."""
 MOST_GPUS = 1024
-"""GPUs of one node."""
+"""Limit for the GPUs of one node."""
 NAME_BYTES = 64
 """Memory that a node's name in a row takes once it is read; all together are limited as the content
 is.

@@ -23,7 +23,7 @@ from bftrainer_replay.logs.columns import TIMES, Column, Times, counts_of, parts
 from bftrainer_replay.logs.job_needs import NO_NEEDS, NO_USE, JobNeeds, JobUse
 
 MOST_NAMES = 1_000_000
-"""Names of nodes in one log; the largest cluster so far had 158,976."""
+"""Limit for names of nodes in one log; the largest cluster so far had 158,976."""
 PLACE_BYTES = 128
 """Peak of memory for a node of a job, from the importer to the idle periods (measured: 110 to 125).
 A job itself takes two.

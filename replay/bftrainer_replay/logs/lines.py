@@ -11,7 +11,7 @@ from bftrainer_replay.limited_file import DAMAGE, OnBytes
 from bftrainer_replay.text_files import open_bytes
 
 LONGEST_LINE = 32 * 1024 * 1024
-"""Characters. A job on all cores of the largest machine, with each core named, needs less."""
+"""Limit in characters: a job on all cores of the largest machine, each core named, needs less."""
 
 
 class Lines:

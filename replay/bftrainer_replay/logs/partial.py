@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST_JOBS = 20
-"""Below it, a cluster of one account is likely."""
+"""Jobs below which a cluster of one account is likely."""
 LEAST_JOBS_OF_ONE_STATE = 200
-"""From here on, a cluster on which no job fails and none is canceled is not."""
+"""Jobs from which on a cluster where no job fails and none is canceled is unlikely."""
 _IDS_AT_ONCE = 50
 _LEAST_GROUPS = 4
 _DENSE = 0.6

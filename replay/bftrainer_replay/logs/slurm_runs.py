@@ -24,7 +24,9 @@ _MOST_PARENTS = 1_000_000
 _GRACE_S = 60.0
 """Submissions at about the same time may get their ids in another order."""
 _MOST_SHARE = 0.1
-"""Of all jobs; beyond it, ids do not follow the submissions, as after a reset of the first id."""
+"""Share of jobs that seem requeued beyond which ids do not follow the submissions, as after a reset
+of the first id.
+"""
 
 
 class JobRuns:

@@ -41,7 +41,7 @@ _LONGEST_S = 10 * 365 * 86400.0
 _MOST_ENTRIES = 100_000
 """Entries of each look-up table, which is emptied at this size."""
 _LONGEST = 500
-"""Characters of an entry."""
+"""Limit for the characters of an entry."""
 
 
 def read(source: Source) -> None:

@@ -51,7 +51,7 @@ from bftrainer_replay.playback.trace_machine import (
 
 NAME = "trace"
 NOTICE_S = 5.0
-"""For a first training: a step of most scripts, and a checkpoint."""
+"""Seconds to save, enough for a first training: a step of most scripts, and a checkpoint."""
 
 
 class TraceConfig(ConfigTable):

@@ -35,7 +35,7 @@ has the lowest charts.
 """
 _BLUE, _ORANGE = "of-training", "of-plain"
 _Name = tuple[float, float, str, str]
-"""Words at a point of a chart: x, share, words, kind."""
+"""A label at a point of a chart: x, share, words, style."""
 
 
 def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | None) -> TopPicture:

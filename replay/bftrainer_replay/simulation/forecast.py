@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 LEVEL = 0.8
 FEWEST = 10
-"""Past moments from which the queue was done, below which nothing is said."""
+"""Past moments with a known end of the queue below which nothing is forecast."""
 _DAY_S = 86_400.0
 _HALF_S = 14 * _DAY_S
 _BAND = 0.7  # of the logarithm of the pool, relative to its mean

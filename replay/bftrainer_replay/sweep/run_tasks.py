@@ -225,7 +225,7 @@ def _put(
 
 
 SHOW_S = 60.0
-"""Between two reports of progress, where no task ends."""
+"""Seconds between two reports of progress, where no task ends."""
 
 
 def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> list[FailedTask]:
