@@ -22,12 +22,14 @@ GPUS, JOBS, LOADS = 32, 150, (0.4, 0.6, 0.8)
 
 
 def policies() -> tuple[Policy, ...]:
-    """In the order of the claim: no policy is worse than the next."""
+    """Return the policies in the order of the claim: no policy is worse than the next."""
     return AfsL(), AfsP(), EqualShare(), Srtf()
 
 
 def mean_completion_h(policy: Policy, load: float, seed: int) -> float:
-    """Hours, over all jobs, each of which completes."""
+    """Replay a generated workload under a policy; return the mean completion time of all jobs in
+    hours.
+    """
     arrivals = shared_cluster(JOBS, GPUS, load, seed)
     outcome = play(
         Scenario(long_enough(arrivals, GPUS), arrivals, JOBS), policy, keep_entries=False
@@ -38,8 +40,8 @@ def mean_completion_h(policy: Policy, load: float, seed: int) -> float:
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Means over the seeds. The paper's factors are against Themis, SRTF and Tiresias on another
-    trace and cluster.
+    """Compare the policies at each load, by means over the seeds. The paper's factors are against
+    Themis, SRTF and Tiresias on another trace and cluster.
     """
     rows: list[PaperResult] = []
     for load in LOADS:

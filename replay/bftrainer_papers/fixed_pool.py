@@ -15,7 +15,7 @@ def fixed_window(nodes: int, start_s: float, end_s: float) -> LogWindow:
 
 
 def long_enough(arrivals: Sequence[Arrival], nodes: int) -> LogWindow:
-    """A window in which all trainers finish even if they run one after the other at their
+    """Return a window in which all trainers finish even if they run one after the other at their
     slowest.
     """
     first_s = min(arrival.at_s for arrival in arrivals)

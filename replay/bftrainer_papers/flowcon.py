@@ -31,7 +31,9 @@ class FlowConWorker:
     def decide(
         self, at_s: float, workers: Sequence[ContainerHost], memory: object
     ) -> tuple[WorkerDecision, object]:
-        """The memory is one :class:`Lists` per worker."""
+        """Set the limits of the containers on each worker; the memory is one :class:`Lists` per
+        worker.
+        """
         before = memory if isinstance(memory, tuple) else (Lists(),) * len(workers)
         after = tuple(
             self.rules.listen(
@@ -67,8 +69,8 @@ BEST = "the thesis reports one run each, with chosen parameters; ours is the mea
 
 
 def three_jobs(contention: float) -> tuple[ContainerJob, ...]:
-    """Jobs with work such that free competition takes exactly as long as published, for any
-    contention.
+    """Return the three jobs of [FlowCon 6.1.3]. Their work is such that free competition takes
+    exactly as long as published, for any contention.
     """
     two, three = 1 / (1 + contention), 1 / (1 + 2 * contention)
     mnist_t = TRIPLE_S / 3 * three
@@ -82,7 +84,7 @@ def three_jobs(contention: float) -> tuple[ContainerJob, ...]:
 
 
 def random_jobs(number: int, seed: int) -> tuple[ContainerJob, ...]:
-    """Submitted within 200 s, families at random."""
+    """Draw jobs that are submitted within 200 s, with families and work at random."""
     rng = np.random.default_rng(np.random.PCG64(seed))
     families = sorted(FAMILIES)
     times = np.sort(rng.uniform(0, 200, number))
@@ -100,7 +102,7 @@ def random_jobs(number: int, seed: int) -> tuple[ContainerJob, ...]:
 def times(
     jobs: tuple[ContainerJob, ...], contention: float, rules: Rules | None
 ) -> tuple[dict[str, float], float]:
-    """(completion time of each job, makespan) in seconds."""
+    """Run the jobs; return the completion time of each, and the makespan, in seconds."""
     policy = None if rules is None else FlowConWorker(rules)
     done = WorkerWorld(1, jobs, policy, contention).play()
     ended = {run.job.id: run.finished_s or 0.0 for run in done}
@@ -112,8 +114,8 @@ def times(
 
 @lru_cache
 def fitted_contention() -> float:
-    """The contention at which the three jobs take 386.1 s under FlowCon, by bisection; if none
-    does, the closest to 0.5.
+    """Return the contention at which the three jobs take 386.1 s under FlowCon, by bisection; if
+    none does, the closest to 0.5.
     """
     low, high = 0.0, 0.5
     for _ in range(40):
@@ -126,7 +128,7 @@ def fitted_contention() -> float:
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Three jobs as published; 5, 10 and 15 random jobs, means over the seeds."""
+    """Run three jobs as published; and 5, 10 and 15 random jobs, means over the seeds."""
     contention = fitted_contention()
     free, free_span = times(three_jobs(contention), contention, None)
     rows = [
@@ -198,8 +200,8 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
 
 
 def _changes(number: int, seed: int, contention: float) -> tuple[float, float, float, float]:
-    """Changes in % by FlowCon for random jobs: the best completion time, makespan, share of jobs
-    that finish sooner, and mean completion time.
+    """Return what FlowCon changes for random jobs, in %: the best completion time, makespan, share
+    of jobs that finish sooner, and mean completion time.
     """
     jobs = random_jobs(number, seed)
     free, free_span = times(jobs, contention, None)

@@ -35,8 +35,8 @@ SAMPLES_PER_S = (
 
 @dataclass(frozen=True, slots=True)
 class SpeedSetting:
-    """``speeds`` on 1 to 4 devices, relative to 4. ``paper``: change of the total, older and
-    younger task's time in %.
+    """A setting of the paper's experiment: ``speeds`` on 1 to 4 devices, relative to 4. ``paper``:
+    change of the total, older and younger task's time in %.
     """
 
     name: str
@@ -54,7 +54,7 @@ class PhaseTimes:
 
 
 def train(setting: SpeedSetting, policy: Policy) -> PhaseTimes:
-    """Train both tasks to completion."""
+    """Train both tasks to completion at a setting's speeds; return when they end."""
     curve = Curve((1, 2, 3, 4), tuple(speed * SAMPLES_PER_S for speed in setting.speeds))
     tasks = tuple(
         Arrival(
@@ -71,8 +71,8 @@ def train(setting: SpeedSetting, policy: Policy) -> PhaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class InverseLossPhase:
-    """1:3, the control in [Wei and Shudo Figs. 9, 11]: the younger task gets three of four
-    devices.
+    """The policy "1:3", the control in [Wei and Shudo Figs. 9, 11]: the younger task gets three of
+    four devices.
     """
 
     policy: LossPhase = field(default_factory=LossPhase)
@@ -100,7 +100,7 @@ PARTS = ("total", "older", "younger")
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """The three settings; nothing is random."""
+    """Train both tasks under each policy in the three settings; nothing is random."""
     rows: list[PaperResult] = []
     for setting in SETTINGS:
         plan.step(setting.name)

@@ -51,8 +51,8 @@ class Disturbance(Enum):
 def jobs(
     seed: int, count: float, disturbance: Disturbance, *, short_too: bool = False
 ) -> tuple[Arrival, ...]:
-    """Generated jobs; ``count`` is the assumed number of nodes. Demand is in one-node seconds, one
-    sample each.
+    """Generate the jobs of an experiment; ``count`` is the number of nodes assumed for each. Demand
+    is in one-node seconds, one sample each.
     """
     rng = np.random.default_rng(np.random.PCG64(seed))
     number = ALL_JOBS if short_too else JOBS
@@ -95,7 +95,9 @@ class TimedScaling:
     took_s: list[float] = field(default_factory=list)
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Decide; a decision that sets a new scaling time is a scaling decision."""
+        """Decide, and time the decision if it is one on scaling: it then sets a new
+        scaling time.
+        """
         began = time.perf_counter()
         decision, memory = self.policy.decide(state, event)
         if memory != state.memory and state.active:
@@ -106,7 +108,7 @@ class TimedScaling:
 def simulate(
     policy: Policy, arrivals: tuple[Arrival, ...], nodes: int, *, delay: bool = False
 ) -> Completion:
-    """Run until all jobs complete."""
+    """Replay until all jobs complete; return the completion metrics."""
     model = CostModel.DELAY if delay else CostModel.STALL
     scenario = Scenario(long_enough(arrivals, nodes), arrivals, len(arrivals), model)
     felt = completion(arrivals, play(scenario, policy, keep_entries=False).runs)
@@ -116,8 +118,8 @@ def simulate(
 
 @dataclass(frozen=True, slots=True)
 class AllocatorGain:
-    """The optimal allocator against the greedy one: change of queueing in %, and extra jobs per 100
-    by mean total time.
+    """What the optimal allocator gains over the greedy one: the change of queueing in %, and extra
+    jobs per 100 by mean total time.
     """
 
     nodes: int
@@ -134,7 +136,7 @@ def gain(
     *,
     short_too: bool = False,
 ) -> AllocatorGain:
-    """Run both allocators on the same jobs."""
+    """Run both allocators on the same jobs, and compare them."""
     arrivals, delay = (
         jobs(seed, count, disturbance, short_too=short_too),
         disturbance is Disturbance.DELAY,
@@ -149,8 +151,8 @@ def gain(
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Quick: three pool sizes, count 2, the first seed. Full: all pool sizes, counts 1 to 3, all
-    seeds and disturbances.
+    """Compare the allocators. Quick: three pool sizes, count 2, the first seed. Full: all pool
+    sizes, counts 1 to 3, all seeds and disturbances.
     """
     seeds = tuple(plan.seeds) if plan.full else tuple(plan.seeds)[:1]
     rows = _by_pool(plan, 2.0, seeds, POOLS if plan.full else POOLS[::3])
@@ -180,6 +182,7 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
 def _by_pool(
     plan: ReproductionOptions, count: float, seeds: tuple[int, ...], pools: tuple[int, ...]
 ) -> list[PaperResult]:
+    """Compare the allocators at each pool size, by means over the seeds."""
     means = []
     for nodes in pools:
         plan.step(f"count {count:g}, {nodes} nodes")
@@ -217,7 +220,9 @@ def _by_pool(
 
 
 def _disturbances(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[PaperResult]:
-    """At the best pool size of the ModelArts paper, count 2."""
+    """Compare the allocators under each disturbance, at the best pool size of the ModelArts paper
+    and count 2.
+    """
     extra_jobs = {}
     for disturbance in Disturbance:
         plan.step(disturbance.value)

@@ -9,7 +9,9 @@ from enum import Enum
 
 
 class ResultVerdict(Enum):
-    """``SHOWN``: the paper gives no value, or no tolerance was set, and ours is for information."""
+    """How our value compares with the paper's. ``SHOWN``: the paper gives no value, or no tolerance
+    was set, and ours is for information.
+    """
 
     WITHIN = "within"
     DIRECTION = "direction only"
@@ -19,8 +21,8 @@ class ResultVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PaperResult:
-    """One row: ``paper`` and ``ours`` in ``unit``, within if |ours - paper| <= ``tolerance`` (None:
-    nothing is claimed).
+    """A published value and ours: ``paper`` and ``ours`` in ``unit``, within if |ours - paper| <=
+    ``tolerance`` (None: nothing is claimed).
 
     With ``signed``, the sign is a direction (better or worse) and must be right as well. Values
     without a direction (shares of jobs, numbers of nodes) are within or have failed. If the paper
@@ -38,7 +40,7 @@ class PaperResult:
 
     @property
     def verdict(self) -> ResultVerdict:
-        """By the rules above; NaN fails."""
+        """The verdict on ours, by the rules above; NaN fails."""
         if self.paper is None or self.tolerance is None:
             if not self.sign:
                 return ResultVerdict.SHOWN

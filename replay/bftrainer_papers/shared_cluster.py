@@ -34,8 +34,8 @@ def amdahl(serial: float, largest: int) -> Curve:
 def shared_cluster(
     jobs: int, nodes: int, load: float, seed: int, *, scale_s: float = 0.0
 ) -> tuple[Arrival, ...]:
-    """Generated jobs; ``load`` is the work that arrives per unit of time, in nodes at perfect
-    efficiency, over ``nodes``.
+    """Generate jobs for a fixed cluster. ``load`` is the work that arrives per unit of time, in
+    nodes at perfect efficiency, over ``nodes``.
     """
     rng = np.random.default_rng(np.random.PCG64(seed))
     spacing_s = MEAN_WORK_H * 3600 / (load * nodes)

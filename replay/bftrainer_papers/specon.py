@@ -33,7 +33,7 @@ PAPER = {
 
 
 def random_jobs(number: int, within_s: float, seed: int) -> tuple[ContainerJob, ...]:
-    """Work, family and memory at random."""
+    """Draw jobs with work, family and memory at random, submitted within ``within_s`` seconds."""
     rng = np.random.default_rng(np.random.PCG64(seed))
     families = ("birnn", "gru", "vae")
     times = np.sort(rng.uniform(0, within_s, number))
@@ -53,7 +53,7 @@ def random_jobs(number: int, within_s: float, seed: int) -> tuple[ContainerJob, 
 def play(
     jobs: tuple[ContainerJob, ...], workers: int, contention: float, policy: SpeCon | None
 ) -> list[RunningContainer]:
-    """Run the jobs to completion; the result is in the order of ``jobs``."""
+    """Run the jobs to completion; return them in the order of ``jobs``."""
     done = {run.job.id: run for run in WorkerWorld(workers, jobs, policy, contention).play()}
     return [done[job.id] for job in jobs]
 
@@ -61,8 +61,9 @@ def play(
 def changes_of(
     number: int, workers: int, within_s: float, seed: int
 ) -> tuple[float, float, float, float, float]:
-    """Changes in % against the default scheduler (mean completion, makespan), share of jobs that
-    finish sooner, moves per job, and the default scheduler's makespan in seconds.
+    """Return what SpeCon changes against the default scheduler: mean completion and makespan in %,
+    share of jobs that finish sooner, moves per job; last the default scheduler's makespan in
+    seconds.
     """
     jobs, contention = random_jobs(number, within_s, seed), fitted_contention()
     default, ours = (play(jobs, workers, contention, policy) for policy in (None, SpeCon()))
@@ -79,7 +80,7 @@ def changes_of(
 
 
 def reproduce(plan: ReproductionOptions) -> Reproduction:
-    """Means over the seeds."""
+    """Compare SpeCon with the default scheduler, by means over the seeds."""
     rows: list[PaperResult] = []
     for (number, workers, within_s), (mean, span, sooner) in PAPER.items():
         plan.step(f"{number} jobs on {workers} workers")

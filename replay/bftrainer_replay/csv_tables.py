@@ -79,6 +79,9 @@ def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
 
 
 def _rows(path: Path, header: list[str], reader: Iterator[list[str]]) -> Iterator[CsvRow]:
+    """Yield the rows; raises :class:`InputFileError` for one with another number of fields than the
+    header.
+    """
     line = 1
     try:
         for line, cells in enumerate(reader, start=2):

@@ -73,7 +73,7 @@ class _Gzip:
 
 
 def _decompressor(start: bytes) -> _Decompressor | None:
-    """The decompressor of content that begins like this; None for plain content."""
+    """Return the decompressor of content that begins like this; None for plain content."""
     if start.startswith(b"\x1f\x8b"):
         return _Gzip()
     if start.startswith(b"BZh"):
@@ -112,7 +112,7 @@ class LimitedFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # io says WriteableBuffer
-        """As io.RawIOBase; at most 256 KiB at a time."""
+        """Read content into the buffer, as io.RawIOBase does; at most 256 KiB at a time."""
         if self._inner:
             data = self._decompressed(min(len(buffer), _PIECE))
         else:
@@ -123,7 +123,9 @@ class LimitedFile(io.RawIOBase):
         return len(data)
 
     def _check_limits(self) -> None:
-        """Raise an error if too many bytes have come out."""
+        """Raise :class:`InputFileError` if too many bytes have come out, in all or relative to
+        those read.
+        """
         if self._bytes_out > self._max_bytes:
             unpacked = " when decompressed" if self._inner else ""
             raise InputFileError(
@@ -146,14 +148,14 @@ class LimitedFile(io.RawIOBase):
         super().close()
 
     def _plain(self, size: int) -> bytes:
-        """Up to ``size`` bytes of a file that is not compressed; empty at the end."""
+        """Read up to ``size`` bytes of a file that is not compressed; empty at the end."""
         if self._pending:
             data, self._pending = self._pending[:size], self._pending[size:]
             return data
         return self._from_disk(min(size, _PIECE))
 
     def _more(self) -> bytes:
-        """Compressed bytes that no decompressor has seen yet; empty at the end."""
+        """Return compressed bytes that no decompressor has seen yet; empty at the end."""
         if self._pending:
             data, self._pending = self._pending, b""
             return data
@@ -162,14 +164,14 @@ class LimitedFile(io.RawIOBase):
         return data
 
     def _from_disk(self, size: int) -> bytes:
-        """Up to ``size`` bytes of the file as it is stored; empty at the end."""
+        """Read up to ``size`` bytes of the file as it is stored; empty at the end."""
         data = self._file.read(size) or b""
         if self._on_bytes is not None:
             self._on_bytes(len(data))
         return data
 
     def _decompressed(self, size: int) -> bytes:
-        """Up to ``size`` bytes of the content of a compressed file; empty at the end."""
+        """Return up to ``size`` bytes of the content of a compressed file; empty at the end."""
         while True:
             assert self._inner is not None
             if self._inner.eof and not self._next_stream(self._inner.unused_data):
@@ -181,8 +183,8 @@ class LimitedFile(io.RawIOBase):
                 return content
 
     def _next_stream(self, rest: bytes) -> bool:
-        """Begin with the compressed file that follows; False at the end. Padding with zeros is
-        allowed, as for ``zcat``.
+        """Begin with the compressed file that follows in the same file; return whether there is
+        one. Padding with zeros is allowed, as for ``zcat``.
         """
         rest = rest.lstrip(b"\0")
         while len(rest) < 8 and (more := self._more()):

@@ -19,8 +19,9 @@ profile has 15 MB.
 def open_bytes(
     path: Path, max_bytes: int | None = None, on_bytes: OnBytes | None = None
 ) -> IO[bytes]:
-    """Open a file, decompressed while reading if the content is gzip, bzip2 or xz; ``max_bytes``
-    limits the content, ``on_bytes`` is told of each piece that is read.
+    """Open a file, which is decompressed while reading if the content is gzip, bzip2 or xz.
+
+    ``max_bytes`` limits the content; ``on_bytes`` is told of each piece that is read.
     """
     return io.BufferedReader(LimitedFile(path, max_bytes, on_bytes), 128 * 1024)
 

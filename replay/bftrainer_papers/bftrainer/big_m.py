@@ -25,7 +25,9 @@ PROBLEMS = 400
 
 
 def as_printed(problem: Problem) -> Problem:
-    """The problem with only the sizes that Eqn 10 allows with M = |N| + 1."""
+    """Restrict a problem to the sizes that Eqn 10 allows if M is |N| + 1, as printed: a trainer's
+    size cannot change by more than half of the pool.
+    """
     max_change = (problem.pool_size + 1) // 2
 
     def near(demand: TrainerDemand) -> TrainerDemand:
@@ -41,7 +43,9 @@ def as_printed(problem: Problem) -> Problem:
 
 @dataclass(slots=True)
 class AsPrintedPolicy:
-    """The policy with Eqn 10 as printed; ``bound`` counts the decisions that it excludes."""
+    """The policy of the paper with Eqn 10 as printed; ``bound`` counts the decisions in which that
+    excludes the optimum.
+    """
 
     policy: BFTrainer
     decisions: int = 0
@@ -69,8 +73,8 @@ class AsPrintedPolicy:
 
 
 def largest_loss(problems: int = PROBLEMS) -> float:
-    """The largest loss of the optimum in percent, over random problems of 10 trainers on 20
-    nodes.
+    """Return the largest loss of the optimum under Eqn 10 as printed, in percent, over random
+    problems of 10 trainers on 20 nodes.
     """
     rng = random.Random(SEED)
     worst = 0.0
@@ -86,8 +90,8 @@ def largest_loss(problems: int = PROBLEMS) -> float:
 
 
 def over_a_replay(scenario: Scenario, policy: BFTrainer) -> tuple[float, float]:
-    """The percentage of decisions that Eqn 10 as printed excludes, and the samples that are trained
-    with it.
+    """Replay with Eqn 10 as printed; return the percentage of decisions in which it excludes the
+    optimum, and the samples trained.
     """
     printed = AsPrintedPolicy(policy)
     outcome = play(scenario, printed, keep_entries=False)
@@ -95,6 +99,7 @@ def over_a_replay(scenario: Scenario, policy: BFTrainer) -> tuple[float, float]:
 
 
 def _problem(rng: random.Random) -> Problem:
+    """Draw a problem of 10 trainers on 20 nodes."""
     nodes = (1, 2, 4, 8, 16, 32, 64)
     demands, free = [], 20
     for j in range(10):

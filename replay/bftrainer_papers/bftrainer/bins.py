@@ -33,7 +33,7 @@ class Bins:
 
 
 def bin_edges(window: LogWindow) -> Array:
-    """Edges of the bins in seconds; the last bin is cut at the window's end.
+    """Return the edges of the bins in seconds; the last bin is cut at the window's end.
 
     Six hours a bin as in the paper's Figs. 10 and 11; shorter in short windows, longer in long
     ones.
@@ -44,7 +44,7 @@ def bin_edges(window: LogWindow) -> Array:
 
 
 def bins_of(window: LogWindow, entries: Sequence[LedgerRow], final: ReplayTotals) -> Bins:
-    """Samples trained and lost between the edges of :func:`bin_edges`."""
+    """Return the samples trained and lost between the edges of :func:`bin_edges`."""
     edges_s = bin_edges(window)
     at_s = [*(entry.at_s for entry in entries), window.end_s]
     totals = [*(entry.totals for entry in entries), final]

@@ -36,12 +36,12 @@ Array = npt.NDArray[np.float64]
 
 
 def paper_task(kind: str, cell: Cell, inputs: Inputs) -> Task:
-    """One of the kinds above."""
+    """Build the task of one of the kinds above for a cell."""
     return task(cell, inputs, kind, None if kind == REPLAY else ("max_parallel", "cost_model"))
 
 
 def compute(task: Task, inputs: Inputs) -> Result:
-    """The result of a task."""
+    """Compute the result of a task: a replay, A_s in all or by bin, or the no-cost bound."""
     cell, whole = task.cell, scenario_of(task.cell, inputs)
     if task.kind == STATIC:
         return {"samples": static_outcome(whole)}
@@ -95,7 +95,7 @@ class CellResults:
 
 
 def results_of(cell: Cell, inputs: Inputs, store: ResultStore) -> CellResults:
-    """All tasks of the cell have run."""
+    """Read the results of a cell from the store, after all of its tasks have run."""
     result, static, bound = (
         store.get(paper_task(kind, cell, inputs)) for kind in (REPLAY, STATIC, BOUND)
     )
@@ -123,7 +123,7 @@ def _detail(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
 
 
 def read_detail(values_by_name: dict[str, Any]) -> CellDetail:
-    """The detail of a cell's result."""
+    """Build the detail of a cell from its stored result."""
     bins = Bins(
         **{
             name: np.array(values, dtype=np.float64)
@@ -135,8 +135,8 @@ def read_detail(values_by_name: dict[str, Any]) -> CellDetail:
 
 
 def _runtimes(outcome: ReplayOutcome) -> dict[str, object]:
-    """Mean hours from admission to end of the trainers that ended, overall and by model: the
-    runtime of Tables 3 and 4.
+    """Return the mean hours from admission to end of the trainers that ended, overall and by model:
+    the runtime of Tables 3 and 4.
     """
     hours: dict[str, list[float]] = {}
     for run in outcome.runs:
@@ -151,8 +151,8 @@ def _runtimes(outcome: ReplayOutcome) -> dict[str, object]:
 
 
 def static_outcomes(scenario: Scenario, edges_s: Sequence[float]) -> tuple[float, ...]:
-    """A_s of every span between two edges: the queue, from its beginning, on that span's own N_eq
-    constant nodes.
+    """Compute A_s of every span between two edges: the queue, from its beginning, on constant
+    nodes, as many as that span's own N_eq.
 
     Of the trainers submitted before a span, only enough for many rounds of P_jmax take part; if
     they do not last, the rule of :func:`static_outcome` applies.

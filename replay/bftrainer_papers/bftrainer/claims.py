@@ -60,6 +60,9 @@ def _claim(
     sign: int = 0,
     signed: bool = False,
 ) -> PaperResult:
+    """State a claim of the paper: what, the published value (None: none), and the tolerance for
+    ours, which is not known yet.
+    """
     return PaperResult(what, paper, math.nan, unit, tolerance, sign, signed)
 
 
@@ -285,8 +288,8 @@ WHY: Mapping[str, str] = {
 
 
 def rows_of(values: Mapping[str, float]) -> tuple[PaperResult, ...]:
-    """A row for each claim with a value of ours, in the order of the paper; an unknown key is a
-    bug.
+    """Return a row for each claim that has a value of ours, in the order of the paper; an unknown
+    key is a bug.
     """
     assert values.keys() <= CLAIMS.keys(), sorted(values.keys() - CLAIMS.keys())
     rows = (

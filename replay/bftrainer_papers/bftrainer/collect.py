@@ -33,15 +33,17 @@ from bftrainer_replay.sweep.result_files import ResultStore
 
 @dataclass(frozen=True, slots=True)
 class Memo:
-    """Results in one folder. A file that is not JSON is computed again."""
+    """Keeps results in one folder, by name and a hash of what they depend on. A file that is not
+    JSON is computed again.
+    """
 
     folder: Path
 
     def get(
         self, name: str, depends_on: object, compute: Callable[[], dict[str, Any]]
     ) -> dict[str, Any]:
-        """The stored result for this name and these inputs, or the result of ``compute``, which is
-        then stored.
+        """Return the stored result for this name and these inputs; if there is none, compute and
+        store it.
         """
         content = json.dumps([__version__, depends_on], sort_keys=True)
         path = self.folder / f"{name}-{hashlib.sha256(content.encode()).hexdigest()[:16]}.json"
@@ -71,8 +73,8 @@ def collect(
     *,
     trainers_from_table: bool = True,
 ) -> ExperimentResults:
-    """All results. The cells' results are in ``folder`` already; slow computations are stored there
-    as well.
+    """Collect all results of the experiment. Those of the cells are in ``folder`` already; slow
+    computations beside them are run now and stored there as well.
     """
     memo, store = Memo(folder), ResultStore(folder)
     rows = {cell: results_of(cell, inputs, store) for cell in plan.cells}
@@ -123,6 +125,7 @@ def _times(memo: Memo, grid: ExperimentGrid) -> Times:
 
 
 def _depends(inputs: Inputs, *cells: Cell) -> list[object]:
+    """Return what a result from these cells depends on: their windows, trainers and settings."""
     return [
         [
             inputs.window_digests[c.log],
@@ -134,6 +137,8 @@ def _depends(inputs: Inputs, *cells: Cell) -> list[object]:
 
 
 def _speedups(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
+    """Compare MILP and equal share event by event (5.1.2)."""
+
     def compute() -> dict[str, object]:
         milp, equal = (
             outcomes_per_event(play(scenario_of(cell, inputs), policy_of(cell)))
@@ -146,6 +151,8 @@ def _speedups(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> Speedups:
 
 
 def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
+    """Evaluate Eqn 10 as printed: the loss on random problems, and in a replay."""
+
     def compute() -> dict[str, object]:
         policy = policy_of(plan.base)
         assert isinstance(policy, BFTrainer)
@@ -156,8 +163,8 @@ def _big_m(memo: Memo, inputs: Inputs, plan: ExperimentPlan) -> BigM:
 
 
 def _static(memo: Memo, inputs: Inputs, cell: Cell, done_s: float) -> float:
-    """A_s of the nodes until the cell's last trainer completed; it depends on neither the objective
-    nor T_fwd.
+    """Compute A_s of the nodes until the cell's last trainer completed, at ``done_s``; it depends
+    on neither the objective nor T_fwd.
     """
 
     def compute() -> dict[str, object]:

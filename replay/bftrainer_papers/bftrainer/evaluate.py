@@ -27,6 +27,7 @@ def evaluate(results: ExperimentResults) -> ClaimValues:
 
 
 def _log(results: ExperimentResults) -> ClaimValues:
+    """Return the values of the claims on the log itself (section 2.1, Table 1, Figs. 1 and 6)."""
     all_, week = results.machine, results.first_week
     values = {
         "events": all_.events,
@@ -51,7 +52,9 @@ def _log(results: ExperimentResults) -> ClaimValues:
 
 
 def _curves(results: ExperimentResults) -> ClaimValues:
-    """The largest difference of our curves from those of Table 2."""
+    """Return the largest difference of our curves from those of Table 2, in thousand samples per
+    second.
+    """
     curves = {}
     for (_, workload, _), arrivals in results.inputs.arrivals.items():
         if workload != DIVERSE and arrivals:
@@ -68,6 +71,9 @@ def _curves(results: ExperimentResults) -> ClaimValues:
 
 
 def _solving(results: ExperimentResults) -> ClaimValues:
+    """Return the values of the claims on solver times (Fig. 5): the percentage of problems solved
+    within a second, and the median of the largest ones.
+    """
     values = {}
     for name, cells in results.times.items():
         took = np.concatenate([np.array(times) for times in cells.values()])
@@ -85,8 +91,8 @@ def cost_per_event(results: ExperimentResults, cell: Cell) -> float:
 
 
 def preempted_since(window: LogWindow, span_s: float) -> float:
-    """The percentage of preemptions within the span after the previous event: the other reading of
-    Fig. 7a.
+    """Return the percentage of preemptions that come within the span after the previous event: the
+    other reading of Fig. 7a.
     """
     at_s = np.array([window.start_s, *(event.at_s for event in window.events)])
     left = np.array([bool(event.change.left) for event in window.events], dtype=bool)
@@ -95,7 +101,7 @@ def preempted_since(window: LogWindow, span_s: float) -> float:
 
 
 def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
-    """The share of the pool's changes that are followed by a leave within the span (cf. Fig.
+    """Return the share of the pool's changes that are followed by a leave within the span (cf. Fig.
     7a).
     """
     at_s = np.array([event.at_s for event in window.events])
@@ -108,11 +114,16 @@ def followed_by_a_leave(window: LogWindow, span_s: float) -> float:
 
 
 def preempted_within(window: LogWindow, spans_s: Sequence[float]) -> list[tuple[float, float]]:
-    """The percentage of the pool's changes that a departure follows within each span (Fig. 7a)."""
+    """Return (span, percentage of the pool's changes that a departure follows within the span), for
+    each span (Fig. 7a).
+    """
     return [(span_s, 100 * followed_by_a_leave(window, span_s)) for span_s in spans_s]
 
 
 def _forward(results: ExperimentResults) -> ClaimValues:
+    """Return the values of the claims on T_fwd (5.1, Figs. 7 to 9): preemptions, costs of
+    rescaling, return, and U.
+    """
     plan, week = results.plan, results.week
     first, last = plan.forward[0], plan.forward[-1]
     best = max(results.u(cell) for cell in plan.forward)
@@ -142,6 +153,9 @@ def _forward(results: ExperimentResults) -> ClaimValues:
 
 
 def _over_time(results: ExperimentResults) -> ClaimValues:
+    """Return the values of the claims on MILP against equal share over time (Figs. 10 and 11,
+    5.1.2).
+    """
     milp, equal = (
         100 * results.u_by_bin[cell.policy] for cell in (results.plan.base, results.plan.equal)
     )
@@ -173,6 +187,9 @@ def _over_time(results: ExperimentResults) -> ClaimValues:
 
 
 def _diverse(results: ExperimentResults) -> ClaimValues:
+    """Return the values of the claims on trainers of several models (5.2): how their runtimes
+    differ under each objective.
+    """
     plan = results.plan
     fair = next(cell for cell in plan.parallel["scaling-efficiency"] if cell.max_parallel == 10)
     hours = [results.runtime_h(fair, model) for model in RUNTIMES["scaling-efficiency"]]
@@ -194,8 +211,8 @@ def _diverse(results: ExperimentResults) -> ClaimValues:
 
 
 def _parallel(results: ExperimentResults) -> ClaimValues:
-    """The claims on P_jmax (5.3, Fig. 14): U and the unoccupied nodes under scaling efficiency, and
-    the comparisons of :func:`_over_parallel` at both T_fwd.
+    """Return the values of the claims on P_jmax (5.3, Fig. 14): U and the unoccupied nodes under
+    scaling efficiency, and the comparisons of :func:`_over_parallel` at both T_fwd.
     """
     cells = results.plan.parallel["scaling-efficiency"]
     by_count = {cell.max_parallel: cell for cell in cells}
@@ -214,8 +231,8 @@ def _parallel(results: ExperimentResults) -> ClaimValues:
 def _over_parallel(
     results: ExperimentResults, group: Mapping[str, Sequence[Cell]], tail: str
 ) -> ClaimValues:
-    """The claims of Fig. 14 and Tables 3 and 4 at one T_fwd; ``tail`` ends the names of the
-    claims.
+    """Return the values of the claims of Fig. 14 and Tables 3 and 4 at one T_fwd; ``tail`` ends the
+    names of the claims.
     """
     values = {}
     for objective, name in (("scaling-efficiency", ""), ("throughput", "-throughput")):
@@ -239,6 +256,9 @@ def _over_parallel(
 
 
 def _models(results: ExperimentResults) -> ClaimValues:
+    """Return the values of the claims on single models and on the cost of rescaling (Figs. 15 and
+    16).
+    """
     u = {model: results.u(cell) for model, cell in results.plan.models.items()}
     costs, alexnet = results.plan.costs, results.plan.until_done["alexnet"]
     hours = results.hours_until_done(alexnet)
@@ -257,13 +277,16 @@ def _models(results: ExperimentResults) -> ClaimValues:
 
 
 def lost_share(results: ExperimentResults, cell: Cell) -> float:
-    """The share of the possible samples that was lost to rescaling and preemption."""
+    """Return the share of the possible samples that was lost to rescaling and preemption."""
     result = results.rows[cell].result
     lost = float(result["rescale_cost_samples"]) + float(result["preemption_cost_samples"])
     return lost / ((results.rows[cell].samples + lost) or NAN)
 
 
 def _replayer(results: ExperimentResults) -> ClaimValues:
+    """Return the values that show what our replay's own choices change: the events that cause
+    decisions, the cost model, the initial map, and Eqn 10 as printed.
+    """
     plan, base = results.plan, results.rows[results.plan.base]
     trainers = results.inputs.arrivals["whole", DIVERSE, 0]
     gaps = np.diff([arrival.at_s for arrival in trainers])

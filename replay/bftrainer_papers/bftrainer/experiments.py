@@ -73,8 +73,8 @@ FULL = ExperimentGrid(
 
 
 def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
-    """``machine``: all nodes from the paper's start on; ``week``, ``60 h`` and ``whole``: the first
-    1,024 of the nodes.
+    """Cut the windows of the experiments out of the log: ``machine`` is all nodes from the paper's
+    start on; ``week``, ``60 h`` and ``whole`` are the first 1,024 of the nodes.
 
     A log that does not contain the paper's start is used from its own start. A log with fewer nodes
     is used whole.
@@ -101,8 +101,8 @@ def windows_of(sources: ExperimentSources) -> dict[str, LogWindow]:
 
 
 def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
-    """The nodes in the order of the authors' columns; without that list, in the order of the hashes
-    of their names.
+    """Return the nodes in the order of the authors' columns; without that list, in the order of the
+    hashes of their names.
     """
     seen = log.nodes()
     if listed is None:
@@ -116,8 +116,8 @@ def order_of(log: EventLog, listed: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
-    """Windows and trainers by name: ``hpo-MODEL`` for each model, the diverse trainers, the base
-    with only R_up increased.
+    """Make the windows and trainers of the experiments, by name: ``hpo-MODEL`` for each model, the
+    diverse trainers, and those of the base model with only R_up increased.
     """
     windows = windows_of(sources)
     start_s = windows["week"].start_s
@@ -188,7 +188,7 @@ class ExperimentPlan:
 
 
 def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
-    """The cells of a grid, for the given models."""
+    """Plan the cells of a grid, for the given models."""
     base = Cell(
         "week",
         f"hpo-{BASE_MODEL}",

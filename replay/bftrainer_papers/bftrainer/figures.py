@@ -39,12 +39,15 @@ from bftrainer_replay.sweep.cell import Cell
 
 
 def figures(results: ExperimentResults) -> tuple[Picture, ...]:
-    """Figs. 1 and 5 to 16 (Figs. 2 to 4 are drawings); the data has six digits."""
+    """Draw Figs. 1 and 5 to 16 (Figs. 2 to 4 are drawings); their data are rounded to six
+    digits.
+    """
     every = (picture for part in _PARTS for picture in part(results))
     return tuple(replace(picture, rows=rounded(picture.rows)) for picture in every)
 
 
 def _log(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the figures of the log itself: fragments (Fig. 1) and idle nodes (Fig. 6)."""
     machine, week = results.inputs.windows["machine"], results.week
     first = cut_short(machine, machine.start_s + WEEK_H * 3600)
     short = results.first_week.fragment_lengths
@@ -70,7 +73,9 @@ def _log(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _timed(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]]:
-    """Rows of the values between edges, with the time of the earlier edge."""
+    """Return a row (time, values) for each interval between two edges, with the time of its
+    beginning.
+    """
     rows: list[tuple[object, ...]] = []
     for at_s, *values in zip(edges_s[:-1], *columns, strict=True):
         rows.append((format_time(round(float(at_s))), *map(float, values)))
@@ -78,6 +83,7 @@ def _timed(edges_s: np.ndarray, *columns: np.ndarray) -> list[tuple[object, ...]
 
 
 def _solving(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the solver times (Fig. 5)."""
     times = {
         solver: {_sizes(cell): took for cell, took in cells.items()}
         for solver, cells in results.times.items()
@@ -113,6 +119,7 @@ def _since(window: LogWindow) -> tuple[tuple[float, float], ...]:
 
 
 def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the figures over T_fwd (Figs. 7 to 9)."""
     plan = results.plan
     lines = [
         _preempted(results.week, f"any idle node leaves, {results.week.machine_nodes:,} nodes"),
@@ -178,6 +185,7 @@ def _forward(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw U and costs over time (Figs. 10 and 11)."""
     edges_s = results.details[results.plan.base.policy].bins.edges_s
     u = results.u_by_bin
     figure = efficiency_over_time_figure(
@@ -202,6 +210,7 @@ def _over_time(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _diverse(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the figures of trainers of several models (Figs. 12 and 13)."""
     lines = [
         _u_line(objective, results, results.plan.objectives[objective])
         for objective in reversed(OBJECTIVES)
@@ -221,7 +230,7 @@ def _diverse(results: ExperimentResults) -> tuple[Picture, ...]:
 def _runtimes(
     name: str, results: ExperimentResults, group: Mapping[str, Sequence[Cell]]
 ) -> Picture:
-    """Fig. 12 at P_jmax 10."""
+    """Draw the mean runtimes by model at P_jmax 10 (Fig. 12)."""
     at = 10
     hours: dict[str, dict[str, float]] = {}
     paper: dict[str, dict[str, float]] = {}
@@ -245,6 +254,7 @@ def _runtimes(
 
 
 def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw the figures over P_jmax (Figs. 14a to 14c), without those of which no value is known."""
     groups = {objective: results.plan.parallel[objective] for objective in reversed(OBJECTIVES)}
     short = {f"{o}, T_fwd 10 s": results.plan.parallel_short[o] for o in groups}
 
@@ -288,6 +298,8 @@ def _parallel(results: ExperimentResults) -> tuple[Picture, ...]:
 
 
 def _models(results: ExperimentResults) -> tuple[Picture, ...]:
+    """Draw U by model and over the cost of rescaling (Figs. 15 and 16)."""
+
     def scaling(model: str) -> float:
         curve = results.inputs.arrivals_of(results.plan.models[model])[0].trainer.curve
         return curve.per_s[-1] / curve.per_s[0]

@@ -29,8 +29,8 @@ _MOST_BARS = 32  # with more bars, the labels would touch
 
 
 def idle_nodes_figure(window: LogWindow) -> Figure:
-    """|N| over time as a step area; below, the mean idle share of each six hours (longer bars in
-    longer windows).
+    """Draw |N| over time as a step area; below, the mean idle share of each six hours (longer bars
+    in longer windows).
     """
     figures = characterize(window)
     sizes = pool_sizes_of(window)
@@ -94,7 +94,7 @@ def idle_nodes_figure(window: LogWindow) -> Figure:
 
 
 def _shaded(window: LogWindow) -> str:
-    """What the shaded spans are; empty without any."""
+    """Say what the shaded spans are; empty without any."""
     kinds = [
         name
         for name, spans in (("outages", window.outages), ("gaps in the record", window.gaps))
@@ -111,8 +111,8 @@ def _mean(nodes: float) -> str:
 def mean_shares(
     sizes: PoolSizes, window: LogWindow, hours: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Edges (s) of consecutive bars of ``hours`` from the window's start, the last cut at its end,
-    and their idle shares.
+    """Return the edges (s) of consecutive bars of ``hours`` from the window's start, the last cut
+    at its end, and the idle share in each bar.
     """
     edges_s = np.append(np.arange(window.start_s, window.end_s, hours * 3600), window.end_s)
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))

@@ -69,7 +69,7 @@ def lines_figure(
     log_x: bool = False,
     levels: Sequence[Level] = (),
 ) -> Figure:
-    """Lines with markers at the replayed values, without smoothing."""
+    """Draw lines with markers at the replayed values, without smoothing."""
     figure, (axes,) = sheet(title, caption)
     for line, (color, marker, dashes) in zip(
         lines, _LOOKS * (1 + len(lines) // len(_LOOKS)), strict=False
@@ -114,8 +114,8 @@ def lines_figure(
 
 
 def _apart(lines: Sequence[Line], levels: Sequence[Level]) -> list[tuple[str, float]]:
-    """Names and heights of the levels; those whose names would lie on each other have one line at
-    the upper one.
+    """Return names and heights of the levels; if names would lie on each other, the upper level has
+    them all.
     """
     heights = [y for line in lines for _, y in line.points] + [level.y for level in levels]
     near = _NEAR * (max(heights, default=0.0) - min(heights, default=0.0))

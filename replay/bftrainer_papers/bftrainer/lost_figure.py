@@ -14,8 +14,8 @@ from bftrainer_replay.figures.style import BLUE, DAY_S, ORANGE, date_axis, sheet
 
 
 def lost_figure(by_policy: Mapping[str, Bins], zone: tzinfo | None = None) -> Figure:
-    """Share of the possible samples lost in each bin to preemption and to planned rescales, a panel
-    per policy (Fig. 11).
+    """Draw the share of the possible samples lost in each bin to preemption and to planned
+    rescales, a panel per policy (Fig. 11).
     """
     parts = []
     for name, d in by_policy.items():

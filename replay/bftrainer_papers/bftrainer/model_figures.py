@@ -37,8 +37,8 @@ def runtimes_figure(
     paper: Mapping[str, Mapping[str, float]] | None = None,
     setting: str = "",
 ) -> Figure:
-    """``hours[objective][model]``: mean hours of the completed trainers; a model without completed
-    trainers has no bar.
+    """Draw ``hours[objective][model]``, the mean hours of the completed trainers, as bars; a model
+    without completed trainers has none.
 
     ``paper`` has the same shape and is shown as diamonds; ``setting`` ends the title.
     """
@@ -79,7 +79,7 @@ def runtimes_figure(
 
 
 def _reading(hours: Mapping[str, Mapping[str, float]]) -> str:
-    """The slowest model beside the fastest, under every objective."""
+    """Say how much longer the slowest model takes than the fastest, under every objective."""
     phrases = []
     for objective, hours_of_model in hours.items():
         if not hours_of_model:
@@ -115,7 +115,7 @@ def _purposes(objectives: Iterable[str]) -> str:
 def efficiency_by_model_figure(
     shares: Mapping[str, float], setting: str, paper: Mapping[str, float]
 ) -> Figure:
-    """U by model, in the given order (the least scalable first)."""
+    """Draw U by model, in the given order (the least scalable first)."""
     low, high = min(shares, key=shares.__getitem__), max(shares, key=shares.__getitem__)
     figure, (axes,) = sheet(
         f"Efficiency by model, {setting}",

@@ -19,8 +19,8 @@ _LOOKS = ((BLUE, "-"), (ORANGE, (0, (5, 2))), (GREEN, "-"), (PURPLE, (0, (2, 1))
 def efficiency_over_time_figure(
     edges_s: Sequence[float], efficiency: Mapping[str, Sequence[float]], zone: tzinfo | None = None
 ) -> Figure:
-    """Steps between ``edges_s`` (seconds since 1970), a line for the first four policies each; the
-    caption reads the first.
+    """Draw U between ``edges_s`` (seconds since 1970) as steps, a line for the first four policies
+    each; the caption reads the first.
     """
     name, first_values = next(iter(efficiency.items()))
     reading = (

@@ -33,8 +33,8 @@ class RescaleReturns:
 def taken_within(
     entries: Sequence[LedgerRow], spans_s: Sequence[float] = SPANS_S
 ) -> tuple[tuple[float, float], ...]:
-    """(span, share of the decisions after which a trainer loses a node within the span): the
-    paper's Fig. 7a.
+    """Return (span, share of the decisions after which a trainer loses a node within the span) for
+    each span: the paper's Fig. 7a.
     """
     at_s = np.array([entry.at_s for entry in entries])
     taken_s = np.array([*(entry.at_s for entry in entries if entry.taken_nodes), np.inf])
@@ -45,8 +45,8 @@ def taken_within(
 
 
 def returns(entries: Sequence[LedgerRow], final: ReplayTotals) -> RescaleReturns:
-    """The paper's Fig. 8: the rescale cost at an event is the investment, the outcome until the
-    next event the return.
+    """Compute the returns of the paper's Fig. 8: the rescale cost at an event is the investment,
+    the outcome until the next event the return.
     """
     samples = np.diff([*(entry.totals.samples for entry in entries), final.samples])
     invested = np.array([entry.invested_samples for entry in entries])

@@ -16,7 +16,7 @@ from bftrainer_replay.logs.event_log import format_time
 
 
 def reproduction_of(results: ExperimentResults) -> Reproduction:
-    """The rows with the assumptions."""
+    """Return the rows of the reproduction, with what was assumed and generated."""
     week, grid = results.week, results.grid
     mixed = len(results.inputs.arrivals["whole", DIVERSE, 0])
     origin = (
@@ -44,8 +44,8 @@ def reproduction_of(results: ExperimentResults) -> Reproduction:
 
 
 def write(out: Path, results: ExperimentResults, report: Reproduction) -> int:
-    """Write figures as PNG and CSV, tables as CSV, and rows.csv last; returns the number of
-    files.
+    """Write figures as PNG and CSV, tables as CSV, and rows.csv last; return the number
+    of files.
     """
     tables = files(results, report.rows)
     rows = {"rows.csv": tables.pop("rows.csv")}

@@ -36,8 +36,9 @@ class BigM:
 
 @dataclass(frozen=True)
 class ExperimentResults:
-    """``machine`` and ``first_week`` describe all nodes, ``others`` the logs of the other machines
-    of Table 1.
+    """All results of the experiments, from which claims and figures are made. ``machine`` and
+    ``first_week`` describe all nodes, ``slice_week`` the first 1,024 of them, ``others`` the logs
+    of the other machines of Table 1.
 
     With ``trainers_from_table`` the diverse trainers are from a table and not generated.
     """
@@ -68,7 +69,7 @@ class ExperimentResults:
         return float("nan") if efficiency is None else 100 * efficiency
 
     def done_s(self, cell: Cell) -> float:
-        """The completion of the cell's last trainer, seconds since 1970; NaN if the log ends
+        """Return when the cell's last trainer completed, in seconds since 1970; NaN if the log ends
         before.
         """
         at_s = self.rows[cell].result["all_done_s"]
@@ -79,14 +80,14 @@ class ExperimentResults:
         return (self.done_s(cell) - self.inputs.windows[cell.log].start_s) / 3600
 
     def integral_h(self, cell: Cell) -> float:
-        """Idle node-hours until the completion of the last trainer (Eqn 17); NaN if the log ends
-        before.
+        """Return the idle node-hours until the completion of the last trainer (Eqn 17); NaN if the
+        log ends before.
         """
         return idle_node_s(self.inputs.windows[cell.log], self.done_s(cell)) / 3600
 
     def unoccupied(self, cell: Cell) -> float:
-        """The percentage of these node-hours beyond P_jmax trainers of 64 nodes, which no trainer
-        could use.
+        """Return what share of the idle node-hours until the last completion no trainer could use,
+        in percent: those on more nodes than P_jmax trainers of 64 nodes.
         """
         window, until_s = self.inputs.windows[cell.log], self.done_s(cell)
         return (
@@ -101,8 +102,8 @@ class ExperimentResults:
         return 100 * self.rows[cell].samples / static if static else float("nan")
 
     def runtime_h(self, cell: Cell, model: str | None = None) -> float:
-        """Mean hours from admission to completion, over the completed trainers of one model or of
-        all.
+        """Return the mean hours from admission to completion, over the completed trainers of one
+        model or of all.
         """
         result = self.rows[cell].result
         hours = result["mean_served_h"]
@@ -122,8 +123,8 @@ class ExperimentResults:
 
     @property
     def u_by_bin(self) -> dict[str, Array]:
-        """U of each six hours as fractions: the training over that of N_eq of these six hours (Fig.
-        10).
+        """U of each six hours as fractions, by policy: the samples trained over A_s of the same six
+        hours (Fig. 10).
         """
         static = np.array(self.static_bins)
         return {
@@ -135,8 +136,8 @@ class ExperimentResults:
 
 
 def idle_node_s(window: LogWindow, until_s: float, beyond: int = 0) -> float:
-    """Integral of the idle nodes above ``beyond``, from the window's start to ``until_s``; NaN if
-    ``until_s`` is NaN.
+    """Return the integral of the idle nodes above ``beyond``, from the window's start to
+    ``until_s``; NaN if ``until_s`` is NaN.
     """
     if until_s != until_s:
         return float("nan")

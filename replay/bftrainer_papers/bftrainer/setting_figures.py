@@ -23,8 +23,8 @@ FLAT = 0.005
 def preempted_figure(
     lines: Sequence[Line], levels: Sequence[Level] = (), what: str = "the departure of a node"
 ) -> Figure:
-    """Share of the events that ``what`` follows within T_fwd (Fig. 7a); the caption reads the first
-    line.
+    """Draw the share of the events that ``what`` follows within T_fwd (Fig. 7a); the caption reads
+    the first line.
     """
     points = lines[0].points
     near, share = min(points, key=lambda point: abs(point[0] - 120.0))
@@ -45,7 +45,7 @@ def preempted_figure(
 
 
 def rescale_cost_figure(points: Points, per: str = "", levels: Sequence[Level] = ()) -> Figure:
-    """Million samples lost to planned rescales over T_fwd (Fig. 7b), in total or ``per``
+    """Draw the million samples lost to planned rescales over T_fwd (Fig. 7b), in total or ``per``
     something.
     """
     (first, low), (last, high) = points[0], points[-1]
@@ -66,8 +66,8 @@ def rescale_cost_figure(points: Points, per: str = "", levels: Sequence[Level] =
 def return_figure(
     back: Points, outcome: Points, spread: Mapping[float, Sequence[float]] | None = None
 ) -> Figure:
-    """Samples trained per sample spent on planned rescales over T_fwd, and the outcome in million
-    samples (Fig. 8).
+    """Draw the samples trained per sample spent on planned rescales over T_fwd, and the outcome in
+    million samples (Fig. 8).
 
     ``spread`` has, per T_fwd, the 10th, 25th, 50th, 75th and 90th percentile over single events.
     """
@@ -114,8 +114,8 @@ def return_figure(
 
 
 def _draw_spread(axes: Axes, spread: Mapping[float, Sequence[float]]) -> None:
-    """Of single events: a thin line from the 10th to the 90th percentile, a thick one between the
-    quartiles, the median.
+    """Draw the spread of single events: a thin line from the 10th to the 90th percentile, a thick
+    one between the quartiles, and a mark at the median.
     """
     axes.set_yscale("log")
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
@@ -132,7 +132,7 @@ def _draw_spread(axes: Axes, spread: Mapping[float, Sequence[float]]) -> None:
 
 
 def efficiency_over_forward_figure(lines: Sequence[Line], levels: Sequence[Level] = ()) -> Figure:
-    """U over T_fwd (Figs. 9 and 13), a line per objective."""
+    """Draw U over T_fwd (Figs. 9 and 13), a line per objective."""
     reading = []
     for line in lines:
         at, best = max(line.points, key=lambda point: point[1])
@@ -153,8 +153,8 @@ def efficiency_over_forward_figure(lines: Sequence[Line], levels: Sequence[Level
 
 
 def efficiency_over_parallel_figure(lines: Sequence[Line], unused: Points) -> Figure:
-    """U over P_jmax (Fig. 14c), a line per objective, and the share of the idle node-hours that is
-    left over.
+    """Draw U over P_jmax (Fig. 14c), a line per objective, and the share of the idle node-hours
+    that is left over.
     """
     first, last = lines[0].points[0], lines[0].points[-1]
     return lines_figure(
@@ -172,7 +172,9 @@ def efficiency_over_parallel_figure(lines: Sequence[Line], unused: Points) -> Fi
 
 
 def runtime_figure(lines: Sequence[Line], since: str = "start") -> Figure:
-    """Mean runtime of the completed trainers over P_jmax (Fig. 14b), a line per objective."""
+    """Draw the mean runtime of the completed trainers over P_jmax (Fig. 14b), a line per
+    objective.
+    """
     first, last = lines[0].points[0], lines[0].points[-1]
     return lines_figure(
         "Mean runtime of a trainer over P_jmax",
@@ -186,7 +188,7 @@ def runtime_figure(lines: Sequence[Line], since: str = "start") -> Figure:
 
 
 def integral_figure(lines: Sequence[Line]) -> Figure:
-    """Node-hours until the queue is empty over P_jmax (Fig. 14a), a line per objective."""
+    """Draw the node-hours until the queue is empty over P_jmax (Fig. 14a), a line per objective."""
     first, last = lines[0].points[0], lines[0].points[-1]
     return lines_figure(
         "Resource integral over P_jmax",
@@ -202,7 +204,7 @@ def integral_figure(lines: Sequence[Line]) -> Figure:
 
 
 def efficiency_over_cost_figure(lines: Sequence[Line]) -> Figure:
-    """U over the cost of rescaling (Fig. 16); the caption reads the first line."""
+    """Draw U over the cost of rescaling (Fig. 16); the caption reads the first line."""
     points = lines[0].points
     at, last = points[-1]
     return lines_figure(

@@ -23,12 +23,12 @@ from bftrainer_replay.figures.style import (
 _LOOKS = ((BLUE, "o"), (ORANGE, "s"), (GREEN, "^"), (PURPLE, "D"), (YELLOW, "v"), (SKY, "P"))
 
 Times = Mapping[tuple[int, int], Sequence[float]]
-"""Seconds by (trainers, nodes)."""
+"""Seconds of each solve, by (trainers, nodes)."""
 
 
 def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
-    """A panel per solver: median seconds with the range of the middle 80 %, a line per number of
-    trainers.
+    """Draw a panel per solver: median seconds with the range of the middle 80 %, a line per number
+    of trainers.
     """
     reading = "; ".join(
         f"{name} takes {np.median(times[max(times)]):.2g} s for {max(times)[0]} trainers on "

@@ -34,7 +34,7 @@ def cell_name(trainers: int, nodes: int) -> str:
 
 
 def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> Times:
-    """Each solver solves the same problems. A solver that is not installed is left out."""
+    """Time each solver on the same random problems. A solver that is not installed is left out."""
     rng = random.Random(SEED)
     ready = [solver for solver in solvers() if _is_there(solver, random_map(rng, 2, 4))]
     times: Times = {solver.name: {} for solver in ready}
@@ -52,8 +52,8 @@ def solve_times(trainers: Sequence[int], nodes: Sequence[int], repeats: int) -> 
 
 
 def _is_there(solver: Allocator, problem: Problem) -> bool:
-    """Whether the solver's package is installed. Loads the package, so that no measured solve
-    does.
+    """Return whether the solver's package is installed; loads the package, so that no measured
+    solve does.
     """
     try:
         solver.solve(problem)
@@ -65,8 +65,8 @@ def _is_there(solver: Allocator, problem: Problem) -> bool:
 
 
 def random_map(rng: random.Random, trainers: int, nodes: int) -> Problem:
-    """Table 2's models in turn, all nodes assigned at random within the bounds: "c to meet all
-    constraints".
+    """Draw a problem with Table 2's models in turn, and all nodes assigned at random within the
+    bounds: "c to meet all constraints".
     """
     models = sorted(TABLE_2)
     held = [0] * trainers

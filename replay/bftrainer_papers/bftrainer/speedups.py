@@ -18,8 +18,8 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Speedups:
-    """Shares of the events in percent; ``of_trained_N``, ``mean`` and ``ratios`` cover events in
-    which equal share trained.
+    """How MILP compares with equal share from event to event: shares of the events in percent;
+    ``of_trained_N``, ``mean`` and ``ratios`` cover events in which equal share trained.
     """
 
     worse: float
@@ -32,16 +32,16 @@ class Speedups:
 
 
 def outcomes_per_event(outcome: ReplayOutcome) -> Array:
-    """Samples from each decision to the next, minus the lumps; the last span ends with the
-    window.
+    """Return the samples from each decision to the next, minus those that rescales cost at once;
+    the last span ends with the window.
     """
     samples = [entry.totals.samples for entry in outcome.entries]
     return np.diff(np.array([*samples, outcome.totals.samples]))
 
 
 def compare(milp: Array, equal: Array) -> Speedups:
-    """Compare span by span; if equal share loses samples and the MILP trains some, it counts as
-    more than 5 times better.
+    """Compare the outcomes of MILP and equal share event by event; if equal share loses samples and
+    the MILP trains some, it counts as more than 5 times better.
     """
     assert len(milp) == len(equal), "both decide at the same events"
     some = (milp != 0) | (equal != 0)

@@ -31,7 +31,7 @@ _RUNTIME_HEADER = (
 
 
 def table_1(system: Characteristics) -> dict[str, float]:
-    """The columns of Table 1."""
+    """Return the columns of Table 1 for one machine."""
     values = (
         system.per_hour(system.increases),
         system.per_hour(system.decreases),
@@ -44,7 +44,9 @@ def table_1(system: Characteristics) -> dict[str, float]:
 def runtime_cells(
     results: ExperimentResults, objective: str, group: Mapping[str, Sequence[Cell]]
 ) -> list[tuple[str, int, float, float]]:
-    """(model, P_jmax, paper's hours, our hours) of Table 3 or 4, for each P_jmax that was run."""
+    """Return (model, P_jmax, paper's hours, our hours) of Table 3 or 4, for each P_jmax that was
+    run.
+    """
     cells = {cell.max_parallel: cell for cell in group[objective]}
     return [
         (model, p, paper, results.runtime_h(cells[p], model))
@@ -55,7 +57,7 @@ def runtime_cells(
 
 
 def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
-    """Spearman's rank correlation, ties at their mean rank; NaN if any number is NaN."""
+    """Compute Spearman's rank correlation, ties at their mean rank; NaN if any number is NaN."""
     if np.isnan(first).any() or np.isnan(second).any():
         return float("nan")
 
@@ -70,8 +72,8 @@ def rank_correlation(first: np.ndarray, second: np.ndarray) -> float:
 def runtime_table(
     results: ExperimentResults, objective: str
 ) -> list[tuple[str, int, float, float, float, str, float]]:
-    """Table 3 (throughput) or 4 (scaling efficiency), a row per cell with its own verdict; last our
-    hours at T_fwd 10 s.
+    """Return Table 3 (throughput) or 4 (scaling efficiency), a row per cell with its own verdict;
+    its last column is our hours at T_fwd 10 s.
     """
     table = []
     short = runtime_cells(results, objective, results.plan.parallel_short)
@@ -85,7 +87,7 @@ def runtime_table(
 
 
 def files(results: ExperimentResults, rows: Sequence[PaperResult]) -> dict[str, bytes]:
-    """The CSV files by name."""
+    """Return the contents of the CSV files by name."""
     systems = {"Summit": results.machine, **results.others}
     first: list[tuple[object, ...]] = []
     for system, values in TABLE_1.items():
@@ -109,7 +111,9 @@ def files(results: ExperimentResults, rows: Sequence[PaperResult]) -> dict[str, 
 
 
 def _cells(row: PaperResult) -> list[object]:
-    """The cells of a row with its verdict; empty where the paper has no value."""
+    """Return a result with its verdict as the cells of rows.csv; empty where the paper has no
+    value.
+    """
     return [
         row.what,
         "" if row.paper is None else row.paper,

@@ -129,6 +129,7 @@ def show(report: Reproduction, *, as_json: bool) -> None:
 
 
 def _print(report: Reproduction) -> None:
+    """Print the assumptions of a reproduction, its rows as a table, and why values differ."""
     say(report.source)
     for line in report.model:
         say(hanging("- ", line))
@@ -144,7 +145,7 @@ def _print(report: Reproduction) -> None:
 
 
 def cells(row: PaperResult) -> tuple[str, str, str]:
-    """The paper's value, ours and the tolerance as text."""
+    """Return the paper's value, ours and the tolerance as text."""
     paper = "-" if row.paper is None else f"{_number(row.paper)} {row.unit}"
     tolerance = "-" if row.tolerance is None or row.paper is None else f"{row.tolerance:.3g}"
     return paper, f"{_number(row.ours)} {row.unit}", tolerance

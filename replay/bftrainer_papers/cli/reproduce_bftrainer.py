@@ -52,7 +52,9 @@ class BFTrainerOptions:
 def reproduce(
     options: BFTrainerOptions, full: bool, on_step: OnStep, workers: Workers
 ) -> tuple[Reproduction, ExperimentResults]:
-    """Run the missing replays, then evaluate, draw and write."""
+    """Run the replays that are missing, then evaluate the claims, draw the figures and write all
+    files.
+    """
     from bftrainer_papers.bftrainer.collect import collect
     from bftrainer_papers.bftrainer.experiments import FULL, QUICK, inputs_of, plan_of
     from bftrainer_papers.bftrainer.report import reproduction_of, write
@@ -81,6 +83,9 @@ def reproduce(
 
 
 def _sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
+    """Read what the experiments are made of: the log, the order of its nodes, the curves and the
+    trainers.
+    """
     from bftrainer_papers.bftrainer.experiments import ExperimentSources, order_of
     from bftrainer_replay.logs.node_list import read_node_list
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
@@ -101,6 +106,9 @@ def _sources(options: BFTrainerOptions, path: Path) -> ExperimentSources:
 
 
 def _open(path: Path, machine_nodes: int | None = None) -> EventLog:
+    """Read a log with the paper's definition of idle; ``machine_nodes`` is the size of the cluster
+    (None: that of the log).
+    """
     from bftrainer_replay.logs.open import open_log
     from bftrainer_replay.logs.source import ImportOptions
 
@@ -115,7 +123,7 @@ def _open(path: Path, machine_nodes: int | None = None) -> EventLog:
 
 
 def _others(options: BFTrainerOptions) -> dict[str, LogWindow]:
-    """The other machines of Table 1 whose logs are given."""
+    """Read the logs of the other machines of Table 1 that were given."""
     from bftrainer_replay.logs.model import cut
 
     given = {"Theta": (options.theta, 4392), "Mira": (options.mira, None)}
@@ -125,7 +133,7 @@ def _others(options: BFTrainerOptions) -> dict[str, LogWindow]:
 
 
 def _replay(plan: ExperimentPlan, inputs: Inputs, store: ResultStore, workers: Workers) -> None:
-    """Run the missing computations; first prints their number and the expected duration."""
+    """Run the computations that are missing; first print their number and the expected duration."""
     from bftrainer_papers.bftrainer.cells import REPLAY, compute, paper_task
     from bftrainer_replay.sweep.run_tasks import do_all
 

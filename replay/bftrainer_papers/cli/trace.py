@@ -129,8 +129,8 @@ class TraceOptions:
 def from_trace(
     options: TraceOptions, count: int | None, start_s: float | None, seed: int, out: Path
 ) -> tuple[Arrival, ...]:
-    """The trainers. Writes their curves, and prints how many jobs and models were read, used and
-    ignored.
+    """Make trainers of the jobs of a trace, and write their curves; print how many jobs and models
+    were read, used and ignored.
     """
     from bftrainer_papers.traces.arrivals import read_trace
     from bftrainer_papers.traces.profiles import read_profiles
@@ -180,7 +180,9 @@ def from_trace(
 def _scalings(
     options: TraceOptions, profiles: Profiles, chosen: tuple[Profile, ...]
 ) -> list[MeasuredScaling]:
-    """The curves per node count. Prints how many models were read, used and ignored."""
+    """Return the curves per node count of the chosen models; print how many models were read, used
+    and ignored.
+    """
     from bftrainer_papers.traces.scaling import CurveShape, scaling_of
     from bftrainer_replay.workload.curves import plain_name
 
@@ -243,6 +245,7 @@ def _tell_curves(scalings: list[MeasuredScaling], arrivals: tuple[Arrival, ...])
 
 
 def _from_s(text: str | None, trace: JobTrace) -> float | None:
+    """Parse the value of --from; None without it."""
     from bftrainer_replay.logs.event_log import format_time, parse_time
 
     if text is None:
@@ -257,6 +260,7 @@ def _from_s(text: str | None, trace: JobTrace) -> float | None:
 
 
 def _gpu_hours(text: str | None) -> tuple[float, float] | None:
+    """Parse the value of --gpu-hours: "1-100" -> (1.0, 100.0); None without it."""
     if text is None:
         return None
     match = _GPU_HOURS.fullmatch(text.strip())

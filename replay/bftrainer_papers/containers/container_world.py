@@ -25,8 +25,8 @@ _DONE = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class ContainerJob:
-    """``work_s`` seconds of a whole worker; uses at most ``demand`` of a worker's processor, and
-    ``memory`` of its memory.
+    """A job of ``work_s`` seconds on a whole worker. It uses at most ``demand`` of a worker's
+    processor, and ``memory`` of its memory.
     """
 
     id: str
@@ -56,13 +56,15 @@ Placement = Callable[[ContainerJob, Sequence[ContainerHost]], int]
 
 
 def least_used(job: ContainerJob, workers: Sequence[ContainerHost]) -> int:
-    """The default scheduler: the worker with the lowest resource use; the first of equals."""
+    """Place a job as the default scheduler does: on the worker with the lowest resource use, the
+    first of equals.
+    """
     return min(range(len(workers)), key=lambda w: (workers[w].consumption, w))
 
 
 def soft_shares(demands: Sequence[float], limits: Sequence[float]) -> list[float]:
-    """Fair shares of 1 up to min(demand, limit), then of the rest up to the demand. They sum to 1
-    or to the sum of demands.
+    """Divide a processor fairly up to min(demand, limit), then the rest up to the demand, as soft
+    limits do. The shares sum to 1 or to the sum of demands.
     """
     shares = _fair(1.0, [min(d, limit) for d, limit in zip(demands, limits, strict=True)])
     more = _fair(max(1.0 - sum(shares), 0.0), [d - s for d, s in zip(demands, shares, strict=True)])
@@ -70,7 +72,7 @@ def soft_shares(demands: Sequence[float], limits: Sequence[float]) -> list[float
 
 
 def _fair(capacity: float, caps: Sequence[float]) -> list[float]:
-    """Max-min fair shares under caps."""
+    """Divide ``capacity`` into max-min fair shares under caps."""
     shares = [0.0] * len(caps)
     for place, j in enumerate(sorted(range(len(caps)), key=lambda j: (caps[j], j))):
         shares[j] = min(max(caps[j], 0.0), capacity / (len(caps) - place))
@@ -96,7 +98,7 @@ class WorkerWorld:
     on_decision: Callable[[WorkerWorld], None] | None = None
 
     def play(self) -> list[RunningContainer]:
-        """Run until all jobs complete; the result is in order of completion."""
+        """Run until all jobs complete; return them in order of completion."""
         waiting = sorted(self.jobs, key=lambda job: job.at_s)
         memory: object = None
         wake_s = math.inf
@@ -129,7 +131,9 @@ class WorkerWorld:
         return self.finished
 
     def observed(self) -> tuple[ContainerHost, ...]:
-        """The state that a policy may see."""
+        """Return the state that a policy may see: the containers of each worker, and its use of
+        processor and memory.
+        """
         seen = []
         for w in range(self.workers):
             here = [run for run in self.running if run.worker == w]
@@ -143,6 +147,9 @@ class WorkerWorld:
         return tuple(seen)
 
     def _share(self) -> None:
+        """Divide each worker's processor among its containers; one that is being moved gets
+        nothing.
+        """
         for w in range(self.workers):
             here = [run for run in self.running if run.worker == w]
             active = [run for run in here if run.paused_until_s <= self.now_s]
@@ -153,6 +160,9 @@ class WorkerWorld:
                 run.share = share
 
     def _speed(self, run: RunningContainer) -> float:
+        """Return the work per second of a container: its share, less what contention with the
+        others on its worker costs.
+        """
         if not self.contention:
             return run.share
         shares = [r.share for r in self.running if r.worker == run.worker and r.share > 0]
@@ -160,7 +170,7 @@ class WorkerWorld:
         return run.share / (1 + self.contention * (together - 1))
 
     def _next_change(self) -> float:
-        """The next completion, or end of a move."""
+        """Return when the next container completes or ends its move."""
         times = [math.inf]
         for run in self.running:
             if run.paused_until_s > self.now_s:

@@ -14,8 +14,8 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """``loss`` is its evaluation function, 1 at the start and 0 when trained (None: nothing
-    reported yet).
+    """A container as a policy sees it. ``loss`` is its evaluation function, 1 at the start and 0
+    when trained (None: nothing reported yet).
 
     ``used_s`` is the processor time that it has used, in seconds of a whole worker.
     """
@@ -35,8 +35,8 @@ class ContainerHost:
 
 @dataclass(frozen=True, slots=True)
 class WorkerDecision:
-    """Soft upper limits of processor shares by container (1 where not named), and moves to other
-    workers (by index).
+    """What a policy decides: soft upper limits of processor shares by container (1 where not
+    named), and moves to other workers (by index).
     """
 
     limits: tuple[tuple[str, float], ...] = ()

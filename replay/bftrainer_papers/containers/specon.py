@@ -59,7 +59,7 @@ class MonitorState:
 
 @dataclass(frozen=True, slots=True)
 class SpeCon:
-    """``alpha`` and ``interval_s`` (t_m - t_m-1) as in [SpeCon 6.2.3]."""
+    """The policy SpeCon; ``alpha`` and ``interval_s`` (t_m - t_m-1) are as in [SpeCon 6.2.3]."""
 
     alpha: float = 0.01
     interval_s: float = 30.0
@@ -68,8 +68,8 @@ class SpeCon:
     def decide(
         self, at_s: float, workers: Sequence[ContainerHost], memory: object
     ) -> tuple[WorkerDecision, object]:
-        """Categorize if due. At any time, add new containers and, once all have converged,
-        rebalance the cluster.
+        """Categorize all containers if the interval has passed, and move those that ask for it. At
+        any time, add new containers and, once all have converged, rebalance the cluster.
         """
         watch = (
             memory
@@ -106,8 +106,8 @@ class SpeCon:
     def monitored(
         self, t: TrackedContainer, loss: float | None, at_s: float
     ) -> tuple[TrackedContainer, bool]:
-        """[SpeCon Algorithm 3] for one container: its new state, and whether it requests a move
-        (line 16).
+        """Run [SpeCon Algorithm 3] for one container; return its new state, and whether it requests
+        a move (line 16).
         """
         if t.migrated or loss is None:
             return t, False
@@ -131,7 +131,7 @@ class SpeCon:
 def scores(
     at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int
 ) -> list[float]:
-    """[SpeCon Algorithm 4, lines 2-3]: 2 |PC| + 1.5 |WC| + 1 |CC| of every worker."""
+    """Return 2 |PC| + 1.5 |WC| + 1 |CC| of every worker: [SpeCon Algorithm 4, lines 2-3]."""
     totals = [0.0] * workers
     for name, w in at.items():
         totals[w] += tracked[name].category.value
@@ -144,8 +144,8 @@ def target(
     tracked: Mapping[str, TrackedContainer],
     workers: Sequence[ContainerHost],
 ) -> int:
-    """[SpeCon Algorithm 4]: the worker with the lowest score; of several, ``home`` or else the
-    lowest consumption.
+    """Choose the worker for a container that moves, by [SpeCon Algorithm 4]: the one with the
+    lowest score; of several, ``home`` or else the lowest consumption.
     """
     score = scores(at, tracked, len(workers))
     least = [w for w, value in enumerate(score) if value == min(score)]
@@ -157,7 +157,7 @@ def target(
 def rebalance(
     at: Mapping[str, int], tracked: Mapping[str, TrackedContainer], workers: int
 ) -> list[tuple[str, int]]:
-    """[SpeCon Algorithm 5]: the moves (container, new worker) that even out the workers.
+    """Return the moves (container, new worker) that even out the workers: [SpeCon Algorithm 5].
 
     With bf the mean number of containers per worker, rounded down: idle workers get up to bf
     containers. If no worker is idle, those with less than bf - 1 get up to bf - 1.
@@ -189,7 +189,7 @@ def rebalance(
 
 
 def _growing_on(worker: int, at: Mapping[str, int], tracked: Mapping[str, TrackedContainer]) -> int:
-    """|PC| + |WC| of a worker."""
+    """Return |PC| + |WC| of a worker: its containers that have not converged."""
     return sum(
         1
         for name, w in at.items()

@@ -34,8 +34,8 @@ from bftrainer_papers.policies.lengths import remaining
 
 @dataclass(slots=True)
 class _Side:
-    """One trainer in the tournament: its sizes, its current position among them, and what the next
-    size gains.
+    """One trainer in the tournament for nodes: its sizes, its current position among them, and what
+    the next size gains.
     """
 
     sizes: tuple[int, ...]
@@ -48,6 +48,9 @@ class _Side:
     of_now: float = 0.0  # (p' - p) / p, per node of the step
 
     def take(self) -> None:
+        """Move the trainer to its next size, and compute what the size after that would gain
+        (``cost`` 0: nothing).
+        """
         self.position += 1
         now = self.rates[self.sizes[self.position]]
         self.time = self.left / now if now > 0 else math.inf
@@ -66,7 +69,7 @@ class _Side:
 
 
 def prefers(challenger: _Side, holder: _Side) -> bool:
-    """The rule of AFS-L for two trainers: whether the next node goes to ``challenger``."""
+    """Return whether the next node goes to ``challenger`` under AFS-L's rule for two trainers."""
     if challenger.time < holder.time:
         return not holder.of_next > challenger.of_now
     return challenger.of_next > holder.of_now
@@ -75,8 +78,8 @@ def prefers(challenger: _Side, holder: _Side) -> bool:
 def share_out(
     sides: Sequence[_Side], nodes: int, first: Sequence[int], beats: Callable[[_Side, _Side], bool]
 ) -> tuple[int, ...]:
-    """Smallest sizes in the order ``first`` while they fit; each further node to the winner of a
-    tournament.
+    """Divide the nodes: each trainer gets its smallest size, in the order ``first`` while they fit,
+    and each further node goes to the winner of a tournament by ``beats``.
 
     Cost: O(J * nodes).
     """
@@ -97,15 +100,15 @@ def share_out(
 
 @dataclass(frozen=True, slots=True)
 class AfsL:
-    """For known lengths. With more trainers than nodes, the shortest run, each at its smallest size
-    (one node in [AFS]).
+    """AFS-L, for known lengths. With more trainers than nodes, the shortest run, each at its
+    smallest size (one node in [AFS]).
     """
 
     name: str = "afs-l"
     needs: frozenset[Need] = frozenset({Need.LENGTH})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """No memory: shares depend only on remaining samples and curves."""
+        """Divide the pool by the remaining samples and curves; there is no memory."""
         sides = [
             _Side(sizes_of(a.trainer), rates(a.trainer), remaining(a, self.name))
             for a in state.active
@@ -117,15 +120,17 @@ class AfsL:
 
 @dataclass(frozen=True, slots=True)
 class AfsP:
-    """For unknown lengths. With more trainers than nodes, those with the least node-time so far
-    run.
+    """AFS-P, for unknown lengths. With more trainers than nodes, those with the least node-time so
+    far run.
     """
 
     seed: int = 0
     name: str = "afs-p"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The memory is the state of the random numbers."""
+        """Divide the pool by what a further node gains; ties are drawn, so the memory is the state
+        of the random numbers.
+        """
         seed = state.memory if isinstance(state.memory, int) else self.seed
 
         def beats(challenger: _Side, holder: _Side) -> bool:

@@ -24,7 +24,9 @@ class FcfsRigid:
     rigid: bool = True
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The memory is the queue: ids in order, killed trainers at the end."""
+        """Keep running trainers and start the queue in order. The memory is the queue: ids in
+        order, killed trainers at the end.
+        """
         previous_queue = state.memory if isinstance(state.memory, tuple) else ()
         held = {a.trainer.id: len(a.nodes) for a in state.active}
         size = {a.trainer.id: requested(a.trainer) for a in state.active}

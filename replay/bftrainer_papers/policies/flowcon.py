@@ -28,7 +28,7 @@ from bftrainer_papers.policies.shares import by_weight
 
 
 class Stage(Enum):
-    """The three lists."""
+    """The three lists of FlowCon, between which a trainer moves as its loss falls more slowly."""
 
     NEW = "NL"
     WATCHING = "WL"
@@ -52,8 +52,8 @@ class FlowConMember:
 
 @dataclass(frozen=True, slots=True)
 class Lists:
-    """The memory: members in order of arrival, the current interval, the time of the next run of
-    Algorithm 1.
+    """The memory of the policy: members in order of arrival, the current interval, and when
+    Algorithm 1 runs next.
     """
 
     members: tuple[FlowConMember, ...] = ()
@@ -73,8 +73,8 @@ class MeasuredGrowth:
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """alpha, the initial interval, and beta of the floor 1 / (beta n) ([FlowCon 6.1.3]: limit 0.25
-    with two containers).
+    """The parameters of FlowCon: alpha, the initial interval, and beta of the floor 1 / (beta n)
+    ([FlowCon 6.1.3]: limit 0.25 with two containers).
     """
 
     alpha: float = 0.05
@@ -82,8 +82,8 @@ class Rules:
     beta: float = 2.0
 
     def listen(self, lists: Lists, seen: Mapping[str, MeasuredGrowth], at_s: float) -> Lists:
-        """[FlowCon Algorithm 2]; runs Algorithm 1 after an arrival or departure, or when the
-        interval has passed.
+        """Update the lists by [FlowCon Algorithm 2], which runs Algorithm 1 after an arrival or
+        departure, or when the interval has passed.
         """
         members = tuple(m for m in lists.members if m.id in seen)  # lines 10-15
         member_ids = {m.id for m in members}
@@ -107,7 +107,9 @@ class Rules:
         at_s: float,
         interval_s: float,
     ) -> tuple[tuple[FlowConMember, ...], float]:
-        """[FlowCon Algorithm 1]: move members between the lists, then set the limits."""
+        """Move members between the lists, then set their limits: [FlowCon Algorithm 1]. Return the
+        members and the next interval.
+        """
         members = tuple(
             self.classified(self.measured(m, seen[m.id], at_s)) for m in members
         )  # lines 2-13
@@ -117,7 +119,9 @@ class Rules:
         return tuple(self._limited(m, total, len(members)) for m in members), interval_s
 
     def measured(self, m: FlowConMember, now: MeasuredGrowth, at_s: float) -> FlowConMember:
-        """Line 3: G since the last measurement [FlowCon Eqns 4.1, 4.2]."""
+        """Compute a member's G since its last measurement [FlowCon Eqns 4.1, 4.2] (line 3 of
+        Algorithm 1).
+        """
         passed_s, used_s = at_s - m.at_s, now.used_s - m.used_s
         if now.loss is None or passed_s <= 0 or used_s <= 0:
             return m
@@ -128,7 +132,9 @@ class Rules:
         return FlowConMember(m.id, m.stage, m.limit, growth, now.loss, now.used_s, at_s)
 
     def classified(self, m: FlowConMember) -> FlowConMember:
-        """Lines 4-13; a member that has not been measured stays on NL."""
+        """Move a member to the list of its G (lines 4-13); one that has not been measured stays on
+        NL.
+        """
         if m.growth is None:
             return m
         slower = Stage.WATCHING if m.stage is Stage.NEW else Stage.COMPLETING
@@ -136,7 +142,7 @@ class Rules:
         return FlowConMember(m.id, stage, m.limit, m.growth, m.loss, m.used_s, m.at_s)
 
     def _limited(self, m: FlowConMember, total: float, number: int) -> FlowConMember:
-        """Lines 18-26."""
+        """Set a member's limit to its share of ``total``, the sum of all G (lines 18-26)."""
         if m.growth is None:
             return _limited(m, 1.0)
         if m.stage is Stage.WATCHING:
@@ -158,8 +164,8 @@ POOL_RULES = Rules(interval_s=600.0)
 
 @dataclass(frozen=True, slots=True)
 class FlowCon:
-    """Shares of the nodes of a pool in proportion to the limits, by largest remainder, within legal
-    sizes.
+    """FlowCon on a pool: nodes are shared in proportion to the limits, by largest remainder, within
+    legal sizes.
 
     The resource is the pool: a trainer on all nodes for a second has used one second. E is the loss
     over the first loss.
@@ -170,7 +176,9 @@ class FlowCon:
     needs: frozenset[Need] = frozenset({Need.LOSSES})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The memory is the lists, with the share of the pool that each trainer has used."""
+        """Divide the pool by the limits; the memory is the lists, with the share of the pool that
+        each trainer has used.
+        """
         before = state.memory if isinstance(state.memory, Lists) else Lists()
         pool = max(len(state.pool), 1)
         seen = {a.trainer.id: MeasuredGrowth(_normalized(a), a.node_s / pool) for a in state.active}

@@ -26,8 +26,8 @@ from bftrainer.errors import Reason, SolverError
 
 @dataclass(frozen=True, slots=True)
 class HorizonJob:
-    """``served[k]`` is the share of the remaining demand that one step on ``sizes[k]`` nodes
-    serves; sizes are above 0.
+    """A job in the model: one step on ``sizes[k]`` nodes serves the share ``served[k]`` of its
+    remaining demand; sizes are above 0.
     """
 
     sizes: tuple[int, ...]
@@ -35,7 +35,9 @@ class HorizonJob:
 
 
 def build(jobs: Sequence[HorizonJob], nodes: int, steps: int) -> Milp:
-    """The model; :meth:`Milp.counts` gives the counts of step 1."""
+    """Build the MILP of [ModelArts] over ``steps`` steps; :meth:`Milp.counts` gives the counts of
+    step 1.
+    """
     model = ConstraintRows(native_sos=False)
     used: list[list[tuple[int, float]]] = [[] for _ in range(steps)]
     for i, job in enumerate(jobs):
@@ -58,8 +60,8 @@ def build(jobs: Sequence[HorizonJob], nodes: int, steps: int) -> Milp:
 
 @dataclass(frozen=True, slots=True)
 class HorizonSolution:
-    """Counts of the first step and the objective of the whole horizon; ``proven``: optimal within
-    the gap.
+    """The counts of the first step, and the objective of the whole horizon; ``proven``: optimal
+    within the gap.
     """
 
     counts: tuple[int, ...]
@@ -70,8 +72,8 @@ class HorizonSolution:
 def solve(
     jobs: Sequence[HorizonJob], nodes: int, steps: int, *, gap: float, max_search: int
 ) -> HorizonSolution:
-    """Solve with HiGHS. ``max_search`` bounds the branch-and-bound nodes: unlike a time limit, the
-    result is reproducible.
+    """Solve the model with HiGHS. ``max_search`` bounds the branch-and-bound nodes: unlike a time
+    limit, the result is reproducible.
 
     Raises ``SolverError``: NO_PACKAGE, or NUMERICAL without a solution (every job at its smallest
     size is one).
@@ -95,7 +97,7 @@ _QUICK: Mapping[str, object] = {"mip_heuristic_effort": 0.0, "mip_detect_symmetr
 
 
 def _thorough(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution:
-    """With heuristics, which find a solution within any bound on the search."""
+    """Solve with heuristics, which find a solution within any bound on the search."""
     solution = _run(highspy, milp, options)
     if solution is None:
         raise SolverError(
@@ -107,6 +109,7 @@ def _thorough(highspy: Any, milp: Milp, options: Mapping[str, object]) -> Horizo
 
 
 def _run(highspy: Any, milp: Milp, options: Mapping[str, object]) -> HorizonSolution | None:
+    """Solve once with these options; None if no solution was found."""
     solver = highs.loaded(highspy, milp, "modelarts-optimal", options)
     solver.run()
     info = solver.getInfo()

@@ -7,8 +7,8 @@ from bftrainer.errors import InvalidValueError
 
 
 def remaining(active: Active, policy: str) -> float:
-    """Remaining samples, for policies with ``Need.LENGTH``. Raises :class:`InvalidValueError` where
-    they are unknown.
+    """Return the remaining samples of a trainer, for policies with ``Need.LENGTH``. Raises
+    :class:`InvalidValueError` where they are unknown.
     """
     left = active.remaining_samples
     if left is None:

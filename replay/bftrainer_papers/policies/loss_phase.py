@@ -29,7 +29,9 @@ _AGAIN_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class LossMark:
-    """A task when its observation began: its samples, and its loss if it had reported one."""
+    """The state of a task when its observation began: its samples, and its loss if it had reported
+    one.
+    """
 
     id: str
     samples: float
@@ -48,7 +50,9 @@ class TrainingPhase:
 
 @dataclass(frozen=True, slots=True)
 class LossPhase:
-    """Ages are decided after ``iterations`` of ``batch_samples`` samples each."""
+    """Gives more nodes to older tasks: the less the loss of a task changes, the older it counts.
+    Ages are decided after ``iterations`` of ``batch_samples`` samples each.
+    """
 
     iterations: int = 100
     batch_samples: float = 512.0
@@ -56,7 +60,9 @@ class LossPhase:
     needs: frozenset[Need] = frozenset({Need.LOSSES})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Observe after an arrival, decide once, keep the ages until the next arrival."""
+        """Observe all tasks at equal shares after an arrival, then decide their ages once, and
+        divide the pool by them until the next arrival.
+        """
         phase = state.memory if isinstance(state.memory, TrainingPhase) else TrainingPhase()
         tasks = {a.trainer.id: a for a in state.active}
         phase_ids = {mark.id for mark in phase.marks} | set(phase.ages)
@@ -80,7 +86,7 @@ class LossPhase:
     def _wait_s(
         self, phase: TrainingPhase, active: tuple[Active, ...], counts: tuple[int, ...]
     ) -> float:
-        """Seconds until every task with nodes has done its iterations; 0 if all have."""
+        """Return the seconds until every task with nodes has done its iterations; 0 if all have."""
         marks = {mark.id: mark for mark in phase.marks}
         wait_s = 0.0
         for task, n in zip(active, counts, strict=True):

@@ -31,8 +31,8 @@ from bftrainer.decide.policies.settings import PolicySettings
 
 @dataclass(frozen=True, slots=True)
 class ModelArtsGreedy:
-    """``interval_s`` is the elastic training frequency f, ``cap`` the largest size of any
-    trainer.
+    """The greedy allocator of [ModelArts]. ``interval_s`` is the elastic training frequency f,
+    ``cap`` the largest size of any trainer.
     """
 
     cap: int = 16
@@ -41,7 +41,9 @@ class ModelArtsGreedy:
     name: str = "modelarts-greedy"
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The memory is the time of the next scaling moment."""
+        """Serve the queue; at a scaling moment, also scale up or halve running trainers. The memory
+        is the time of the next scaling moment.
+        """
         next_s = state.memory if isinstance(state.memory, float) else state.at_s
         scaling = state.at_s >= next_s
         if scaling:
@@ -56,13 +58,15 @@ class ModelArtsGreedy:
 
 
 def next_moment(at_s: float, interval_s: float) -> float:
-    """The next full interval of the world's clock, in seconds: 9:00, 9:05, 9:10 [ModelArts 5.1]."""
+    """Return the next full interval of the world's clock, in seconds: 9:00, 9:05, 9:10 [ModelArts
+    5.1].
+    """
     return (at_s // interval_s + 1) * interval_s
 
 
 class Shares:
-    """Counts of the trainers, on which the cases act. A trainer starts at its largest legal size
-    within what it holds.
+    """The node counts of all trainers, which the three cases of the allocator change. Each starts
+    at the largest legal size within the nodes that its trainer holds.
     """
 
     def __init__(self, state: State, *, powers_of_two: bool, cap: int) -> None:
@@ -76,7 +80,7 @@ class Shares:
 
     @property
     def queue(self) -> list[int]:
-        """Waiting trainers that fit this pool, as indices in order of admission."""
+        """The waiting trainers that fit this pool, as indices in order of admission."""
         within = len(self.state.pool)
         return [
             j
@@ -91,20 +95,24 @@ class Shares:
         self.idle -= more
 
     def serve_queue(self) -> None:
-        """Case 1. A head that is too large for the idle nodes blocks the queue."""
+        """Give idle nodes to waiting trainers in order (case 1). A head that is too large for the
+        idle nodes blocks the queue.
+        """
         for j in self.queue:
             self.give(j)
             if self.counts[j] == 0:
                 return
 
     def scale_up(self) -> None:
-        """Case 2."""
+        """Give idle nodes to running trainers, those with the shortest run time first (case 2)."""
         running = [j for j, n in enumerate(self.counts) if n]
         for j in sorted(running, key=lambda j: (self.state.active[j].run_s, j)):
             self.give(j)
 
     def halve(self) -> None:
-        """Case 3."""
+        """Halve running trainers, those with the longest run time first, until the head of the
+        queue fits; change nothing if it never does (case 3).
+        """
         head, counts, idle = self.queue[0], list(self.counts), self.idle
         running = [j for j, n in enumerate(counts) if n]
         for j in sorted(running, key=lambda j: (-self.state.active[j].run_s, j)):

@@ -30,8 +30,8 @@ from bftrainer_papers.policies.modelarts_greedy import Shares, next_moment
 
 @dataclass(frozen=True, slots=True)
 class ModelArtsOptimal:
-    """``interval_s`` is f, ``steps`` T, ``cap`` the largest size; ``gap`` and ``max_search`` bound
-    the search.
+    """The optimal allocator of [ModelArts]: ``interval_s`` is f, ``steps`` T, ``cap`` the largest
+    size; ``gap`` and ``max_search`` bound the search.
     """
 
     cap: int = 16
@@ -44,7 +44,9 @@ class ModelArtsOptimal:
     needs: frozenset[Need] = frozenset({Need.LENGTH})
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """The memory is the time of the next scaling moment."""
+        """Solve the model at scaling moments, and only serve the queue between them. The memory is
+        the time of the next scaling moment.
+        """
         next_s = state.memory if isinstance(state.memory, float) else state.at_s
         shares = Shares(state, powers_of_two=self.powers_of_two, cap=self.cap)
         if state.at_s >= next_s:
@@ -55,6 +57,9 @@ class ModelArtsOptimal:
         return Decision(tuple(shares.counts), next_s if state.active else None), next_s
 
     def _optimum(self, state: State, shares: Shares) -> list[int]:
+        """Return the optimal counts of the running trainers, and of the waiting ones that fit at
+        their smallest size.
+        """
         free, inside = len(state.pool), []
         waiting = shares.queue
         for j in (*(j for j, n in enumerate(shares.counts) if n), *waiting):

@@ -10,13 +10,15 @@ from bftrainer.decide.domain.state import State
 
 
 def requested(trainer: Trainer) -> int:
-    """``requested_nodes``, or the largest size of a trainer without it; 0 if there is none."""
+    """Return the size that a trainer requests: ``requested_nodes``, or else its largest size; 0 if
+    there is none.
+    """
     return trainer.requested_nodes or max(sizes_of(trainer), default=0)
 
 
 def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
-    """Requested sizes in the given order; a trainer that does not fit the nodes still free gets
-    none.
+    """Give trainers their requested sizes in the given order; one that does not fit the nodes still
+    free gets none.
     """
     free, counts = len(state.pool), [0] * len(state.active)
     for j in order:
@@ -27,7 +29,8 @@ def first_fit(state: State, order: list[int]) -> tuple[int, ...]:
 
 
 def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int) -> tuple[int, ...]:
-    """Counts near ``weights`` / sum * ``nodes``, each legal, by the largest-remainder method.
+    """Divide ``nodes`` in proportion to ``weights`` into legal counts, by the largest-remainder
+    method.
 
     A trainer whose share exceeds its largest size gets that size, and the others share the rest.
     Nodes left by rounding go one by one to the largest remainder; ties go to the larger weight,
@@ -59,7 +62,9 @@ def by_weight(trainers: Sequence[Trainer], weights: Sequence[float], nodes: int)
 def _within_largest(
     trainers: Sequence[Trainer], weights: Sequence[float], nodes: int
 ) -> list[float]:
-    """Real shares of ``nodes``, none above a trainer's largest size."""
+    """Divide ``nodes`` in proportion to ``weights`` into real shares, none above a trainer's
+    largest size.
+    """
     shares = [0.0] * len(trainers)
     open_to = [j for j in range(len(trainers)) if weights[j] > 0]
     left = float(nodes)

@@ -10,7 +10,7 @@ _MASK = (1 << 64) - 1
 
 
 def draw(state: int, sides: int) -> tuple[int, int]:
-    """(a random number in 0 .. sides - 1, the next state)."""
+    """Return a random number in 0 .. ``sides`` - 1, and the next state."""
     state = (state + 0x9E3779B97F4A7C15) & _MASK
     z = state
     z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & _MASK

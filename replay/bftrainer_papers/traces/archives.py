@@ -15,7 +15,7 @@ from bftrainer.errors import InputFileError
 from bftrainer_replay.limited_file import DAMAGE
 
 MOST_HEADER_BYTES = 16 * 1024 * 1024
-"""10,000 members with names of 1,000 characters."""
+"""Limit for headers: 10,000 members with names of 1,000 characters."""
 MOST_MEMBERS = 10_000
 TAR_DAMAGE = (tarfile.TarError, *DAMAGE, OSError, ValueError, OverflowError)
 """What reading a damaged archive raises; tarfile lets ValueError and OverflowError of malformed
@@ -29,8 +29,8 @@ def is_archive(head: bytes) -> bool:
 
 
 class _Headers:
-    """The file as tarfile sees it: forward only. What is read as a header counts against the limit
-    before it is read.
+    """The archive's file as tarfile sees it: it can only be read forward. What is read as a header
+    counts against the limit before it is read.
     """
 
     def __init__(self, path: Path, file: IO[bytes]) -> None:
@@ -43,6 +43,7 @@ class _Headers:
         return self._at
 
     def seek(self, place: int, whence: int = 0) -> int:
+        """Skip forward to ``place`` by reading; raises ``tarfile.ReadError`` for a place behind."""
         if whence or place < self._at:
             raise tarfile.ReadError("a member begins before the end of the one before it")
         while self._at < place and (
@@ -52,6 +53,7 @@ class _Headers:
         return self._at
 
     def read(self, size: int) -> bytes:
+        """Read ``size`` bytes; raises :class:`InputFileError` if headers exceed their limit."""
         if not self.in_content:
             self._left -= size
             if size < 0 or self._left < 0:
@@ -82,8 +84,8 @@ class ArchiveMember:
 
 
 def members(path: Path, file: IO[bytes]) -> Iterator[ArchiveMember]:
-    """The regular files of the archive in ``file``, in order. Raises :class:`InputFileError`, or
-    one of ``TAR_DAMAGE``.
+    """Yield the regular files of the archive in ``file``, in order. Raises :class:`InputFileError`,
+    or one of ``TAR_DAMAGE``.
     """
     headers = _Headers(path, file)
     with tarfile.open(fileobj=headers, mode="r:") as archive:  # type: ignore[call-overload]  # it needs no more of a file

@@ -27,8 +27,8 @@ MOST_GPUS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class TracedJob:
-    """A job. ``run_s`` is how long it ran on its ``gpus`` (None: not in the trace), ``model`` what
-    it trained.
+    """A job of a trace. ``run_s`` is how long it ran on its ``gpus`` (None: not in the trace),
+    ``model`` what it trained.
     """
 
     id: str
@@ -98,7 +98,9 @@ def read_trace(path: Path, member: str | None = None, skip_bad: bool = False) ->
 
 
 def _chosen_text(path: Path, member: str | None) -> TextFile:
-    """The only file of an archive, or the only one whose name ends in ``member``."""
+    """Return the only file of an archive, or the only one whose name ends in ``member``; raises
+    :class:`InputFileError` if it is not the only one.
+    """
     texts = texts_of(path)
     chosen = texts
     advice = "specify one with --member"
@@ -112,6 +114,7 @@ def _chosen_text(path: Path, member: str | None) -> TextFile:
 
 
 def _philly(line: int, cells: Cells) -> TracedJob:
+    """Parse a row of a Philly trace, which has dates and durations."""
     try:
         at_s = parse_time(cells["timestamp"].strip())
     except (ValueError, OverflowError) as error:
@@ -124,6 +127,7 @@ def _philly(line: int, cells: Cells) -> TracedJob:
 
 
 def _pollux(_: int, cells: Cells) -> TracedJob:
+    """Parse a row of a Pollux workload, which has model names but no durations."""
     name, model = cells["name"].strip(), cells["application"].strip()
     if not name or not model or any(letter.isspace() for letter in name):
         raise InvalidValueError(

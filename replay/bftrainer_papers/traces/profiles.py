@@ -64,7 +64,9 @@ class Profiles:
     failed: int
 
     def of(self, hardware: str | None) -> tuple[Profile, ...]:
-        """The profiles for one type of hardware, which must be specified if there are several."""
+        """Return the profiles for one type of hardware, which must be specified if there are
+        several.
+        """
         kinds = sorted({profile.hardware for profile in self.profiles})
         if hardware is None and len(kinds) > 1:
             raise InputFileError(
@@ -95,6 +97,9 @@ def read_profiles(path: Path) -> Profiles:
 
 
 def _sia(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profiles:
+    """Collect the profiles from Sia's tables; ``tables`` are texts with the match of their name
+    (model, kind, hardware).
+    """
     profiles: dict[tuple[str, str], Profile] = {}
     read = 0
     for text, name in tables:
@@ -121,6 +126,9 @@ def _sia(path: Path, tables: Iterable[tuple[TextFile, re.Match[str]]]) -> Profil
 
 
 def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
+    """Parse a row of Sia's tables: the GPUs and nodes of a measurement (placement 44: 8 GPUs on 2
+    nodes), and its samples per second.
+    """
     if "placement" in needed:
         placement = cells["placement"].strip()
         if not re.fullmatch("[1-9]{1,100}", placement):
@@ -137,6 +145,9 @@ def _sia_point(cells: Cells, needed: tuple[str, ...]) -> ProfilePoint:
 
 
 def _gavel(text: TextFile) -> Profiles:
+    """Collect the profiles from Gavel's JSON table: {HARDWARE: {"('MODEL (batch size B)', GPUS)":
+    {"null": steps per second}}}.
+    """
     try:
         table = json.loads(text.text, object_pairs_hook=_without_duplicates)
     except json.JSONDecodeError as error:

@@ -17,7 +17,8 @@ def header_of(text: TextFile) -> list[str]:
 
 
 def rows_of(text: TextFile) -> Iterator[tuple[int, Cells | str]]:
-    """(line, cells by column), or (line, what is wrong with the line); blank lines are skipped.
+    """Yield (line, cells by column), or (line, what is wrong with the line); blank lines are
+    skipped.
 
     None of these files needs quotes, so a line is a record: a stray quote cannot swallow the lines
     after it.

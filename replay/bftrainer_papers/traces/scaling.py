@@ -59,8 +59,8 @@ def scaling_of(
     shape: CurveShape = CurveShape.MEASURED,
     extrapolate_to: int | None = None,
 ) -> MeasuredScaling | None:
-    """The model's curve on nodes with ``gpus_per_node`` GPUs; None if fewer GPUs than those of one
-    node were measured.
+    """Return a model's curve on nodes with ``gpus_per_node`` GPUs; None if fewer GPUs than those of
+    one node were measured.
 
     With ``extrapolate_to``, the curve continues to that node count as n^a. The exponent a is that
     of the last two measured points, limited to 0 .. 1; a curve with one point is not extrapolated.
@@ -86,6 +86,9 @@ def scaling_of(
 
 
 def _one_batch(points: list[ProfilePoint]) -> tuple[int, list[ProfilePoint]]:
+    """Choose the batch size that was measured on most numbers of GPUs (of several, the largest);
+    return it and its points.
+    """
     counts: defaultdict[int, set[int]] = defaultdict(set)
     for point in points:
         counts[point.batch].add(point.gpus)
@@ -94,6 +97,9 @@ def _one_batch(points: list[ProfilePoint]) -> tuple[int, list[ProfilePoint]]:
 
 
 def _by_gpus(points: list[ProfilePoint], gpus_per_node: int) -> dict[int, float]:
+    """Return the samples per second by number of GPUs: the median of the measurements on as few
+    nodes as these GPUs need, or the nearest number of nodes.
+    """
     groups: defaultdict[int, list[ProfilePoint]] = defaultdict(list)
     for point in points:
         groups[point.gpus].append(point)
@@ -108,7 +114,7 @@ def _by_gpus(points: list[ProfilePoint], gpus_per_node: int) -> dict[int, float]
 
 
 def _between(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
-    """Linear between measured counts, and from 0 GPUs to the first."""
+    """Interpolate linearly between measured numbers of GPUs, and from 0 GPUs to the first."""
     place = bisect_right([count for count, _ in by_gpu], gpus)
     left = by_gpu[place - 1] if place else (0, 0.0)
     if left[0] == gpus or place == len(by_gpu):
@@ -118,6 +124,7 @@ def _between(by_gpu: tuple[tuple[int, float], ...], gpus: int) -> float:
 
 
 def _shaped(values: list[tuple[int, float]], shape: CurveShape) -> list[tuple[int, float]]:
+    """Adjust a curve: leave it as measured, make it monotone, or take its concave hull."""
     if shape is CurveShape.MEASURED:
         return values
     best = 0.0
@@ -137,6 +144,7 @@ def _slope(left: tuple[int, float], right: tuple[int, float]) -> float:
 
 
 def _beyond(values: list[tuple[int, float]], end: int) -> list[tuple[int, float]]:
+    """Continue a curve as n^a to ``end`` nodes, at doubling node counts."""
     (n0, v0), (n1, v1) = values[-2:]
     exponent = min(max(math.log(v1 / v0) / math.log(n1 / n0), 0.0), 1.0)
     nodes = [n1]

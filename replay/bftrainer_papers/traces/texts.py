@@ -15,7 +15,9 @@ from bftrainer_replay.text_files import TABLE_BYTES, as_text, damaged, open_byte
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """``where`` is FILE, or FILE:MEMBER; ``name`` is the member's own name with its folders."""
+    """A text that was read from a file or an archive. ``where`` is FILE, or FILE:MEMBER; ``name``
+    is the member's own name with its folders.
+    """
 
     where: str
     name: str
@@ -23,8 +25,8 @@ class TextFile:
 
 
 def texts_of(path: Path) -> list[TextFile]:
-    """The texts, sorted by name. Raises :class:`InputFileError` for a damaged file, a file that is
-    too large, or no text.
+    """Read a file, or all files of an archive, as texts, sorted by name. Raises
+    :class:`InputFileError` for a damaged file, a file that is too large, or no text.
 
     The limit holds for one text, and for all texts of an archive together.
     """
@@ -42,6 +44,9 @@ def texts_of(path: Path) -> list[TextFile]:
 
 
 def _members(path: Path) -> Iterator[TextFile]:
+    """Yield the texts of an archive; raises :class:`InputFileError` beyond the limit of all texts
+    together.
+    """
     left = TABLE_BYTES
     try:
         with open_bytes(path) as file:

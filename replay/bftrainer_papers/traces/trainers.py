@@ -45,7 +45,8 @@ class TraceSelection:
 def trainers_of(
     trace: JobTrace, scalings: Sequence[MeasuredScaling], choice: TraceSelection
 ) -> tuple[Arrival, ...]:
-    """The trainers, in order of submission; the trace's tally counts what became of every job.
+    """Turn the selected jobs of a trace into trainers, in order of submission; the trace's tally
+    counts what became of every job.
 
     A trainer runs on 1 node up to the end of its curve. A job trains the model that the trace
     names, or one drawn at random. Its work is its run time at the curve's rate on the GPUs that it
@@ -82,6 +83,7 @@ def trainers_of(
 def _chosen(
     trace: JobTrace, choice: TraceSelection, by_model: dict[str, MeasuredScaling]
 ) -> list[TracedJob]:
+    """Return the jobs that are selected, and count in the trace's tally why the others are not."""
     begin_s = trace.jobs[0].at_s if choice.from_s is None else choice.from_s
     end_s = np.inf if choice.hours is None else begin_s + choice.hours * _H
     chosen: list[TracedJob] = []
@@ -100,6 +102,9 @@ def _chosen(
 
 
 def _run_s(job: TracedJob, choice: TraceSelection, drawn: float) -> float:
+    """Return a job's run time in seconds; for a trace without, from GPU-hours of the range that was
+    given, log-uniform by ``drawn`` in [0, 1).
+    """
     if job.run_s is not None:
         return job.run_s
     if choice.gpu_hours is None:
@@ -119,6 +124,9 @@ def _trainer(
     down: float,
     cap: int | None,
 ) -> Trainer:
+    """Build the trainer of a job; ``up`` and ``down`` in [0, 1) draw its rescale costs, ``cap``
+    limits its nodes. Raises :class:`~bftrainer.errors.UserError`.
+    """
     largest = scaling.curve.nodes[-1]
     try:
         return Trainer(

@@ -20,7 +20,7 @@ READ = (
     "those of most node-hours."
 )
 HEADINGS = ("jobs", "node-hours", "share", "mean wait", "jobs waiting", "a waiting job fits")
-"""Of :attr:`AccountFigures.cells` but the first."""
+"""The headings of :attr:`AccountFigures.cells` but the first."""
 _MAX_ROWS = 20
 
 
@@ -43,7 +43,7 @@ class AccountFigures:
 
     @property
     def cells(self) -> tuple[str, ...]:
-        """The row in a table."""
+        """The figures as a row of a table."""
         return (
             self.name,
             f"{self.jobs:,}",
@@ -56,8 +56,8 @@ class AccountFigures:
 
 
 def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
-    """Measure accounts, those of most node-hours first; empty if the log has only one, or no
-    queue.
+    """Measure the accounts (or QOS) of a window's jobs, those of most node-hours first; empty if
+    the log has only one, or no queue.
     """
     queue = window.queue
     if queue is None:
@@ -95,9 +95,10 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
 def _sums(
     window: LogWindow, queue: Queue, of_needs: NDArray[np.int64], count: int
 ) -> NDArray[np.float64]:
-    """Jobs that ran, their node-seconds, the waits of these, and seconds that jobs waited.
+    """Sum per account, as rows of an array: jobs that ran, their node-seconds, the waits of these
+    jobs, and seconds that jobs waited in the window.
 
-    ``of_needs`` is the account of each of the queue's needs; a row per sum, a column per account.
+    ``of_needs`` is the account, as a column of that array, of each of the queue's needs.
     """
     sums = np.zeros((4, count))
     for part in queue.parts():

@@ -18,7 +18,7 @@ from bftrainer_replay.logs.model import LogWindow, union
 SHORT_FRAGMENT_S = 600.0
 """The paper's "less than 10 minutes"."""
 START_S = 20.0
-"""Of a worker of a pool, with its imports."""
+"""Seconds in which a worker of a pool starts, with its imports."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +152,7 @@ def characterize(window: LogWindow) -> Characteristics:
 
 
 def _recorded(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
-    """The pool sizes without the gaps and outages."""
+    """Return the pool sizes without the gaps and outages."""
     out = union((*window.gaps, *window.outages))
     if not out:
         return sizes
@@ -164,7 +164,7 @@ def _recorded(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
 
 
 def _lengths(length_s: NDArray[np.float64]) -> FragmentLengths:
-    """The figures of fragments of these lengths."""
+    """Compute quantiles of fragment lengths, and the shares of short fragments."""
     short = length_s < SHORT_FRAGMENT_S
     first, median, third, p90 = (
         float(value) for value in np.percentile(length_s, [25, 50, 75, 90])

@@ -19,7 +19,7 @@ from bftrainer.decide.policies.cohort_worth import CohortModel
 from bftrainer_replay.logs.model import LogWindow
 
 LEAST_HITS = 100
-"""Fewer than that fit nothing."""
+"""Hits below which no constants are fitted."""
 _TOO_YOUNG = 0.02
 """Below the age of the first hits, few are possible: a log has no idle periods shorter than its own
 debounce.
@@ -50,8 +50,9 @@ class CohortHits:
 
 
 def cohort_hits(window: LogWindow) -> CohortHits:
-    """Follow every cohort from its join to its last node. Cost: linear in the nodes that join and
-    leave, and the ages.
+    """Count by age how often jobs take nodes of a cohort (the nodes that joined together),
+    following each from its join to its last node. Cost: linear in the nodes that join and leave,
+    and the ages.
     """
     together_s, bins = CohortModel().together_s, len(_EDGES_S) - 1
     at_risk, nodes_at_risk = np.zeros(bins), np.zeros(bins)
@@ -101,8 +102,8 @@ def cohort_hits(window: LogWindow) -> CohortHits:
 
 
 def fitted(counts: CohortHits) -> CohortModel | None:
-    """Fit the constants of largest likelihood; those that no log shows are the defaults. None below
-    ``LEAST_HITS`` hits.
+    """Fit the constants of the cohort model by largest likelihood; those that no log shows are the
+    defaults. None below ``LEAST_HITS`` hits.
 
     Hits on a cohort of age a come at the rate 1 / mean_to_hit_s(a), losses of a node at that rate
     over ``outlast``.
@@ -130,7 +131,9 @@ def fitted(counts: CohortHits) -> CohortModel | None:
 
 
 def policy_name(model: CohortModel) -> str:
-    """The policy with its parameters, as ``--policy`` and ``decisions.policy`` take it."""
+    """Return the name of the policy with its parameters, as ``--policy`` and ``decisions.policy``
+    take it ("cohort?late=0.2").
+    """
     default = CohortModel()
     names = (
         field.name
@@ -142,7 +145,9 @@ def policy_name(model: CohortModel) -> str:
 
 
 def _at_once(counts: CohortHits) -> float:
-    """Fit ``at_once``: of hits on k nodes, 1 / (1 + at_once * ln k) take all."""
+    """Fit ``at_once``: of the hits on a cohort with k nodes left, a share of 1 / (1 + at_once * ln
+    k) takes all.
+    """
     if not counts.whole or not counts.partial:
         return CohortModel().at_once
     whole_logs, whole_hits = _columns(counts.whole)

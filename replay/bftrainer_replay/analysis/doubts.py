@@ -24,8 +24,8 @@ _LEAST_IDLE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class IdleDoubts:
-    """The least and the largest idle share over all readings of the log, the readings, and what the
-    log seems to lack.
+    """How far the idle share can be trusted: the least and the largest over all readings of the
+    log, these readings, and what the log seems to lack.
     """
 
     least: float
@@ -52,7 +52,9 @@ def doubts_of(window: LogWindow, figures: Characteristics) -> IdleDoubts:
 
 
 def _bounds(window: LogWindow) -> Iterator[IdleBound]:
-    """Other readings of the log, with the idle share of each."""
+    """Yield the idle shares under other readings of the log: with jobs that share nodes, and
+    without nodes that ran no job for long.
+    """
     yield from window.site.bounds
     silent = window.site.silent
     if silent is not None:
@@ -75,7 +77,9 @@ def _lacks_jobs(window: LogWindow, figures: Characteristics) -> str:
 
 
 def _unfilled(window: LogWindow, figures: Characteristics) -> Iterator[str]:
-    """The sign that no scheduler left: idle nodes for which a job waits."""
+    """Yield a sign that jobs are missing, if waiting jobs fit in much of the idle node-time: a
+    scheduler would have started them.
+    """
     causes = figures.idle_while
     if causes is None or window.queue is None or window.queue.only_smallest or window.site.bounds:
         return

@@ -18,17 +18,19 @@ from bftrainer_replay.logs.model import LogWindow, Queue
 _FITS, _TOO_LONG, _NO_DEVICES, _NO_PARTITION = range(4)
 _TOO_LARGE = _NO_PARTITION + len(Block)
 LEVELS = _TOO_LARGE + 1
-"""All conditions; without time; devices; partition; each :class:`Block` but NONE; and size."""
+"""Which conditions are judged: all; without time; then without devices; without partition; without
+each :class:`Block` but NONE; and without size.
+"""
 _MAX_CLASSES = 2048
 _MAX_CHANGES = 1_000_000
-"""Of which a hundredth can be looked at."""
+"""Changes of what fits beyond which moments are sampled: about a hundredth can be looked at."""
 _MAX_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Class:
-    """Needs that the same nodes satisfy. Both arrays are over the nodes of the fragments: suited,
-    in a partition.
+    """A class of jobs' needs that the same nodes satisfy. Its arrays say of each node of the window
+    whether it suits these needs, and whether it is in their partition.
     """
 
     suited: NDArray[np.bool_]
@@ -36,7 +38,8 @@ class _Class:
 
 
 class Fitting:
-    """The waiting jobs and idle nodes of a window, moved forward from moment to moment.
+    """Judges how many idle nodes of a window its waiting jobs could use, at one moment after
+    another in order of time.
 
     A node that is idle at the window's end counts as idle for ever after: how long it stays so is
     not known.
@@ -89,8 +92,8 @@ class Fitting:
             )
 
     def _too_late(self, limits: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """The moments at which a job of each limit stops to fit on each node; None if these are too
-        many to look at.
+        """Return the moments at which the remaining idle time of some node falls below some job's
+        time limit, so that the job no longer fits there; None if these are too many to look at.
         """
         limits = np.unique(limits[np.isfinite(limits) & (limits > 0)])
         ends = np.unique(self._idle_until[np.isfinite(self._idle_until)])
@@ -100,8 +103,8 @@ class Fitting:
         return moments_s
 
     def at(self, at_s: float) -> tuple[int, NDArray[np.int64] | None]:
-        """The number of idle nodes, and how many of them waiting jobs could take at each level;
-        None: no job waits.
+        """Advance to a moment; return the number of idle nodes, and how many of them waiting jobs
+        could take at each level (:meth:`_levels`). None instead if no job waits.
         """
         begun = int(np.searchsorted(self._idle_from, at_s, side="right"))
         self._idle = _moved(self._idle, self._idle_until, self._next_fragment, begun, at_s)
@@ -114,7 +117,12 @@ class Fitting:
         return idle, self._levels(idle, at_s)
 
     def _levels(self, idle: int, at_s: float) -> NDArray[np.int64]:
-        """How many of the idle nodes the waiting jobs could take at each level."""
+        """Return how many of the idle nodes the waiting jobs could take, for each level.
+
+        A level is how much of a job's request is disregarded: at level 0 (``_FITS``) nothing, at
+        each further level one condition more, such as the time limit, then the devices, then the
+        partition.
+        """
         jobs = self._waiting
         sizes, needs = np.maximum(self._queue.nodes[jobs], 1), self._queue.needs[jobs]
         limits = np.nan_to_num(self._queue.limit_s[jobs], nan=0.0, posinf=np.inf, copy=False)
@@ -152,7 +160,7 @@ class Fitting:
 
 
 def _that_wait(queue: Queue, window: LogWindow) -> NDArray[np.bool_]:
-    """Which jobs wait in the window, and for longer than the log's debounce time."""
+    """Return which jobs wait in the window, and for longer than the log's debounce time."""
     shortest_s = max(window.debounce_s, 1e-3)
     waits = np.zeros(len(queue.nodes), dtype=np.bool_)
     for part in queue.parts():
@@ -169,7 +177,9 @@ def _that_wait(queue: Queue, window: LogWindow) -> NDArray[np.bool_]:
 def _moved(
     now: NDArray[np.int64], ends: NDArray[np.float64] | Times, before: int, begun: int, at_s: float
 ) -> NDArray[np.int64]:
-    """The numbers of what has begun and not ended, from those of an earlier moment."""
+    """Return the numbers of the jobs (or idle periods) that are present at ``at_s``, from those
+    present at an earlier moment and those that have begun since, ``before`` to ``begun``.
+    """
     every = np.concatenate((now, np.arange(before, begun))) if begun > before else now
     present: NDArray[np.int64] = every[ends[every] > at_s]
     return present
@@ -181,8 +191,10 @@ def _classes(
     facts: LoggedNodes | None,
     names: list[str],
 ) -> tuple[list[_Class], NDArray[np.int64], int]:
-    """The classes, the class of each needs, and how many needs are beyond the limit: every node
-    suits those. The needs of most jobs come first.
+    """Group the needs of jobs by the nodes that satisfy them: return the classes, the class of each
+    needs, and how many combinations are left out.
+
+    The most frequent come first; every node suits those that are left out.
     """
     everyone = np.ones(len(names), dtype=np.bool_)
     classes = [_Class(everyone, everyone)]

@@ -49,7 +49,7 @@ class GpuHours:
         return rows
 
     def sentence(self) -> str:
-        """The shares in words."""
+        """Say what share of the GPU-hours is idle, and where."""
         if not self.idle_h:
             return "No GPU is ever idle."
         places = [
@@ -73,7 +73,9 @@ class GpuHours:
 
 
 def gpu_hours(window: LogWindow) -> GpuHours:
-    """Measure a window in GPUs."""
+    """Measure the idle GPU-hours of a window in GPUs: on whole nodes, on parts of nodes, and
+    without cores.
+    """
     assert window.gpus is not None, "in nodes"
     idle, by_node, every = window.gpus.idle or window, window.gpus.by_node, window.gpus.every
     per_node = window.gpus.per_node
@@ -99,7 +101,7 @@ def gpu_hours(window: LogWindow) -> GpuHours:
 
 
 def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
-    """Idle GPU-hours on partly used nodes, by how many GPUs of the node are idle."""
+    """Return the idle GPU-hours on partly used nodes, by how many GPUs of the node were idle."""
     count, whole = counted(idle.initial), set(by_node.initial)
     since_s = dict.fromkeys(count, idle.start_s)
     hours: Counter[int] = Counter()

@@ -101,8 +101,8 @@ class IdleCauses:
         return {cause: hours / whole for cause, hours in zip(_CAUSES, self.node_h, strict=True)}
 
     def rows(self) -> tuple[tuple[str, str, str], ...]:
-        """Cause, node-hours and share as text; causes without any are left out, but for jobs that
-        fit and no job.
+        """Return cause, node-hours and share as text; causes without any are left out, except "a
+        job fits" and "no job waits".
         """
         return tuple(
             (self.text(cause), f"{self.of(cause):,.0f}", f"{share:.1%}")
@@ -131,7 +131,12 @@ def explained(causes: IdleCauses, debounce_s: float) -> tuple[str, ...]:
 
 
 def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | None:
-    """Split the window's idle node-time; None if the log has no queue."""
+    """Split the window's idle node-time by why no waiting job used it; None if the log has no
+    queue.
+
+    All changes of the queue and the pool are looked at or, beyond ``max_work``, moments at equal
+    distances.
+    """
     queue = window.queue
     if queue is None:
         return None
@@ -188,14 +193,16 @@ _OF_NODES = frozenset({JobFact.PARTITION, JobFact.RESOURCES, JobFact.CONSTRAINT}
 
 
 def _judged(window: LogWindow) -> frozenset[JobFact]:
-    """The facts of jobs that decide whether one fits."""
+    """Return the facts by which it is judged whether a job fits: those in the log, without those
+    that need facts of nodes if these are unknown.
+    """
     assert window.queue is not None
     return window.queue.facts - (_OF_NODES if window.site.nodes is None else frozenset())
 
 
 def _not_judged(window: LogWindow, unknown: Sequence[JobFact]) -> list[str]:
-    """Name what is not judged in the words of the log's format, with the place in which it would
-    have it.
+    """Name the conditions that cannot be judged, in words of the log's format and with the place in
+    which it would have them.
     """
     assert window.queue is not None
     dialect = window.queue.dialect

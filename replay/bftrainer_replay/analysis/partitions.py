@@ -26,7 +26,9 @@ def words_of(window: LogWindow) -> tuple[str, str]:
 
 
 def headings(partition: str) -> tuple[str, ...]:
-    """The headings of :meth:`PartitionFigures.cells`; ``partition`` is the log's word for one."""
+    """Return the headings of :meth:`PartitionFigures.cells`; ``partition`` is the log's word for
+    one.
+    """
     rest = (
         "nodes",
         "idle node-hours",
@@ -56,7 +58,7 @@ class PartitionFigures:
     fillable_share: float | None
 
     def cells(self) -> tuple[str, ...]:
-        """The row in a table, in the order of :func:`headings`."""
+        """Return the figures as a row of a table, in the order of :func:`headings`."""
         return (
             self.partition,
             self.devices,
@@ -70,8 +72,8 @@ class PartitionFigures:
 
 
 def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
-    """Measure partitions, the largest first, by idle node-hours; empty if the log has no partitions
-    of named nodes.
+    """Measure the nodes of each device type in each partition, those with most idle node-hours
+    first; empty if the log has no partitions of named nodes.
     """
     facts = window.site.nodes
     if facts is None or not facts.partitions or window.span_s <= 0:
@@ -108,7 +110,7 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
 
 
 def _mean_waiting(window: LogWindow) -> float:
-    """The mean number of jobs that wait."""
+    """Return the mean number of waiting jobs over time."""
     assert window.queue is not None
     queue = window.queue
     waited_s = sum(

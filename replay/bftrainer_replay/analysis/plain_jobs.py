@@ -22,15 +22,17 @@ _ENOUGH = 0.99
 
 @dataclass(frozen=True, slots=True)
 class PlainJobs:
-    """``share`` of the idle node-hours becomes work if ``jobs`` one-node jobs wait at all times."""
+    """The work of ``jobs`` one-node jobs that wait at all times: the ``share`` of the idle
+    node-hours that becomes work.
+    """
 
     jobs: int
     share: float
 
 
 def plain_jobs(window: LogWindow, numbers: Sequence[int], start_s: float) -> tuple[PlainJobs, ...]:
-    """Calculate the work of each number of jobs; each start takes ``start_s``, or as long as the
-    node stays if that is shorter.
+    """Calculate the work of each number of one-node jobs; each start takes ``start_s``, or as long
+    as the node stays if that is shorter.
     """
     sizes = pool_sizes_of(window)
     idle_node_s = sizes.node_hours() * 3600

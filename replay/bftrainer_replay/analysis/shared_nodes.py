@@ -38,14 +38,14 @@ class IdleResource:
 
 @dataclass(frozen=True, slots=True)
 class SharedNodes:
-    """Idle hours by kind: cores first, then devices."""
+    """Idle hours of cores, then of each kind of device, on nodes that jobs share."""
 
     jobs_per_busy_node: float
     is_told: bool
     kinds: tuple[IdleResource, ...]
 
     def sentence(self) -> str:
-        """What is idle, and what part of it a pilot can hold."""
+        """Say what is idle, and what part of it a pilot can hold."""
         phrases = [
             f"{_hours(resource.kind)}: {resource.idle_h:,.0f} idle "
             f"({resource.idle_h / resource.available_h:.1%} of all), "
@@ -67,7 +67,7 @@ class SharedNodes:
 
     @property
     def has(self) -> str:
-        """Where the capacity of a node is from."""
+        """A sentence that says where the capacity of a node is from."""
         if self.is_told:
             return "The capacity of a node is that of --node-info"
         return (
@@ -76,7 +76,7 @@ class SharedNodes:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """The hours as a JSON object, one inside for each kind."""
+        """Return the hours as a JSON object, with one object inside for each kind."""
         content: dict[str, object] = {"jobs_per_busy_node": self.jobs_per_busy_node}
         for resource in self.kinds:
             hours = asdict(resource)
@@ -86,7 +86,9 @@ class SharedNodes:
 
 
 def shared_nodes(window: LogWindow) -> SharedNodes | None:
-    """Measure what is idle by kind; None if the log does not say what its jobs were allocated."""
+    """Measure the idle hours of cores and devices; None if the log does not say what its jobs were
+    allocated.
+    """
     facts, use = window.site.nodes, window.site.use
     if facts is None or use is None:
         return None
@@ -110,6 +112,6 @@ def shared_nodes(window: LogWindow) -> SharedNodes | None:
 
 
 def _hours(kind: str) -> str:
-    """The unit of one kind, such as "GPU-hours"."""
+    """Return the unit of one kind, such as "GPU-hours"."""
     names = {CORES: "core", "gpu": "GPU"}
     return f"{names.get(kind, kind)}-hours"

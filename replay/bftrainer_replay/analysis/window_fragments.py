@@ -62,7 +62,9 @@ class PoolSizes:
 
 
 def fragments_of(window: LogWindow) -> Fragments:
-    """Every fragment of the window; of fragments that the window cuts, the part inside."""
+    """Return every fragment (period in which one node is idle) of the window; of fragments that the
+    window cuts, the part inside.
+    """
     idle_since = dict.fromkeys(window.initial, window.start_s)
     nodes: list[str] = []
     start_s, end_s = array("d"), array("d")  # a log of 49,152 nodes has millions of fragments
@@ -90,8 +92,8 @@ def pool_sizes_of(window: LogWindow) -> PoolSizes:
 
 
 def sizes_once_started(window: LogWindow, wait_s: float) -> PoolSizes:
-    """The number of nodes that have been idle for at least ``wait_s``; the window's first nodes
-    join at its start.
+    """Return the number of nodes over time that have been idle for at least ``wait_s``; nodes that
+    are idle at the window's start count from there.
     """
     fragments = fragments_of(window)
     lasting = fragments.start_s + wait_s < fragments.end_s

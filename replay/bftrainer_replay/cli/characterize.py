@@ -124,7 +124,9 @@ def characterize(choice: LogChoice, as_json: bool, out: Path | None) -> None:
 
 
 def _as_json(window: LogWindow, figures: Characteristics) -> dict[str, object]:
-    """The window, all its figures, the rates per hour, and the shares of idle node-time."""
+    """Return the window and all its figures as a JSON object, with rates per hour and shares of the
+    idle node-time.
+    """
     shares = node_hours = missing = None
     causes = figures.idle_while
     if causes is not None:
@@ -150,7 +152,7 @@ def _as_json(window: LogWindow, figures: Characteristics) -> dict[str, object]:
 
 
 def _prometheus(window: LogWindow, figures: Characteristics) -> str:
-    """The figures of a month as gauges, in the text format of Prometheus."""
+    """Write the figures of a log as gauges, in the text format of Prometheus."""
     fits = None if figures.idle_while is None else figures.idle_while.fillable_share
     gauges = (
         ("machine_nodes", "Nodes of the cluster.", figures.machine_nodes),
@@ -180,7 +182,9 @@ def _prometheus(window: LogWindow, figures: Characteristics) -> str:
 
 
 def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
-    """Write the files of --out."""
+    """Write the files of --out: the figures as JSON and for Prometheus, and the picture of fragment
+    lengths.
+    """
     from bftrainer_replay.figures import style
     from bftrainer_replay.figures.fragment_lengths import fragments_figure
 
@@ -210,7 +214,9 @@ def _show(
 
 
 def _numbers(figures: Characteristics, unit: str) -> list[tuple[str, str, str]]:
-    """The paper's section 2.1 in rows, of nodes or GPUs."""
+    """Return the figures of the paper's section 2.1 as rows (name, number, number per hour);
+    ``unit`` is node or GPU.
+    """
     from bftrainer_replay.analysis.characterize import START_S
 
     counts = (

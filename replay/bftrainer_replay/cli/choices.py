@@ -26,7 +26,7 @@ COST_MODEL = click.Choice(["stall", "paper", "delay", "overlap"])
 cost_model_option = click.option(
     "--cost-model", type=COST_MODEL, default="stall", help="How the cost of a rescale is modeled."
 )
-"""Gives a command ``cost_model``."""
+"""Gives a command the option --cost-model as ``cost_model``."""
 DECIDE_ON = click.Choice(["all", "pool"])
 WORKLOAD = click.Choice(["hpo", "diverse"])
 SHARED_BY = click.Choice(["model", "trainer"])
@@ -36,8 +36,8 @@ _COMPRESSED = (".gz", ".bz2", ".xz")
 
 
 def folder_option(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Gives a command ``out``, a directory; None is :func:`folder_beside` with the same
-    ``kind``.
+    """Give a command the option --out, a directory; if it is None, the command uses
+    :func:`folder_beside` with the same ``kind``.
     """
     help_text = (
         f"Output directory.  [default: LOG-{kind} in the current directory, like "
@@ -55,7 +55,9 @@ def folder_beside(log: Path, kind: str) -> Path:
 
 
 def new_file(out: Path | None, default: str) -> Path:
-    """``--out``, or the file that is its default. Only ``--out`` overwrites a file."""
+    """Return the file of --out, or its default. Raises :class:`UserError` if the default exists:
+    only --out overwrites a file.
+    """
     if out is not None:
         return out
     if Path(default).exists():

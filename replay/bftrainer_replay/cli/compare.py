@@ -218,7 +218,7 @@ def compare(
 def _show_ranking(
     order: Sequence[RankedPolicy], window: LogWindow, arrivals: Sequence[Arrival], wide: bool
 ) -> None:
-    """Print the ranking, the fluid bound, and what the columns are."""
+    """Print the ranking of the policies, the fluid bound, and what the columns mean."""
     from bftrainer_replay.comparison.compare import columns
     from bftrainer_replay.simulation.time_to_done import fluid_bound
 
@@ -243,7 +243,7 @@ def _show_ranking(
 
 
 def _policies(policies: str, settings: Mapping[str, PolicySettings]) -> dict[str, Policy | None]:
-    """The policies of ``--policies`` by name: None where one cannot run on a pool.
+    """Build the policies of ``--policies``, by name; None for one that cannot run on a pool.
 
     ``settings`` are those of each objective: all policies get the first, and the policy bftrainer
     each of the others as well.
@@ -269,7 +269,9 @@ def _policies(policies: str, settings: Mapping[str, PolicySettings]) -> dict[str
 def _tasks(
     usable: Iterable[str], settings: Mapping[str, PolicySettings], solver: str
 ) -> list[RankTask]:
-    """The replays of the policies by the names that :func:`_policies` gave them."""
+    """Return the replays to run, one for each ``usable`` policy, by the names that
+    :func:`_policies` gave them ("bftrainer, soon": its objective follows).
+    """
     from bftrainer_replay.comparison.rank_tasks import RankTask
 
     first = next(iter(settings))
@@ -285,7 +287,7 @@ def _tasks(
 def _of_table(
     window: LogWindow, trainers: Path, curves: Path | None, model: str | None
 ) -> tuple[tuple[Arrival, ...], list[str]]:
-    """The trainers of a table, and remarks on them."""
+    """Read the trainers of a table; return them with remarks."""
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
     from bftrainer_replay.workload.workload import read_workload
 
@@ -297,7 +299,7 @@ def _of_table(
 def _of_pilot(
     window: LogWindow, state: Path, group: str | None
 ) -> tuple[tuple[Arrival, ...], list[str]]:
-    """The unfinished trainers of a pilot, and remarks on them."""
+    """Read the unfinished trainers of a pilot; return them with remarks."""
     from bftrainer_replay.workload.of_pilot import unfinished_trainers
 
     arrivals, unknown = unfinished_trainers(state, group, window.start_s)

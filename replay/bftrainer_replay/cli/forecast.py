@@ -142,9 +142,11 @@ def _rows_of(trainers: list[str]) -> list[list[str]]:
 
 
 def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:
-    """The log without its gaps, and the mean pool of its last hour relative to the mean of the log.
+    """Return the log of the past without its gaps, from ``log`` or the pilot's journal, and the
+    mean pool of its last hour relative to the mean of the log.
 
     The second value is None if the log ended so long ago that it says nothing of the present pool.
+    Raises :class:`UserError` for a log that is too short.
     """
     from bftrainer.console.client.state_dir import has_registry, opened_registry
     from bftrainer_replay.cli.log_options import LogChoice, window_of
@@ -174,8 +176,8 @@ def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float
 def _replayed(
     past: LogWindow, queue: tuple[Queued, ...], state: Path, seconds: float, workers: Workers
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Replay the queue from past moments: these in order of time, and the seconds of each trainer
-    from there.
+    """Replay the queue from as many past moments as ``seconds`` allow; return the moments in order
+    of time, and the seconds that each trainer took from each of them.
     """
     from bftrainer.console.client.state_dir import read
     from bftrainer.pilot.decision_maker import settings_of
@@ -216,8 +218,10 @@ def _forecast(
     took_s: NDArray[np.float64],
     present: float | None,
 ) -> Forecast | None:
-    """The forecast from what the past moments took; ``present`` is the pool of the last hour,
-    relative to the mean of ``past``.
+    """Compute the forecast from the seconds ``took_s`` that trainers took from the past moments
+    ``starts_s``; None if these tell too little.
+
+    ``present`` is the pool of the last hour, relative to the mean of ``past``.
     """
     from bftrainer_replay.simulation.forecast import PastRuns, forecast
     from bftrainer_replay.simulation.past_runs import recent_nodes
@@ -229,8 +233,8 @@ def _forecast(
 def _row(
     names: list[str], forecast: Forecast | None, remark: str, now_s: float, by_s: float | None
 ) -> dict[str, object]:
-    """The JSON object of a row; times are seconds since 1970, null where the log is too short to
-    tell.
+    """Return the forecast for trainers as a JSON object; times are seconds since 1970, null where
+    the log is too short to tell.
     """
     row: dict[str, object] = {
         "trainers": names,
@@ -250,7 +254,7 @@ def _row(
 
 
 def _cells(row: dict[str, Any], by_s: float | None) -> list[str]:
-    """The row in the table."""
+    """Return the JSON object of a forecast as the cells of its row in the table."""
     names = row["trainers"]
     done, first, last = (clock_time(row[key], _TIME) for key in ("done_s", "from_s", "to_s"))
     cells = [

@@ -178,7 +178,7 @@ NAMES = tuple(
 
 
 def import_options(machine_nodes: int | None, given: dict[str, Any]) -> ImportOptions:
-    """The options' values, checked; raises :class:`UserError`."""
+    """Check the values of the import options, and return them; raises :class:`UserError`."""
     for name, least in (
         ("processors_per_node", 1),
         ("debounce_s", 0),

@@ -49,7 +49,7 @@ _STDIN = re.compile(r"\S*/bftrainer-\w{8}/stdin")
 
 @dataclass(frozen=True, slots=True)
 class LogChoice:
-    """The options as typed."""
+    """The values of the options that choose a log and a window of it, as the user typed them."""
 
     log: Path
     start: str | None = None
@@ -61,7 +61,8 @@ class LogChoice:
 
 
 def readable(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """Refuse logs that cannot be opened, before options that are missing.
+    """Refuse logs that cannot be opened; a click callback, so that this error comes before those of
+    missing options.
 
     No log is opened: the writer of a pipe would see that its reader has left.
     """
@@ -76,7 +77,7 @@ def readable(context: click.Context, parameter: click.Parameter, value: Any) -> 
 
 
 def _problem(log: Path) -> str | None:
-    """Why a file cannot be opened, if so."""
+    """Return why a file cannot be opened; None if it can."""
     try:
         mode = log.stat().st_mode
     except OSError as error:
@@ -164,7 +165,9 @@ def log_options_by_name(function: Callable[..., Any]) -> Callable[..., Any]:
 def _with_choice(
     function: Callable[..., Any], log_parameter: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Give a command a parameter for the log, and the options of window and import."""
+    """Give a command ``log_parameter`` and the options of window and import; the function gets
+    their values as ``choice``.
+    """
 
     @functools.wraps(function)
     @ended_by_signals()
@@ -192,8 +195,8 @@ def _with_choice(
 
 
 def _on_disk(log: Path, max_bytes: int | None) -> Path:
-    """The file; for ``-`` a copy of standard input, which is read more than once, until the program
-    ends.
+    """Return the file of the log. For ``-``, it is a copy of standard input that exists until the
+    program ends, since logs are read more than once.
     """
     if str(log) != "-":
         return log
@@ -210,8 +213,8 @@ def _on_disk(log: Path, max_bytes: int | None) -> Path:
 
 
 def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLog, tuple[str, ...]]:
-    """Read the whole log; with it, the number of records and all guesses, which are also printed to
-    stderr.
+    """Read the whole log; return it with remarks (the number of records, and all guesses), which
+    are also printed to stderr.
 
     An event log has nothing to skip or guess: its totals are returned only with ``always_totals``.
     """
@@ -233,10 +236,11 @@ def read_log(choice: LogChoice, *, always_totals: bool = False) -> tuple[EventLo
 
 
 def window_of(choice: LogChoice, *, of_idle_gpus: bool = False) -> LogWindow:
-    """Read the log and cut the window out of it. Raises :class:`UserError`; a log that is too short
-    is a note on stderr.
+    """Read the log and cut the chosen window out of it.
 
-    Of a log in GPUs, the window has the slots that a pilot holds, or all idle GPUs.
+    A window of a log in GPUs has the slots that a pilot holds or, with ``of_idle_gpus``, all idle
+    GPUs. Raises :class:`UserError`; if the log is shorter than the window, a note on stderr says
+    so.
     """
     _check_numbers(choice)
     listed = None if choice.node_list is None else read_node_list(choice.node_list)
@@ -279,14 +283,16 @@ def _check_numbers(choice: LogChoice) -> None:
 
 
 def _held_gpus(window: LogWindow, back_s: float) -> LogWindow:
-    """The slots of a log in GPUs that a pilot holds, with a note that they are GPUs."""
+    """Return the slots that a pilot holds of a window in GPUs, with a remark that the unit is a
+    GPU.
+    """
     remark = "the unit is a GPU: each node of the results is one GPU"
     note(remark)
     return held_parts(replace(window, remarks=(*window.remarks, remark)), back_s)
 
 
 def _check_gpus(choice: LogChoice, log: EventLog) -> None:
-    """Refuse options that a log in GPUs does not have."""
+    """Refuse options that cannot be combined with a log in GPUs."""
     if log.gpus is None:
         raise UserError(
             f"{choice.log}: is in nodes, so --unit gpu cannot be used; expected an event log "
@@ -303,7 +309,9 @@ def _check_gpus(choice: LogChoice, log: EventLog) -> None:
 
 
 def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
-    """Start and end of the window, inside the log."""
+    """Return start and end of the window, inside the log; raises :class:`UserError` for a start
+    outside.
+    """
     first_s, last_s = log.events[0].at_s, log.events[-1].at_s
     span = f"{format_time(first_s)} .. {format_time(last_s)}"
     if first_s == last_s:
@@ -337,7 +345,7 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
 def _nodes(
     choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog
 ) -> tuple[str, ...] | None:
-    """The chosen names, or None for all."""
+    """Return the names of the nodes that --nodes and --node-list choose; None for all."""
     if listed is None and choice.nodes is None:
         return None
     seen = log.nodes() if log.gpus is None else tuple(log.gpus.per_node)

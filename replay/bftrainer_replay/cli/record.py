@@ -180,8 +180,8 @@ class UnparsedOutput:
         self._count = 0
 
     def report(self, error: BFTrainerError, totals: RecordingTotals) -> None:
-        """A poll failed with a new error. A command that was missing from the start is a
-        :class:`UserError`.
+        """Print the error of a failed poll, once for each new one. Raises :class:`UserError` if a
+        command has been missing from the start.
         """
         if (
             totals.looks == totals.failed
@@ -192,7 +192,9 @@ class UnparsedOutput:
         note(f"poll failed: {printable(str(error))}{self.keep(error)}")
 
     def keep(self, error: BFTrainerError) -> str:
-        """Where the output is kept, in parentheses; empty if there is none."""
+        """Write the output that could not be parsed to a file; return a hint to it in parentheses,
+        empty if the error has no output.
+        """
         answer = error.answer if isinstance(error, SchedulerError) else None
         if answer is None or self._count >= _KEPT_AT_MOST:
             return ""
@@ -210,7 +212,9 @@ class UnparsedOutput:
 
 @contextmanager
 def _status(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals], None]]:
-    """A status line, on a terminal only."""
+    """Show a status line on a terminal, and nothing elsewhere; yield the function that updates the
+    line.
+    """
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -222,6 +226,9 @@ def _status(out: Path, unit: str | None) -> Iterator[Callable[[RecordingTotals],
 
 
 def _summary(totals: RecordingTotals, unit: str | None) -> str:
+    """Say how many polls, failures, rows and gaps there were, and what was idle last, in
+    one line.
+    """
     at = (
         "never"
         if totals.at_s is None

@@ -214,7 +214,7 @@ def report(
 
 
 def _sha256(*files: Path) -> str:
-    """The hash of the content of the files, one after another."""
+    """Return the SHA-256 of the contents of the files, one after another."""
     digest = hashlib.sha256()
     for path in files:
         with path.open("rb") as file:
@@ -224,8 +224,10 @@ def _sha256(*files: Path) -> str:
 
 
 def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
-    """Import the log with other values than the importer's guesses: the idle share by option. An
-    event log has no guesses.
+    """Return, for each option whose value the importer guessed, the idle share with another value,
+    in words. Empty for an event log, which has no guesses.
+
+    The log is imported again for each of them.
     """
     given = choice.importing
     if not any("a warm-up of" in remark for remark in window.remarks):
@@ -245,7 +247,9 @@ def other_guesses(choice: LogChoice, window: LogWindow) -> dict[str, str]:
 
 
 def _idle(words: str, choice: LogChoice, **changed: Any) -> str:
-    """The idle share of the log imported with other options; empty if nothing is left of it."""
+    """Import the log with ``changed`` options, and say its idle share after ``words``; empty if
+    nothing is left of it.
+    """
     from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 
     try:

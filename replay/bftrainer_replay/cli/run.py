@@ -208,7 +208,7 @@ def run(
 
 
 def _show_users(by_user: Sequence[UserOutcome], given_up_per_h: float | None) -> None:
-    """Print the outcome of each user beside that on nodes of the user's own."""
+    """Print each user's outcome beside what the user would have on a fixed part of the nodes."""
     rows = [
         (
             outcome.user,
@@ -227,7 +227,7 @@ def _show_users(by_user: Sequence[UserOutcome], given_up_per_h: float | None) ->
 
 
 def _say_where_work_ran_out(summary: Summary) -> None:
-    """Warn that trainers ran out of work, in the replay or in that of the no-cost bound."""
+    """Print when trainers ran out of work, in the replay and in that of the no-cost bound."""
     if summary.work_ran_out_at is not None:
         say(
             f"Trainers ran out of work at {summary.work_ran_out_at}: after that, nodes stayed "
@@ -243,8 +243,8 @@ def _say_where_work_ran_out(summary: Summary) -> None:
 
 
 def curves_of(given: Sequence[str]) -> tuple[Mapping[str, Curve], bool]:
-    """Read the values of ``--curves``, at most one file and one word: the true curves by model, and
-    whether they are learned.
+    """Parse the values of ``--curves``, at most one file and one word: return the true curves by
+    model, and whether the policy has to learn them.
     """
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
 

@@ -28,7 +28,7 @@ of the benchmarks.
 """
 _PILOT_H = 6.0
 _OTHERS = 0.7
-"""Of a replay's time: what policies that do not optimize take."""
+"""The part of a replay's time that policies which do not optimize take."""
 
 
 full_option = click.option(
@@ -36,14 +36,14 @@ full_option = click.option(
     is_flag=True,
     help="Replay all of a long log.  [default: pieces drawn over it, enough for a few minutes]",
 )
-"""``--full``."""
+"""Gives a command the option --full."""
 
 
 def sample_of(
     window: LogWindow, source: SweepWorkload, cells: Sequence[Cell], *, full: bool, base: Cell
 ) -> LogSample:
-    """The part of the log that is replayed: all with ``full`` or where the trainers have submission
-    times of their own.
+    """Choose the part of the log to replay: all with ``full`` or if the trainers have submission
+    times of their own, else as much as takes a few minutes.
     """
     from bftrainer_replay.sweep.sample import cost_s, drawn, whole
 
@@ -55,7 +55,9 @@ def sample_of(
 
 
 def pilot_trainers(window: LogWindow, source: SweepWorkload, seed: int) -> list[Trainer]:
-    """Some trainers of the workload, of every model: those that the log's first hours need."""
+    """Return some trainers of the workload, of every model: those that the log's first
+    hours need.
+    """
     from bftrainer_replay.logs.model import cut_short
 
     short = cut_short(window, window.start_s + 3600 * _PILOT_H)
@@ -71,8 +73,8 @@ def replayed(
     folder: Path,
     workers: Workers,
 ) -> dict[Cell, SweepRow]:
-    """Say what is replayed, and do it; the rows of the cells. The same command resumes after an
-    interruption.
+    """Run the replays that have no result yet, and return the rows of the cells. The same command
+    resumes after an interruption.
 
     Raises :class:`~bftrainer_replay.sweep.results.WorkRanOutError` if trainers that were generated
     did not outlast the log.
@@ -97,6 +99,7 @@ def replayed(
     costs: dict[tuple[object, ...], float] = {}
 
     def cost(task: Task) -> float:
+        """Estimate the seconds of a replay, for the progress bar."""
         cell = task.cell
         key = cell.log, cell.seed, cell.max_parallel
         if (
@@ -124,8 +127,8 @@ def replayed(
 
 
 def _check_work(rows: Mapping[Cell, SweepRow], source: SweepWorkload) -> None:
-    """Refuse rows of generated trainers that ran out of work; of a user's own trainers, say when
-    they did.
+    """Check that the trainers did not run out of work: raise an error for generated ones; for a
+    user's own, print when they did.
     """
     from bftrainer_replay.sweep.results import check_work_lasted
 

@@ -82,6 +82,7 @@ def _sweep(
     dry_run: bool,
     as_json: bool,
 ) -> None:
+    """Read the grid, run what is missing of it (or of a shard), and write the tables."""
     from bftrainer_replay.sweep.grid import read_sweep, shard_of
     from bftrainer_replay.sweep.result_files import ResultStore
     from bftrainer_replay.sweep.run_grid import CELLS
@@ -110,7 +111,7 @@ def _sweep(
 def _say_size(
     chosen: GridSweep, chosen_tasks: Sequence[Task], left: Sequence[Task], shard: str | None
 ) -> None:
-    """Print how much there is to do."""
+    """Print how many replays there are, how many are left, and about how long these take."""
     part = "" if shard is None else f" of shard {shard}"
     hours = sum(map(chosen.cost_s, left)) / 3600
     done = len(chosen_tasks) - len(left)
@@ -127,6 +128,7 @@ def _compute(
     store: ResultStore,
     workers: Workers,
 ) -> None:
+    """Run the tasks that have no result yet; raises :class:`SweepFailedError` if some failed."""
     from bftrainer_replay.sweep.run_tasks import do_all
 
     with progress_each_minute("sweep") as show:
@@ -143,7 +145,7 @@ def _compute(
 
 
 def _write(chosen: GridSweep, store: ResultStore, out: Path, as_json: bool) -> None:
-    """Write the tables of the results that are there."""
+    """Write the tables of all results that exist so far."""
     from bftrainer.system.files import write_atomically
     from bftrainer_replay.sweep.results import as_dict, rows_of
     from bftrainer_replay.sweep.tables import as_csv, as_parquet

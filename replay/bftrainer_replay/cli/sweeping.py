@@ -34,7 +34,9 @@ def cores() -> int:
 
 @contextmanager
 def _bars(*last: ProgressColumn) -> Iterator[Progress]:
-    """Progress bars on stderr that end with these columns; shown on a terminal only."""
+    """Open progress bars on stderr that end with the columns ``last``; they are shown on a terminal
+    only.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn
 
@@ -52,7 +54,7 @@ def _bars(*last: ProgressColumn) -> Iterator[Progress]:
 
 
 _LEAST_S = 5.0
-"""Between two lines of progress: a command that takes a few seconds prints none."""
+"""Seconds between two lines of progress: a command that takes a few seconds prints none."""
 _LARGE_BYTES = 8 * 1024**2
 """Compressed to this size, a job log has about 400,000 jobs and takes ten seconds."""
 
@@ -104,8 +106,8 @@ _MINUTE_S = 60.0
 def progress_over_time(
     start_s: float, end_s: float, clock: Callable[[], float] = time.monotonic
 ) -> Iterator[Callable[[str], Callable[[float], None]]]:
-    """Yields ``begin(what)``, which starts a bar and returns a function to call with the time
-    reached.
+    """Yield ``begin(what)``, which starts a progress bar and returns a function to call with the
+    time reached.
 
     Without a terminal, there is a line per tenth instead of the bar.
     """
@@ -133,8 +135,8 @@ def progress_each_minute(what: str) -> AbstractContextManager[Callable[[float, f
 def progress_of_reading(
     files: Sequence[Path], clock: Callable[[], float] = time.monotonic
 ) -> Iterator[OnBytes | None]:
-    """Yields a function to call with the number of bytes read from the files: a progress bar on a
-    terminal, elsewhere a line per tenth. None for files that are read within seconds.
+    """Yield a function to call with the number of bytes read from the files: it shows a progress
+    bar on a terminal, and elsewhere a line per tenth. None for files that are read within seconds.
     """
     total = sum(map(_size, files))
     if total < _LARGE_BYTES:
@@ -153,7 +155,7 @@ def progress_of_reading(
 
 
 def _size(path: Path) -> int:
-    """Bytes of a file; 0 for one whose reader has to say what is wrong with it."""
+    """Return the bytes of a file; 0 if it cannot be read, which its reader then reports."""
     try:
         return path.stat().st_size
     except OSError:
@@ -164,14 +166,16 @@ def _size(path: Path) -> int:
 def progress_of_tasks(
     what: str, lines_of: Callable[[str], TenthLines | MinuteLines] = TenthLines
 ) -> Iterator[Callable[[float, float], None]]:
-    """Yields a function to call with (done, total): a progress bar on a terminal, elsewhere a line
-    per tenth.
+    """Yield a function to call with (done, total), which shows a progress bar on a terminal and
+    elsewhere a line per tenth.
     """
     from rich.progress import ProgressColumn, Task, TimeElapsedColumn
     from rich.text import Text
 
     class Left(ProgressColumn):
-        """From the rate of all replays so far; between their ends, the time goes down."""
+        """Estimates the time left from the rate of all replays so far; between their ends, it
+        counts down.
+        """
 
         def render(self, task: Task) -> Text:
             ends = task.fields["ends"]
@@ -204,8 +208,8 @@ def span(seconds: float) -> str:
 
 
 def complain_of(failures: Sequence[FailedTask], of: int) -> None:
-    """Print a line per reason, then raise :class:`SweepFailedError`; does nothing without
-    failures.
+    """Print each reason of the failures once, then raise :class:`SweepFailedError`; do nothing
+    without failures.
     """
     if not failures:
         return

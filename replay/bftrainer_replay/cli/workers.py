@@ -29,7 +29,9 @@ Result = TypeVar("Result")
 
 
 def where_option_with(default: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command the text ``where``; ``default`` says what None means."""
+    """Give a command the option --workers, as the text ``where``; ``default`` says in its help what
+    None means.
+    """
     return click.option(
         "--workers",
         "--jobs",
@@ -46,7 +48,7 @@ where_option = where_option_with("all cores")
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Where replays run: on an ``executor``, or in so many processes of this machine."""
+    """Where replays run: on an ``executor``, or in so many ``processes`` of this machine."""
 
     processes: int
     executor: Executor | None = None
@@ -57,7 +59,7 @@ class Workers:
         return self.executor is None and self.processes == 1
 
     def text(self, tasks: int) -> str:
-        """Where so many tasks run, in words: ``2 cores``."""
+        """Say where so many tasks run: ``2 cores``."""
         if self.executor is not None:
             return type(self.executor).__name__
         used = min(self.processes, tasks)
@@ -67,8 +69,10 @@ class Workers:
 def workers_option_with(
     text: str, default: str | None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command ``workers``, by default those that ``default`` names, which ``text`` says in
-    words.
+    """Give a command the option --workers, as an opened ``workers``.
+
+    Without the option, they are those of the value ``default``, which the help describes as
+    ``text``.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,8 +96,8 @@ def in_order(
     common: Common,
     items: Sequence[Item],
 ) -> Generator[Result]:
-    """The results of a module's ``function(common, item)`` for each item, in the order of the
-    items. Closing the iterator ends the rest.
+    """Yield the results of ``function(common, item)`` for each item, in the order of the items. The
+    function has to be one of a module. Closing the iterator ends the rest.
 
     ``common`` may be large; items have to be small. A process of this machine gets ``common`` once.
     """
@@ -130,8 +134,8 @@ def _in_worker(item: object) -> Any:
 
 @contextmanager
 def opened_workers(where: str | None) -> Iterator[Workers | None]:
-    """The workers of ``--workers``; None if this process has computed for another rank, and has no
-    more to do.
+    """Open the workers that --workers names; None if this process is a rank of MPI that has
+    computed for another one, and has no more to do.
     """
     if where is None:
         yield Workers(cores())

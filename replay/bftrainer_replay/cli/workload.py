@@ -100,7 +100,7 @@ def check_numbers(count: int | None, seed: int) -> None:
 
 
 def start_time(start: str) -> float:
-    """The value of ``--start`` in seconds."""
+    """Parse the value of ``--start`` in seconds."""
     from bftrainer_replay.logs.event_log import parse_time
 
     try:

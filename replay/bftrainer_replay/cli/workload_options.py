@@ -78,8 +78,8 @@ def _max_parallel(
 def max_parallel_option(
     meaning: str, default: str
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command --max-parallel, P_jmax; None where it is not a number. ``default`` says what
-    that means.
+    """Give a command --max-parallel (P_jmax), which is None if it is not a number; the help
+    describes that as ``default``.
     """
     return click.option(
         "--max-parallel",
@@ -111,7 +111,9 @@ forward_option = click.option(
 def objective_and_forward(
     objective: str | None, forward_s: float | None, max_parallel: int | None
 ) -> tuple[Objective, float]:
-    """The objective and T_fwd in seconds, by default those that suit P_jmax."""
+    """Return the objective and T_fwd in seconds; those that are None get the default that suits
+    P_jmax.
+    """
     from bftrainer.decide.allocation.objectives import usual_objective
     from bftrainer.plugins import find_objective
 
@@ -157,8 +159,8 @@ node_type_option = click.option(
 
 
 def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, str]:
-    """Where the trainers' throughput comes from and on what nodes, and a warning if that is not the
-    site's own.
+    """Say where the trainers' throughput was measured and on what nodes; and, as a second text,
+    warn if that is not the site's own (else empty).
     """
     from bftrainer_replay.workload.curves import TABLE_2_NODES, node_types
 
@@ -189,8 +191,8 @@ def origin_of_curves(table: WorkloadTable, node_type: str | None) -> tuple[str, 
 
 
 def remarks_on(window: LogWindow, arrivals: Sequence[Arrival]) -> list[str]:
-    """Notes on a replay that is valid but probably not intended: trainers submitted outside the
-    window.
+    """Return remarks on trainers that are submitted outside the window: valid, but probably not
+    intended.
     """
     from bftrainer_replay.logs.event_log import format_time
 

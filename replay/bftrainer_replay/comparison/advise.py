@@ -50,8 +50,8 @@ class SettingChoice:
 
     @property
     def beyond(self) -> str:
-        """Says so if the best value is the largest or the smallest that was tried, and the next one
-        is worse.
+        """A remark that the best value is the largest or the smallest that was tried, if the next
+        one is worse; else empty.
         """
         numbers = [(value, loss) for value, loss in self.losses if not isinstance(value, str)]
         if len(numbers) < 2:
@@ -88,8 +88,8 @@ class Advice:
 
 
 def numbers_to_try(base: int) -> tuple[int, ...]:
-    """Smaller and larger numbers of trainers, and ``base``: up to four times as many if that does
-    not take long.
+    """Return numbers of trainers around ``base`` to replay: a quarter and half of it, twice it, and
+    four times it if that does not take long.
     """
     if base == USUAL:
         return _TRIED
@@ -98,7 +98,9 @@ def numbers_to_try(base: int) -> tuple[int, ...]:
 
 
 def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
-    """The base, and the base with one setting changed; every T_fwd is longer than ``rescale_s``."""
+    """Return the base, and the base with one setting changed at a time; every T_fwd is longer than
+    ``rescale_s``.
+    """
     beyond = [forward_s for forward_s in FORWARD_S if forward_s > rescale_s]
     if not beyond:
         beyond = [2 * rescale_s, 4 * rescale_s, 8 * rescale_s]
@@ -115,7 +117,7 @@ def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
 def recommend(
     base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arrival], window: LogWindow
 ) -> Advice:
-    """The advice, from the replays of :func:`cells_to_try`; ``window`` is the whole log."""
+    """Choose the settings from the replays of :func:`cells_to_try`; ``window`` is the whole log."""
     alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
     measure = "outcome_samples" if alike else "outcome_one_node_h"
     choices = tuple(
@@ -126,8 +128,8 @@ def recommend(
 
 
 def holder_limit_s(window: LogWindow) -> float:
-    """Whole hours that cover 99 of 100 fragments, from 1 to 24. A holder that reaches its limit is
-    only renewed.
+    """Return a time limit for holder jobs: the whole hours that cover 99 of 100 fragments, from 1
+    to 24. A holder that reaches its limit is only renewed.
     """
     length_s = fragments_of(window).length_s
     if not len(length_s):
@@ -151,8 +153,8 @@ SchedulerParameters=bf_interval=10,bf_continue,preempt_youngest_first"""
 
 
 def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
-    """The advice as a pilot's configuration, with the losses of other values as comments;
-    ``origin`` says of what log.
+    """Write the advice as a pilot's configuration, with the losses of other values as comments;
+    ``origin`` says of what log it is.
     """
     objective, forward, parallel = (
         advice.choice(name) for name in ("objective", "forward_s", "max_parallel")
@@ -174,7 +176,7 @@ def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
 
 
 def _lsf_table(longest_s: float) -> str:
-    """The configuration of LSF's site."""
+    """Write the part of the configuration for LSF."""
     return (
         '[lsf]\n# the queue of docs/lsf.md, "Queue configuration"\nqueue = "idle"\n'
         f"longest_s = {longest_s!r}\n"
@@ -182,7 +184,7 @@ def _lsf_table(longest_s: float) -> str:
 
 
 def _slurm_table(longest_s: float) -> str:
-    """The configuration of Slurm's site, with the lines of slurm.conf that it needs."""
+    """Write the part of the configuration for Slurm, with the lines of slurm.conf that it needs."""
     conf = "".join(f"#   {line}\n" for line in _SLURM_CONF.splitlines())
     return (
         "[slurm]\n"
@@ -194,7 +196,9 @@ def _slurm_table(longest_s: float) -> str:
 
 
 def _choose(name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str) -> SettingChoice:
-    """The first of the values, in ascending order, that is as good as the best."""
+    """Choose the value of one setting: the first, in ascending order, that is as good as
+    the best.
+    """
     outcomes: Sequence[tuple[float | int | str, float]] = [
         (getattr(cell, name), float(row.result[measure]))
         for cell, row in rows.items()

@@ -34,7 +34,7 @@ class RankedPolicy:
         return self.summary.policy
 
     def as_dict(self) -> dict[str, object]:
-        """For JSON; NaN becomes null."""
+        """Return the results as a JSON object; NaN becomes null."""
         felt = {}
         for name, value in asdict(self.felt).items():
             felt[name] = None if value != value else value
@@ -42,8 +42,8 @@ class RankedPolicy:
 
 
 def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:
-    """The trainers with a requested size and a loss curve, which only some policies use and a
-    trainer table does not have.
+    """Give trainers a requested size and a loss curve, which only some policies use and a trainer
+    table does not have.
 
     A trainer without a request gets the largest legal size up to ``requested`` nodes, or else its
     smallest size. Its loss curve is one of the families in ``simulation/losses.py``, chosen by the
@@ -64,7 +64,7 @@ def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]
 def rank_policy(
     name: str, scenario: Scenario, policy: Policy, bounds: Bounds, on_time: OnTime | None = None
 ) -> RankedPolicy:
-    """Replay under one policy."""
+    """Replay a scenario under one policy; return the results by which it is ranked."""
     outcome = play(scenario, policy, on_time=on_time, keep_entries=False)
     trained = [run for run in outcome.runs if not run.trainer.fill]
     return RankedPolicy(
@@ -86,8 +86,8 @@ def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
 
 
 def lost_share(row: RankedPolicy, lost_samples: float) -> float | None:
-    """``lost_samples`` as a share of the possible samples (trained or lost); None if there are
-    none.
+    """Return ``lost_samples`` as a share of the possible samples (trained or lost); None if there
+    are none.
     """
     s = row.summary
     whole = s.outcome_samples + s.preemption_cost_samples + s.rescale_cost_samples

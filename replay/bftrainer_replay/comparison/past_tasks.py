@@ -30,7 +30,9 @@ class PastQueue:
 
 
 def replay_past(queue: PastQueue, start_s: float) -> NDArray[np.float64]:
-    """Seconds that each trainer takes from a moment; infinite where the log ends first."""
+    """Replay a queue from a moment of its past; return the seconds that each trainer takes,
+    infinite where the log ends first.
+    """
     settings = PolicySettings(
         Exact(),
         find_objective(queue.objective),

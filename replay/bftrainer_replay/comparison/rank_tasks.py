@@ -28,7 +28,9 @@ class RankTask:
 
 
 def rank(common: tuple[Scenario, Bounds], task: RankTask) -> RankedPolicy:
-    """Replay a scenario under the policy of a task."""
+    """Replay a scenario under the policy that a task names; return the results by which it is
+    ranked.
+    """
     scenario, bounds = common
     settings = PolicySettings(
         build_allocator(task.solver, task.solve_s),

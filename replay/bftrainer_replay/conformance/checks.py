@@ -33,7 +33,7 @@ DECISION_LIMIT_S = (
 
 
 def check_name(build: Build) -> None:
-    """The name is one word, the same every time."""
+    """Check that the name is one word, the same every time."""
     name = build().name
     assert isinstance(name, str), f"name is {name!r}, expected text"
     assert len(name.split()) == 1, f"name is {name!r}, expected one word"
@@ -41,11 +41,11 @@ def check_name(build: Build) -> None:
 
 
 def check_counts_are_legal(build: Build) -> None:
-    """One legal count per trainer, with a sum within the pool, whatever the trainers hold (Eqns 3,
-    5).
+    """Check that each trainer gets one legal count, with a sum within the pool, whatever the
+    trainers hold (Eqns 3, 5).
 
-    Where the policy names nodes, as many as the count, each in the pool and with one trainer, and
-    nested (Eqns 5, 6).
+    Where the policy names nodes, they are as many as the count, each in the pool and with one
+    trainer, and nested (Eqns 5, 6).
     """
     for seed in range(150):
         rng = random.Random(seed)
@@ -65,15 +65,15 @@ def check_counts_are_legal(build: Build) -> None:
 
 
 def check_nothing_to_give(build: Build) -> None:
-    """No counts without trainers, and no nodes from an empty pool."""
+    """Check that there are no counts without trainers, and no nodes from an empty pool."""
     assert decision_on(build(), State(4))[0].counts == (), "counts without trainers"
     state = a_state(random.Random(1), 5, 0)
     assert decision_on(build(), state)[0].counts == (0,) * 5, "nodes from an empty pool"
 
 
 def check_pure(build: Build) -> None:
-    """Equal states give equal decisions and memories, from one policy asked twice and from two
-    policies.
+    """Check that equal states give equal decisions and memories, from one policy asked twice and
+    from two policies.
     """
     for seed in range(40):
         rng = random.Random(seed)
@@ -90,8 +90,8 @@ def check_pure(build: Build) -> None:
 
 
 def check_memory_survives(build: Build) -> None:
-    """The memory can be journaled and read back at every event of a replay without changing any
-    decision.
+    """Check that the memory can be journaled and read back at every event of a replay without
+    changing any decision.
     """
     codec.allow(type(innermost(build())).__module__)
     for seed in range(8):
@@ -102,8 +102,8 @@ def check_memory_survives(build: Build) -> None:
 
 
 def check_replays(build: Build) -> None:
-    """Whole replays keep the invariants of the loop, on a changing and on a fixed pool, and repeat
-    exactly.
+    """Check that whole replays keep the invariants of the loop, on a changing and on a fixed pool,
+    and repeat exactly.
     """
     for seed in range(12):
         scenario = a_scenario(random.Random(seed), fixed=seed % 2 == 0)
@@ -113,7 +113,7 @@ def check_replays(build: Build) -> None:
 
 
 def check_a_lone_trainer_runs(build: Build) -> None:
-    """A lone trainer on a fixed pool that fits it gets nodes eventually."""
+    """Check that a lone trainer gets nodes eventually, on a fixed pool that fits it."""
     scenario = a_scenario(random.Random(3), fixed=True)
     alone = replace(scenario, arrivals=scenario.arrivals[:1])
     trainer = replace(alone.arrivals[0].trainer, sizes=None, requested_nodes=1, min_nodes=1)
@@ -124,7 +124,7 @@ def check_a_lone_trainer_runs(build: Build) -> None:
 
 
 def check_speed(build: Build) -> None:
-    """The median decision for 35 trainers on 800 nodes takes less than two seconds."""
+    """Check that the median decision for 35 trainers on 800 nodes takes less than two seconds."""
     rng = random.Random(35)
     took = []
     for _ in range(3):
@@ -148,12 +148,14 @@ CHECKS = (
 
 
 def decision_on(policy: Policy, state: State) -> tuple[Decision, object]:
-    """The policy's decision on this state at a timer event."""
+    """Return the policy's decision on a state at a timer event."""
     return policy.decide(state, Event(state.at_s, (TimerDue(),)))
 
 
 def plans(scenario: Scenario, policy: Policy) -> list[tuple[tuple[int, ...], float | None]]:
-    """Counts and wake-up time of every decision of a replay, each checked against its state."""
+    """Replay a scenario; return the counts and wake-up time of every decision, each checked against
+    its state.
+    """
     world = ReplayWorld(
         scenario.window,
         scenario.arrivals,
@@ -176,6 +178,9 @@ class Watching:
     plans: list[tuple[tuple[int, ...], float | None]] = field(default_factory=list)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
+        """Check a decision's plan against the pool of the log, and keep its counts and wake-up
+        time.
+        """
         for change in event.changes:
             if isinstance(change, PoolChanged):
                 self.pool = (self.pool - change.left) | change.joined
@@ -212,7 +217,7 @@ def _comparable(answer: tuple[Decision, object]) -> tuple[object, ...]:
 
 
 def a_trainer(rng: random.Random, name: str, largest: int = 16) -> Trainer:
-    """A trainer of any shape: dead zones, listed sizes, concave and convex curves, free and
+    """Draw a trainer of any shape: dead zones, listed sizes, concave and convex curves, free and
     expensive rescaling.
     """
     high = rng.randint(1, largest)
@@ -235,8 +240,8 @@ def a_trainer(rng: random.Random, name: str, largest: int = 16) -> Trainer:
 
 
 def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) -> State:
-    """Trainers in progress, some below their minimum as after a preemption; no policy memory
-    yet.
+    """Draw a state with trainers in progress, some below their minimum as after a preemption; it
+    has no policy memory yet.
     """
     free, active = [f"n{i:04d}" for i in range(nodes)], []
     for j in range(trainers):
@@ -258,7 +263,9 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) ->
 
 
 def a_scenario(rng: random.Random, *, fixed: bool) -> Scenario:
-    """Two hours on up to 16 nodes with up to 8 trainers; ``fixed``: no node joins or leaves."""
+    """Draw a scenario of two hours on up to 16 nodes with up to 8 trainers; ``fixed``: no node
+    joins or leaves.
+    """
     names = [f"n{i:02d}" for i in range(16)]
     pool = set(rng.sample(names, rng.randint(0 if not fixed else 1, 16)))
     initial, events = frozenset(pool), []

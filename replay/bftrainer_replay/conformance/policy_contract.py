@@ -31,7 +31,7 @@ def builder_of(name: str) -> Build:
 
 @pytest.fixture
 def build(request: pytest.FixtureRequest) -> Build:
-    """A function that builds the policy under test."""
+    """Return a function that builds the policy under test."""
     name = request.config.getoption("--bftrainer-policy", None)
     if not name:
         pytest.fail(

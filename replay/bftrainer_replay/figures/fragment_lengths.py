@@ -29,8 +29,8 @@ _LOW = 0.12  # a label under a lower point would touch the axis
 
 
 def fragments_figure(window: LogWindow) -> Figure:
-    """Cumulative distribution of fragment length, seconds on a log axis: share of fragments, share
-    of node-time.
+    """Draw the cumulative distribution of fragment lengths on a logarithmic axis, as shares of the
+    fragments and of the node-time.
     """
     length_s = np.sort(fragments_of(window).length_s)
     title = "Lengths of fragments (cumulative)"

@@ -17,7 +17,9 @@ _MOST_TICKS = 8  # of a narrow logarithmic axis, whose labels crowd at its end
 
 
 def screens(figure: Figure) -> tuple[bytes, bytes]:
-    """PNGs for a wide screen and for one of 400 pixels; the figure itself is changed."""
+    """Return the figure as PNGs for a wide screen and for one of 400 pixels; the figure itself is
+    changed.
+    """
     for text in figure.texts[:2]:
         text.set_visible(False)
     _fit(figure, 8, 4)
@@ -29,8 +31,8 @@ def screens(figure: Figure) -> tuple[bytes, bytes]:
 
 
 def _fit(figure: Figure, width: float, height: float) -> None:
-    """Set the size in inches and margins that hold all labels, which ``style.sheet`` does not
-    measure.
+    """Set the figure's size in inches, and margins that hold all labels, which ``style.sheet`` does
+    not measure.
     """
     figure.set_size_inches(width, height)
     sides = {"left": 0.11, "right": 0.97, "top": 0.96, "bottom": 0.14}
@@ -46,8 +48,8 @@ def _fit(figure: Figure, width: float, height: float) -> None:
 
 
 def _narrow(axes: Axes) -> None:
-    """Half the width: slanted and fewer ticks, smaller text, and a legend above the axes instead of
-    on them.
+    """Change axes for half the width: slanted and fewer ticks, smaller text, and a legend above the
+    axes instead of on them.
     """
     labels = axes.get_xticklabels()
     if axes.get_xscale() == "log" and len(labels) > _MOST_TICKS:

@@ -34,7 +34,7 @@ from bftrainer_replay.figures.style import (
 
 MAX_NODES, MAX_LETTERS = 12, 12
 _ROOM = 1.5
-"""Times the longest bar: the legend is beside the bars."""
+"""Width of the axis as a multiple of the longest bar: the legend is beside the bars."""
 CompleteLine = tuple[TimeLine, dict[NodeStage, float]]
 # Hues say who works: blue the pilot's polls, orange the scheduler, gray the pilot's decisions,
 # green and purple the trainer.
@@ -54,7 +54,7 @@ _COLORS: dict[NodeStage, tuple[str, str]] = {
 
 
 def stage_table(lines: Sequence[TimeLine]) -> list[tuple[str, ...]]:
-    """The seconds of every node by stage, as text for a CSV file."""
+    """Write the seconds of every node by stage, as text for a CSV file."""
     rows = []
     for line in lines:
         seconds = stage_seconds(line.instants, TO_TRAINING)
@@ -103,7 +103,7 @@ def node_stages_figure(name: str, lines: Sequence[TimeLine]) -> Figure:
 
 
 def _height(place: int) -> float:
-    """Where a bar stands; a gap is below those that sum up all nodes."""
+    """Return where a bar stands; there is a gap below those that sum up all nodes."""
     return -place - (0.6 if place >= len(SUMMARIES) else 0.0)
 
 
@@ -112,13 +112,15 @@ def _summary(
     stage: NodeStage,
     statistic: Callable[[Sequence[float]], float],
 ) -> float:
-    """One statistic of the seconds of a stage; 0 if no node has it."""
+    """Return one statistic (such as the median) of the seconds of a stage over all nodes; 0 if no
+    node has it.
+    """
     values = [seconds[stage] for _, seconds in lines if stage in seconds]
     return statistic(values) if values else 0.0
 
 
 def _caption(lines: Sequence[CompleteLine]) -> str:
-    """How to read the figure."""
+    """Say how to read the figure, with its main numbers."""
     medians = {stage: _summary(lines, stage, median) for stage in TO_TRAINING[1:]}
     longest = max(medians, key=medians.__getitem__)
     wholes = []

@@ -11,7 +11,9 @@ from bftrainer_replay.sweep.detail import Detail
 
 
 def nodes_figure(detail: Detail, name: str, window: LogWindow, shown: str = "") -> Figure:
-    """Mean idle and training nodes; ``shown`` names the part of the log, if it is not all of it."""
+    """Draw mean idle and training nodes over time; ``shown`` names the part of the log, if it is
+    not all of it.
+    """
     idle_h, used_h = (
         float(np.dot(x, np.diff(detail.edges_s))) / 3600 for x in (detail.idle, detail.used)
     )

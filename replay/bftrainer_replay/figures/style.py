@@ -50,7 +50,7 @@ _CAPTION_COLUMNS = 112
 def sheet(
     title: str, caption: str, *, height_ratios: Sequence[float] = (1,)
 ) -> tuple[Figure, list[Axes]]:
-    """A figure with title and caption, and one panel per ratio, stacked on a common x axis."""
+    """Make a figure with title and caption, and one panel per ratio, stacked on a common x axis."""
     figure = Figure(figsize=(WIDTH_PX / DPI, HEIGHT_PX / DPI), dpi=DPI, facecolor="white")
     lines = textwrap.wrap(caption, _CAPTION_COLUMNS, break_on_hyphens=False)
     below = 0.035 + 0.037 * len(lines)
@@ -78,8 +78,8 @@ def sheet(
 
 
 class _Dates(ConciseDateFormatter):  # type: ignore[misc]  # matplotlib.dates has no types
-    """The text at the end of the axis adds what the ticks do not say: the year, and the day where
-    no tick names one.
+    """Labels of a time axis; the text at its end adds what the ticks do not say: the year, and the
+    day where no tick names one.
     """
 
     _ticks: Sequence[float] = ()
@@ -99,8 +99,8 @@ class _Dates(ConciseDateFormatter):  # type: ignore[misc]  # matplotlib.dates ha
 
 
 def date_axis(axes: Axes, zone: tzinfo | None = None) -> None:
-    """Concise ticks on an x axis in matplotlib dates: in the time zone, or as they are (the log's
-    own clock).
+    """Put concise ticks on an x axis in matplotlib dates: in the time zone, or as they are (the
+    log's own clock).
     """
     tz = zone or UTC
     locator = AutoDateLocator(tz=tz, minticks=4, maxticks=10)

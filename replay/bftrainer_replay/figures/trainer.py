@@ -32,15 +32,15 @@ Values = NDArray[np.float64]
 
 
 def rescale_times(history: History) -> tuple[float, ...]:
-    """When the number of nodes changed after the first start."""
+    """Return when the number of nodes changed after the first start."""
     steps = history.nodes
     started = next((i for i, step in enumerate(steps) if step.nodes), len(steps))
     return tuple(step.at_s for step in steps[started + 1 :])
 
 
 def speeds(points: Sequence[HistoryPoint]) -> tuple[Values, Values, Values]:
-    """Average samples per second in equal intervals of time: the edges, and per interval the speed
-    and the samples at its end.
+    """Compute average samples per second in equal intervals of time; return the edges, and per
+    interval the speed and the samples at its end.
 
     Work that was done again after a loss of workers counts once: the speed of such an interval is
     lower, or 0.
@@ -181,7 +181,7 @@ def _mean_speed(points: Sequence[HistoryPoint]) -> float:
 
 
 def _loss_sentence(points: Sequence[HistoryPoint]) -> str:
-    """The course of the loss in words."""
+    """Say in a sentence how the loss went."""
     losses = [(p.loss, p.samples) for p in points if p.loss is not None]
     if not losses:
         return f"no loss was reported over {counted(points[-1].samples, 'sample')}."

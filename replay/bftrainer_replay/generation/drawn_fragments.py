@@ -47,7 +47,10 @@ Uniform = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class DrawParameters:
-    """The parameters that are calibrated; counts are for the window without warm-up."""
+    """The parameters of a draw, which are calibrated until the log is like the paper's: numbers of
+    joins, leaves and fragments in the window (without the warm-up before it), the share of short
+    fragments, and a factor for the lengths of the others.
+    """
 
     joins: float
     leaves: float
@@ -82,7 +85,7 @@ class RandomStreams:
 
 
 def draw(nodes: int, span: int, parameters: DrawParameters, streams: RandomStreams) -> Draw:
-    """Fragments of a cluster of ``nodes`` nodes over ``span`` slots."""
+    """Draw the idle fragments of a cluster of ``nodes`` nodes over ``span`` slots of time."""
     longer = (span + WARM_UP_SLOTS) / span
     at = _instants(span, round(parameters.joins * longer), streams)
     sizes = _sizes(at, nodes, parameters.fragments * longer / len(at), streams)
@@ -98,7 +101,9 @@ def draw(nodes: int, span: int, parameters: DrawParameters, streams: RandomStrea
 
 
 def _instants(span: int, count: int, streams: RandomStreams) -> Slots:
-    """Distinct slots with a daily rhythm, ascending; slot 0 begins the window."""
+    """Draw about ``count`` distinct slots in which nodes become idle, in order, more of them at
+    some hours of the day; slot 0 begins the window.
+    """
     slots = np.arange(-WARM_UP_SLOTS, span)
     hour = slots / SLOTS_PER_H
     weight = np.rint(1000 * (1 + 0.4 * np.cos(2 * math.pi * (hour - 15) / 24))).astype(np.int64)
@@ -111,8 +116,8 @@ def _instants(span: int, count: int, streams: RandomStreams) -> Slots:
 
 
 def _sizes(at: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
-    """Lognormal group sizes with the given mean: evenly spaced quantiles, with the larger ones
-    mostly in loose hours.
+    """Draw how many nodes become idle together at each slot of ``at``, lognormal with the given
+    mean: evenly spaced quantiles, the larger ones mostly in "loose" hours.
     """
     normal, count = NormalDist(), len(at)
     z = np.array([normal.inv_cdf((i + 0.5) / count) for i in range(count)])
@@ -136,7 +141,9 @@ def _sizes(at: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
 
 
 def _parts(sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
-    """Group index and size of each part; the parts of a group are adjacent, the largest first."""
+    """Split each group of nodes into parts that stay idle equally long; return the group and the
+    size of each part. The parts of a group are adjacent, the largest first.
+    """
     extra_mean = 0.38 * np.log(sizes)
     ratio = extra_mean / (1 + extra_mean)
     u = 1 - streams.uniform(3, len(sizes))
@@ -153,7 +160,9 @@ def _parts(sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
 
 
 def _lengths(size: Slots, parameters: DrawParameters, span: int, streams: RandomStreams) -> Slots:
-    """A length for each part: evenly spaced quantiles, weighted by nodes, in random order."""
+    """Draw how long each part stays idle, in slots: evenly spaced quantiles, weighted by nodes, in
+    random order.
+    """
     order = np.argsort(streams.uniform(4, len(size)), kind="stable")
     u = np.empty(len(size))
     u[order] = (np.cumsum(size[order]) - size[order] / 2) / size.sum()
@@ -172,8 +181,9 @@ def _lengths(size: Slots, parameters: DrawParameters, span: int, streams: Random
 def _drains(
     at: Slots, sizes: Slots, nodes: int, span: int, streams: RandomStreams
 ) -> list[tuple[int, int]]:
-    """Begin and end of each drain, at most one in each equal part of the window; it ends early when
-    deep enough.
+    """Draw drains, in which nodes stay idle until a common end, as before a large job: begin and
+    end of each. There is at most one in each equal part of the window; it ends early when deep
+    enough.
     """
     count = int(span / (7 * 24 * SLOTS_PER_H) * 5 + streams.uniform(5, 1)[0])
     drains = []
@@ -193,8 +203,8 @@ def _drains(
 
 
 def _merge(start: Slots, end: Slots, fixed: NDArray[np.bool_], wanted: int) -> Slots:
-    """Move ends that are close to each other to one time, until about ``wanted`` distinct times
-    remain.
+    """Move ends of fragments that are close to each other to one time, until about ``wanted``
+    distinct times remain.
 
     No part may become short or stop being short; fixed ends (of drains) do not move.
     """
@@ -222,7 +232,7 @@ def _merge(start: Slots, end: Slots, fixed: NDArray[np.bool_], wanted: int) -> S
 def _place(
     nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, streams: RandomStreams
 ) -> Draw:
-    """Put each group on consecutive busy nodes (skipping idle ones), starting at a random node."""
+    """Put each group on consecutive busy nodes (skipping idle ones), beginning at a random node."""
     idle_until = np.full(nodes, -(10**9), dtype=np.int64)
     first = np.flatnonzero(np.diff(group, prepend=-1))
     after = np.append(first[1:], len(group))
@@ -240,8 +250,8 @@ def _place(
 
 
 def _window(drawn: Draw, span: int) -> Draw:
-    """Cut to the window, drop parts under a minute at its edges, and move the last event to its
-    end.
+    """Cut the fragments to the window, drop those under a minute at its edges, and move the last
+    event to its end.
     """
     node, end = drawn.node, drawn.end
     start = np.maximum(drawn.start, 0)

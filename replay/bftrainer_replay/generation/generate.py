@@ -81,7 +81,7 @@ def events_per_hour(nodes: int) -> float:
 
 
 def generate(nodes: int, days: float, seed: int) -> EventLog:
-    """An event log of ``nodes`` nodes over ``days`` days. Equal arguments give equal logs.
+    """Generate an event log of ``nodes`` nodes over ``days`` days. Equal arguments give equal logs.
 
     Raises :class:`~bftrainer.errors.InvalidValueError` for fewer than one node, less than an hour,
     or a negative seed.
@@ -102,7 +102,9 @@ def generate(nodes: int, days: float, seed: int) -> EventLog:
 
 
 def _calibrated(nodes: int, span: int, seed: int) -> Draw:
-    """The draw closest to the targets."""
+    """Draw fragments again and again with adjusted parameters; return the draw closest to the
+    targets.
+    """
     hours = span / SLOTS_PER_H
     events = events_per_hour(nodes) * hours
     best: tuple[float, Draw] | None = None
@@ -131,7 +133,7 @@ def _calibrated(nodes: int, span: int, seed: int) -> Draw:
 
 
 def _measure(drawn: Draw, span: int) -> _DrawCounts:
-    """Count what the targets are about."""
+    """Count the events and fragments of a draw that have targets."""
     length = np.minimum(drawn.end, span) - drawn.start
     short = length < SHORT_SLOTS
     joins = np.unique(drawn.start[drawn.start > 0])
@@ -148,8 +150,8 @@ def _measure(drawn: Draw, span: int) -> _DrawCounts:
 
 
 def _error(counts: _DrawCounts, nodes: int, span: int, events: float) -> float:
-    """The largest relative distance from a target; the ratio of joins to leaves counts a
-    quarter.
+    """Return the largest relative distance of a draw's counts from their targets; the ratio of
+    joins to leaves counts a quarter.
     """
     total = counts.short_slots + counts.long_slots
     return max(
@@ -164,7 +166,7 @@ def _error(counts: _DrawCounts, nodes: int, span: int, events: float) -> float:
 def _turned(
     parameters: DrawParameters, counts: _DrawCounts, nodes: int, span: int, events: float
 ) -> DrawParameters:
-    """Adjust every parameter for its own target, as if the others had reached theirs."""
+    """Adjust every parameter towards its own target, as if the others had reached theirs."""
     short_slots = max(counts.short_slots, 1)
     smallest_long = (counts.fragments - counts.short) * SHORT_SLOTS
     target_long = short_slots * (1 / SHORT_NODE_TIME_SHARE - 1)
@@ -192,8 +194,8 @@ def _bounded(ratio: float) -> float:
 
 
 def node_names(nodes: int) -> list[str]:
-    """Names by rack and position, padded so that they sort in the cluster's order: r01n01 ...
-    r01n18, r02n01 ...
+    """Return names by rack and position, padded so that they sort in the cluster's order: r01n01
+    ... r01n18, r02n01 ...
     """
     racks = -(-nodes // _NODES_PER_RACK)
     width = max(2, len(str(racks)))
@@ -203,7 +205,7 @@ def node_names(nodes: int) -> list[str]:
 
 
 def _as_log(drawn: Draw, nodes: int, span: int, source: str) -> EventLog:
-    """The event log of drawn fragments, with names of nodes."""
+    """Turn drawn fragments into an event log with named nodes."""
     names = node_names(nodes)
     joined: dict[int, list[str]] = defaultdict(list)
     left: dict[int, list[str]] = defaultdict(list)

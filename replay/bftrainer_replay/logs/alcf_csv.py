@@ -40,7 +40,9 @@ def _fields(line: str) -> list[str]:
 
 
 def read(source: Source) -> None:
-    """Adds all rows."""
+    """Adds all rows of a CSV file of ALCF or of the Lumos project as jobs; the header
+    tells which.
+    """
     names: list[str] = []
     head = ""
     job: Callable[[Source, dict[str, str]], None] = _lumos
@@ -70,6 +72,7 @@ def read(source: Source) -> None:
 def _row(
     source: Source, line: str, names: list[str], job: Callable[[Source, dict[str, str]], None]
 ) -> None:
+    """Split a line into its cells, and add them as a job."""
     try:
         cells = next(csv.reader([line]))
     except csv.Error as error:
@@ -80,6 +83,7 @@ def _row(
 
 
 def _lumos(source: Source, cells: dict[str, str]) -> None:
+    """Add a job of the Lumos project's format: no node names, times relative to the submission."""
     submit_s = source.clock.seconds(cells["submit_time"])
     wait_s, run_s, nodes = (_number(cells, key) for key in ("wait_time", "run_time", "node_num"))
     if nodes != int(nodes) or nodes < 1:
@@ -96,6 +100,7 @@ def _lumos(source: Source, cells: dict[str, str]) -> None:
 
 
 def _public(source: Source, cells: dict[str, str]) -> None:
+    """Add a job of ALCF's public format, whose column ``location`` names the nodes."""
     submit_s, start_s, end_s = (source.clock.seconds(_zoned(cells[key])) for key in _PUBLIC[:3])
     count = int(_number(cells, "nodes_used"))
     if math.isnan(start_s):
@@ -122,11 +127,12 @@ def _limit_s(source: Source, cells: dict[str, str], key: str) -> float:
 
 
 def _zoned(text: str) -> str:
-    """``2018-01-01 00:04:25.000000`` as ISO 8601."""
+    """Turn ``2018-01-01 00:04:25.000000`` into ISO 8601."""
     return text.strip().replace(" ", "T", 1)
 
 
 def _number(cells: dict[str, str], key: str) -> float:
+    """Parse a cell as a number of 0 or more; raises :class:`BadLineError`."""
     text = cells[key]
     try:
         value = float(text) if len(text) <= 32 else math.nan

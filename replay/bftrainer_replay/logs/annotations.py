@@ -12,7 +12,7 @@ from bftrainer_replay.logs.columns import Times
 from bftrainer_replay.logs.model import Queue
 
 NOT_VISIBLE = "?"
-"""In the column ``waiting``: the site hides other users' jobs."""
+"""The text in the column ``waiting`` if the site hides other users' jobs."""
 _MOST = 10**9
 
 
@@ -31,8 +31,8 @@ class LogAnnotations:
     def add(
         self, where: str, at_s: float, is_unknown: bool, nodes: str = "", waiting: str = ""
     ) -> None:
-        """Add a row. ``nodes`` and ``waiting`` are its cells; logs without these columns leave them
-        empty.
+        """Add a row of the event log; ``nodes`` and ``waiting`` are the texts of these cells, empty
+        in logs without the columns.
         """
         if is_unknown:
             self._gap_since = at_s if self._gap_since is None else self._gap_since
@@ -47,7 +47,9 @@ class LogAnnotations:
             self._waiting.append((at_s, _count(where, "waiting", waiting)))
 
     def gaps(self, end_s: float) -> tuple[tuple[float, float], ...]:
-        """The gaps as (start, end); the last one may extend to the end of the log."""
+        """Return the gaps as (start, end); a gap that is still open extends to ``end_s``, the end
+        of the log.
+        """
         last = (
             ((self._gap_since, end_s),)
             if self._gap_since is not None and self._gap_since < end_s
@@ -56,9 +58,10 @@ class LogAnnotations:
         return (*self._gaps, *last)
 
     def queue(self, end_s: float) -> Queue | None:
-        """The smallest waiting job, as one job for each period in which its size was the same.
+        """Return a queue that has only the smallest waiting job, as one job for each period in
+        which its size was the same.
 
-        None if waiting jobs were hidden at any time.
+        None if waiting jobs were hidden at any time, or the size of the cluster is not known.
         """
         if self._queue_hidden or self.machine_nodes is None:
             return None
@@ -83,7 +86,7 @@ class LogAnnotations:
 
 
 def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:
-    """The note that goes with every result of a log with gaps; empty without gaps."""
+    """Return the note that goes with every result of a log with gaps; empty without gaps."""
     if not gaps:
         return ""
     hours = sum(end_s - start_s for start_s, end_s in gaps) / 3600
@@ -95,6 +98,9 @@ def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:
 
 
 def _count(where: str, column: str, text: str) -> int | None:
+    """Parse a cell of ``column``: a whole number above 0, or None for an empty cell. Raises
+    :class:`InputFileError`.
+    """
     if not text:
         return None
     if not (text.isascii() and text.isdecimal() and len(text) <= 12 and 0 < int(text) < _MOST):

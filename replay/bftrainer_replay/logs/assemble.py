@@ -72,8 +72,8 @@ class _PlacedJobs:
 
 
 def event_log_of(source: Source, format_name: str) -> EventLog:
-    """Guess what the log does not tell, place jobs without node names, and derive the idle nodes;
-    completes the remarks.
+    """Return the event log of a job log that has been read into ``source``: guess what the log does
+    not tell, place jobs without node names, derive the idle nodes, and complete ``source.remarks``.
     """
     table = _checked_table(source, format_name)
     span = span_of(source, table)
@@ -131,7 +131,11 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
 
 
 def _checked_table(source: Source, format_name: str) -> JobTable:
-    """The jobs with times that can be. Raises :class:`InputFileError` for a log without jobs."""
+    """Return the jobs of the log, checked to be of one cluster, without outliers and with ends for
+    jobs that ran beyond their limit (:mod:`.plausible`).
+
+    Raises :class:`InputFileError` for a log without jobs.
+    """
     rows = source.rows
     if source.lines.cut:
         source.remarks.append(
@@ -149,7 +153,9 @@ def _checked_table(source: Source, format_name: str) -> JobTable:
 
 
 def _placed(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
-    """The jobs on the nodes that the log names or, if it names none, placed by first-fit."""
+    """Return the jobs with the nodes that the log names or, if it names none, with nodes from a
+    first-fit placement.
+    """
     size = source.options.machine_nodes or source.machine_nodes
     if size is not None and not 1 <= size <= MOST_NODES:
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
@@ -172,7 +178,9 @@ def _placed(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
 def _lost_periods(
     source: Source, placed: _PlacedJobs, span: TrustedSpan, down: NodePeriods, idle: NodePeriods
 ) -> NodePeriods:
-    """The periods in which nodes would have been idle, but were down or reserved; with a remark."""
+    """Return the periods in which nodes ran no job but were down or reserved, and so are not idle;
+    add a remark.
+    """
     if not len(down.nodes):
         return NO_PERIODS
     table = placed.table
@@ -189,8 +197,8 @@ def _lost_periods(
 def _bounds_of_simulated(
     source: Source, placed: _PlacedJobs, span: TrustedSpan, idle_share: float, service_h: float
 ) -> tuple[IdleBound, ...]:
-    """Another idle share of a log without node names, if its jobs share nodes; warns of jobs that
-    found no room.
+    """Return the largest possible idle share of a log without node names, if its jobs share nodes
+    (else nothing); warn if jobs did not find as many nodes as they held.
     """
     shared = bound_if_shared(placed.used_part, placed.busy_h, service_h, idle_share)
     unplaced = 1.0 - node_hours_placed(placed.table, span) / max(placed.busy_h, 1.0)
@@ -199,7 +207,7 @@ def _bounds_of_simulated(
 
 
 def _signs_of_a_part(source: Source, table: JobTable) -> Iterator[str]:
-    """What shows that the log lacks jobs."""
+    """Yield, in words, what shows that the log lacks jobs (:func:`signs_of_a_part`)."""
     yield from signs_of_a_part(
         len(table.node_counts),
         _accounts_of(source, table),
@@ -211,8 +219,8 @@ def _signs_of_a_part(source: Source, table: JobTable) -> Iterator[str]:
 
 
 def _accounts_of(source: Source, table: JobTable) -> Set[str]:
-    """The accounts of all jobs; none for the groups of SWF, which are 1 for every job where a site
-    has none.
+    """Return the accounts of all jobs. For SWF it returns none: a site without groups writes group
+    1 for every job, which would look like a single account.
     """
     if source.dialect is SWF:
         return set()
@@ -220,14 +228,16 @@ def _accounts_of(source: Source, table: JobTable) -> Set[str]:
 
 
 def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | None:
-    """The queue, or None if no job of the log ever waited (submit times missing, or equal to the
+    """Return the log's queue, or None if no job ever waited (submit times missing, or equal to the
     start).
 
-    It takes the table's columns, which are put in its order: a log may have 44 million jobs.
+    The table cannot be used afterwards: a log may have 44 million jobs, so its columns are sorted
+    in place and become those of the queue.
 
-    A dependency, a begin time or a hold keeps a job from being eligible: it is in the queue twice,
-    from its submission with the reason and from when it is eligible without. Where the two times
-    are equal, the log does not tell them apart, and the reason counts for the whole wait.
+    A dependency, a begin time or a hold keeps a job from being eligible. Such a job is in the queue
+    twice: from its submission to when it is eligible with that reason, and from then on without it.
+    Where the two times are equal, the log does not tell them apart, and the reason counts for the
+    whole wait.
     """
     if not any((~(table.start_s[part] <= table.eligible_s[part])).any() for part in table.parts()):
         return None
@@ -278,8 +288,8 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
 def _on_skipped(
     source: Source, table: JobTable, span: TrustedSpan, idle_share: float, service_h: float
 ) -> str:
-    """What the skipped records may do to the idle share: bounds, since a few jobs may hold most of
-    the node-time.
+    """Return a remark with the bounds of the idle share: what skipped jobs held counts as idle, but
+    they may be as large as the largest of the others.
     """
     tally = source.tally
     least = max(idle_share - _node_hours_of_largest(table, span, tally.skipped) / service_h, 0.0)
@@ -293,7 +303,7 @@ def _on_skipped(
 
 
 def _node_hours_of_largest(table: JobTable, span: TrustedSpan, jobs: int) -> float:
-    """Node-hours inside the span of the jobs that hold most."""
+    """Return the node-hours that the ``jobs`` largest jobs held inside the span."""
     largest = np.empty(0)
     for start_s, end_s, nodes in table.runs():
         held_h = (
@@ -308,7 +318,11 @@ def _node_hours_of_largest(table: JobTable, span: TrustedSpan, jobs: int) -> flo
 def _unavailable(
     source: Source, table: JobTable, span: TrustedSpan, *, is_simulated: bool
 ) -> NodePeriods:
-    """The periods of --node-events and --reservations, of the nodes that the log names."""
+    """Return the periods of --node-events and --reservations in which nodes of the log were down or
+    reserved.
+
+    Raises :class:`UserError` if the log names no nodes, or none of those in the files.
+    """
     options = source.options
     outages = [] if options.node_events is None else read_events(source, options.node_events)
     outages += (
@@ -340,6 +354,9 @@ def _unavailable(
 
 
 def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods) -> SiteFacts:
+    """Return what the log tells of nodes, of the use of their cores and devices, and of the
+    ``lost`` periods; add remarks.
+    """
     facts = with_node_info(source, nodes_from_jobs(table, span.end_s))
     use = use_of(table, span.start_s, span.end_s, span.outages)
     if facts.left_out:
@@ -359,6 +376,9 @@ def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods)
 
 
 def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTable, int]:
+    """Place the jobs by first-fit on a cluster of ``size`` nodes (None: as many as were busy at
+    once); return the placed jobs and the size.
+    """
     why = "--machine-nodes" if source.options.machine_nodes else source.machine_why
     if size is None:
         size, why = (
@@ -386,6 +406,9 @@ def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTab
 
 
 def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
+    """Return the number of nodes that the log names, which idle shares refer to; add a remark on
+    how it compares with ``size``, the size that was specified or recorded (None: neither).
+    """
     seen = len(table.names)
     if size is None:
         source.remarks.append(
@@ -412,6 +435,9 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
 
 
 def _remark_on_times(source: Source, table: JobTable) -> None:
+    """Add remarks on how many jobs started and still run, and on times whose time zone is a guess
+    or seems wrong.
+    """
     started = [
         (~np.isnan(table.start_s[part]), np.isinf(table.end_s[part])) for part in table.parts()
     ]

@@ -45,8 +45,8 @@ _TAILS = {
 
 
 def zone_of(name: str | None) -> tzinfo:
-    """The zone of ``--timezone``; None is UTC. An unknown name is a :class:`UserError` that
-    suggests the nearest ones.
+    """Return the time zone that ``--timezone`` names; UTC for None. Raises :class:`UserError`,
+    which suggests the nearest names, for an unknown one.
     """
     if name is None or name.upper() in ("UTC", "Z"):
         return UTC
@@ -84,8 +84,8 @@ class LogClock:
         self._ambiguous: dict[str, timedelta] = {}
 
     def seconds(self, text: str) -> float:
-        """Seconds since 1970 UTC; NaN where the scheduler had no time. Raises ValueError for
-        anything else.
+        """Parse a time of the log as seconds since 1970 UTC; NaN where the scheduler had no time.
+        Raises ValueError for anything else.
         """
         # Nearly all times of a log are YYYY-MM-DDTHH:MM:SS: the start of ten minutes is looked up,
         # the rest is added.
@@ -102,8 +102,8 @@ class LogClock:
     def in_order(
         self, texts: tuple[str, str, str, str], elapsed_s: float | None = None
     ) -> list[float]:
-        """Submit, eligible, start and end of one job, in order if any reading of ambiguous times
-        allows it.
+        """Parse submit, eligible, start and end of one job. A time in the hour that is repeated
+        when clocks go back has two meanings: those are chosen that put the four in order.
 
         ``elapsed_s``, where the log has it, decides between the two meanings of start and end.
         """
@@ -132,6 +132,9 @@ class LogClock:
         self.shifted += abs(off_s - 3600) <= 1 or abs(off_s - 1800) <= 1
 
     def _slow(self, text: str) -> float:
+        """Parse a time of any format that logs use: seconds since 1970, or ISO 8601 with or without
+        a zone.
+        """
         if text in NO_TIME:
             return math.nan
         if len(text) > 40:
@@ -148,6 +151,9 @@ class LogClock:
         return self._local(moment, text)
 
     def _local(self, moment: datetime, text: str) -> float:
+        """Return the seconds since 1970 of a time in the log's zone, and keep its ten minutes for
+        :meth:`seconds`. Raises ValueError for a time that clocks skip.
+        """
         self.used_local = True
         if not 1970 <= moment.year < 2100:
             raise ValueError(f"{text!r} is not a time from 1970 to 2099")
@@ -171,7 +177,9 @@ def _offset(moment: datetime) -> timedelta:
 
 
 def _fit(times: Sequence[float], elapsed_s: float | None) -> int:
-    """How well submit, eligible, start and end agree; higher is better."""
+    """Score one reading of submit, eligible, start and end, higher is better: 2 if the run time is
+    the elapsed time, 1 if they are in order.
+    """
     recorded = [time for time in times if not math.isnan(time)]
     ran_s = times[3] - times[2]
     return 2 * (elapsed_s is not None and abs(ran_s - elapsed_s) < 1) + (

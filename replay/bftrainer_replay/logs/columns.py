@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 TIMES = ("submit_s", "eligible_s", "start_s", "end_s", "limit_s")
 AT_ONCE = 1_000_000
-"""Jobs of which something is worked out together."""
+"""Number of jobs of which something is worked out together."""
 _NEVER, _UNKNOWN = 2**32 - 2, 2**32 - 1  # infinity and NaN, which are sorted like these
 
 
@@ -32,7 +32,7 @@ class Times:
 
     @classmethod
     def gathered(cls, parts: Iterable[NDArray[np.float64]]) -> Times:
-        """Those of one part after another."""
+        """Concatenate arrays of times, taking memory for one at a time."""
         column = Column("d")
         for part in parts:
             column.keep(part)
@@ -53,7 +53,7 @@ class Times:
         return Times(self.kept[which])
 
     def changed(self, which: NDArray[np.int64], times: NDArray[np.float64]) -> Times:
-        """With other times of some."""
+        """Return a copy in which the times at the places ``which`` are replaced."""
         new = _packed(times)
         same = new.dtype == self.kept.dtype
         kept = self.kept.copy() if same else self[:]
@@ -61,7 +61,7 @@ class Times:
         return Times(kept)
 
     def plus(self, times: NDArray[np.float64]) -> Times:
-        """These times and more."""
+        """Return a copy with more times at the end."""
         new = _packed(times)
         if new.dtype == self.kept.dtype:
             return Times(np.concatenate((self.kept, new)))
@@ -122,7 +122,9 @@ class Column:
         self.keep(new)
 
     def keep(self, new: NDArray[Any]) -> None:
-        """Keep more values, of the type of ``last``."""
+        """Append values to those that are packed, in as few bytes as they all need; a wider value
+        widens the column.
+        """
         is_time = new.dtype == np.float64
         small = (
             _packed(new) if is_time else new.astype(np.int16) if new.max(initial=0) < 2**15 else new

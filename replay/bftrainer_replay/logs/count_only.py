@@ -38,7 +38,9 @@ def check_unit(source: Source) -> None:
 
 
 def used_part(source: Source, table: JobTable, span: TrustedSpan) -> float | None:
-    """The share of the cores of their nodes that jobs use; None if the log does not tell."""
+    """Return the share of the cores of their nodes that jobs use, weighted by node-hours; None if
+    the log does not tell.
+    """
     cores = np.array([use.cores for use in table.all_uses])
     capacity = source.cores_per_node or float(cores.max(initial=0.0))
     if not capacity:
@@ -57,7 +59,9 @@ def used_part(source: Source, table: JobTable, span: TrustedSpan) -> float | Non
 
 
 def check_size(source: Source, used: float | None) -> None:
-    """Raises :class:`UserError` if jobs share nodes, and nothing tells how many nodes there are."""
+    """Raises :class:`UserError` if jobs certainly share nodes: then the size of the cluster cannot
+    be guessed from the nodes of jobs.
+    """
     if used is not None and used < _CERTAINLY_SHARED:
         raise UserError(
             f"{source.path}: jobs use {used:.0%} of the cores of their nodes, so they share "
@@ -70,8 +74,8 @@ def check_size(source: Source, used: float | None) -> None:
 def bound_if_shared(
     used: float | None, busy_h: float, service_h: float, idle_share: float
 ) -> IdleBound | None:
-    """The idle share if all jobs fill nodes to the last core; None if jobs have whole nodes, or if
-    it is not known.
+    """Return the idle share if jobs shared nodes and filled each to the last core; None if jobs use
+    whole nodes, or if it is not known.
     """
     if used is None or used >= _FULL:
         return None
@@ -82,7 +86,9 @@ def bound_if_shared(
 
 
 def warn_of_unplaced(source: Source, unplaced: float) -> None:
-    """A warning if jobs had more nodes at once than there are."""
+    """Add a warning if for more than 2% of the node-hours (``unplaced``: the share), jobs had more
+    nodes at once than the cluster has.
+    """
     if unplaced > _MOST_UNPLACED:
         source.warnings.append(
             f"for {unplaced:.0%} of the node-hours, jobs had more nodes at once than the "
@@ -93,7 +99,7 @@ def warn_of_unplaced(source: Source, unplaced: float) -> None:
 
 
 def node_hours(table: JobTable, span: TrustedSpan) -> float:
-    """What all jobs held inside the span, if each was alone on its nodes."""
+    """Return the node-hours of all jobs inside the span, as if each was alone on its nodes."""
     held_s = 0.0
     for start_s, end_s, nodes in table.runs():
         length_s = np.clip(end_s, span.start_s, span.end_s) - np.clip(
@@ -104,7 +110,9 @@ def node_hours(table: JobTable, span: TrustedSpan) -> float:
 
 
 def node_hours_placed(table: JobTable, span: TrustedSpan) -> float:
-    """What all jobs held inside the span on the nodes that they were placed on."""
+    """Return the node-hours of all jobs inside the span on the nodes that :func:`~.first_fit.place`
+    gave them, which may be fewer than they asked for.
+    """
     held_s = 0.0
     for part in table.parts():
         begin, end = (

@@ -12,10 +12,10 @@ from bftrainer_replay.logs.job_needs import JobFact
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """``partition`` is the format's word for a partition; ``places`` has the fields of the facts
-    that are read.
+    """What a log format calls things and where it has them. ``partition`` and ``account`` are its
+    words for these; ``places`` are the fields of the facts that are read.
 
-    ``absent`` is said of all others. ``slurm``: commands of Slurm apply.
+    ``absent`` is said of all other facts. ``slurm``: commands of Slurm apply.
     """
 
     partition: str = "partition"

@@ -44,7 +44,7 @@ NOTE_COMMENT = "# note="
 LONGEST_NOTE = 4096
 """Characters of a note; the rest is cut."""
 MOST_GPUS = 1024
-"""GPUs of one node."""
+"""Limit for the GPUs of one node."""
 NAME_BYTES = 64
 """Memory that a node's name in a row takes once it is read; all together are limited as the content
 is.
@@ -59,8 +59,8 @@ def read_event_log(
     whole_lines_only: bool = False,
     on_bytes: OnBytes | None = None,
 ) -> EventLog:
-    """Read and validate a whole log of at most ``max_bytes`` bytes. The first violation raises
-    :class:`InputFileError`.
+    """Read and validate a whole event log of at most ``max_bytes`` bytes; raise
+    :class:`InputFileError` at the first violation.
 
     ``whole_lines_only``: a last line without a newline is not read. ``on_bytes`` is told of the
     bytes that are read.
@@ -120,7 +120,7 @@ def _gpus(path: Path, header: list[str]) -> dict[str, int]:
 
 
 def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Entries ``node:k``, each node once."""
+    """Parse cells ``node:k``: yield (node, k), each node once. Raises :class:`InputFileError`."""
     seen: set[str] = set()
     for cell in cells:
         node, _, count = cell.rpartition(":")
@@ -184,7 +184,7 @@ def _cells(log: EventLog) -> Iterable[Sequence[str]]:
 
 
 def words(gpus: Iterable[str]) -> list[str]:
-    """``node:k`` for the k GPUs of each node among these."""
+    """Return ``node:k`` for each node with k of the GPUs in ``names``."""
     return _words(counted(gpus))
 
 
@@ -205,8 +205,8 @@ def _words(gpus: Mapping[str, int]) -> list[str]:
 
 @dataclass
 class _IdleGpus:
-    """How many GPUs of each node are idle. ``per_node`` is what nodes have; it grows if the log
-    does not list them.
+    """Counts the idle GPUs of each node. ``per_node`` is how many each node has; it grows with the
+    counts if the log does not list them.
     """
 
     per_node: dict[str, int]
@@ -218,7 +218,9 @@ class _IdleGpus:
     def change(
         self, where: str, came: Mapping[str, int], went: Mapping[str, int]
     ) -> list[list[str]]:
-        """The names of the GPUs that join and leave in a row."""
+        """Apply the counts of a row, of GPUs that ``came`` and ``went`` by node; return the names
+        of the GPUs that join and of those that leave.
+        """
         joined, left = list[str](), list[str]()
         for node, gpus in came.items():
             before = self.count[node]
@@ -245,8 +247,8 @@ class _IdleGpus:
 
 
 def parse_time(text: str) -> float:
-    """Seconds since 1970 of an ISO 8601 time. Without an offset, the time counts as UTC (the log's
-    own clock).
+    """Parse an ISO 8601 time as seconds since 1970. A time without an offset counts as UTC (the
+    log's own clock).
     """
     moment = datetime.fromisoformat(text)
     at_s = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
@@ -256,8 +258,8 @@ def parse_time(text: str) -> float:
 
 
 def format_time(at_s: float, zone: tzinfo | None = None) -> str:
-    """The inverse of :func:`parse_time`, without a zone; milliseconds are written only where there
-    are any.
+    """Write seconds since 1970 as an ISO 8601 time without a zone, the inverse of
+    :func:`parse_time`; milliseconds are written only where there are any.
 
     ``zone`` is for readers only: the local time of the hour that is repeated in autumn stands for
     two.
@@ -275,8 +277,8 @@ def _events(
     header_line: int,
     idle: _IdleGpus | None,
 ) -> Iterator[PoolEvent]:
-    """Yield the rows as events. Every rule of the format is checked here, once; annotations go to
-    ``notes``.
+    """Yield the rows as events. Every rule of the format is checked here, once; gaps, sizes and
+    waiting jobs go to ``notes``.
     """
     pool: set[str] = set()
     names: dict[str, str] = {}
@@ -315,8 +317,8 @@ def _events(
 def _row_time(
     where: str, header: list[str], row: list[str], previous: tuple[float, str] | None
 ) -> float:
-    """The time of a row, which has all fields and is later than the previous row, given as its time
-    and its text.
+    """Return the time of a row; raise :class:`InputFileError` if fields are missing or it is not
+    later than ``previous``, the (time, text) of the row before.
     """
     if len(row) != len(header):
         raise InputFileError(
@@ -335,7 +337,9 @@ def _row_time(
 
 
 def _names_in(cells: Sequence[Sequence[str]], gpus: Sequence[Mapping[str, int]] | None) -> int:
-    """How many names of nodes, or of GPUs, a row adds to memory; an empty cell counts as one."""
+    """Return how many names of nodes, or of GPUs, a row adds to memory; an empty cell counts as
+    one.
+    """
     if gpus is None:
         return sum(max(len(cell), 1) for cell in cells)
     return sum(sum(counts.values()) for counts in gpus)
@@ -349,8 +353,10 @@ def _check_gap(where: str, joined: Sequence[str]) -> None:
 
 
 def _change(where: str, pool: Set[str], joined: Sequence[str], left: Sequence[str]) -> PoolChanged:
-    """The change of the pool in a row. Raises :class:`InputFileError` if it cannot be: a node that
-    joins and leaves, leaves without being there, joins while it is there, or is named twice.
+    """Return the change of the pool in a row.
+
+    Raises :class:`InputFileError` if it cannot be: a node that joins and leaves, leaves without
+    being there, joins while it is there, or is named twice.
     """
     arrivals, departures = frozenset(joined), frozenset(left)
     if both := arrivals & departures:

@@ -13,8 +13,8 @@ def name_of(text: str) -> str:
 
 
 def count_of(text: str, what: str, limit: int = 999_999_999) -> int:
-    """A whole number, 0 or more; raises :class:`BadLineError`. Tables of pandas have 4.0 for 4 in a
-    column with a gap.
+    """Parse a whole number, 0 or more; raises :class:`BadLineError`. "4.0" is 4: tables of pandas
+    have it in a column with a gap.
     """
     text = text.removesuffix(".0")
     if not text.isdecimal() or len(text) > 9 or int(text) > limit:
@@ -28,8 +28,8 @@ def is_node_name(text: str) -> bool:
 
 
 def slots_by_host(pieces: Iterable[str]) -> dict[str, int]:
-    """Slots of each host, in order: LSF names a host once per slot, or once with a factor, like
-    ``16*h1``.
+    """Count the slots of each host, in order. LSF names a host once per slot, or once with a
+    factor: h1 h1 and ``2*h1`` are the same.
     """
     slots: dict[str, int] = {}
     for piece in pieces:

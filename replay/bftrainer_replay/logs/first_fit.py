@@ -25,8 +25,9 @@ NOTE = (
 
 
 def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
-    """The table with nodes, and the number of jobs that asked for more nodes than were free (they
-    got the free ones).
+    """Place the jobs, in order of their starts, on the first free nodes of a cluster; return the
+    table with these nodes, and the number of jobs that needed more than were free (they got the
+    free ones).
     """
     ran = np.flatnonzero(table.ran)
     order = ran[np.lexsort((ran, table.start_s[ran]))]
@@ -60,7 +61,7 @@ def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
 
 
 def most_at_once(table: JobTable) -> int:
-    """The largest number of nodes busy at one time, if every job had the nodes that it asked
+    """Return the largest number of nodes busy at one time, if every job had the nodes that it asked
     for.
     """
     ran = table.ran

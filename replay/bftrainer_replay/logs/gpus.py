@@ -22,7 +22,9 @@ def counted(names: Iterable[str]) -> Counter[str]:
 
 
 def on_idle_nodes(window: LogWindow) -> LogWindow:
-    """The slots that a pilot holds of a window in GPUs if it holds idle nodes only."""
+    """Return the slots that a pilot holds if it may hold only nodes of which all GPUs are idle;
+    ``window`` is in GPUs.
+    """
     assert window.gpus is not None
     per_node, nodes = window.gpus.per_node, window.gpus.by_node
 
@@ -37,11 +39,12 @@ def on_idle_nodes(window: LogWindow) -> LogWindow:
 
 
 def held_parts(window: LogWindow, back_s: float) -> LogWindow:
-    """The slots that a pilot holds of a window in GPUs, with one holder per part.
+    """Return the slots that a pilot holds of the idle GPUs in ``window``, with one holder job per
+    part of a node.
 
-    A main job that takes GPUs of a node ends holders there, the latest first, until it has enough;
-    what is left of their parts, and what a main job that ends leaves, is held as a new part
-    ``back_s`` later.
+    A main job that takes GPUs of a node ends holders there, the latest first, until it has enough.
+    GPUs that are then idle, and those that a main job leaves, are held as a new part ``back_s``
+    later.
     """
     free, parts = counted(window.initial), dict[str, list[frozenset[str]]]()
     changes: list[tuple[float, set[str], set[str]]] = []
@@ -49,7 +52,9 @@ def held_parts(window: LogWindow, back_s: float) -> LogWindow:
     serial = 0
 
     def hold(node: str) -> frozenset[str]:
-        """Hold what no part of the node has yet as a new part; return its slots, if any."""
+        """Hold the idle GPUs of the node that no part has yet as a new part; return its slots, if
+        any.
+        """
         nonlocal serial
         count = free[node] - sum(map(len, parts.get(node, ())))
         if count <= 0:

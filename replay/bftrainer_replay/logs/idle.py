@@ -23,7 +23,9 @@ events.
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodePeriods:
-    """(node, since, until) as parallel arrays, in whole milliseconds since the span's start."""
+    """Periods of nodes as parallel arrays (node, since, until), in whole milliseconds since the
+    span's start.
+    """
 
     nodes: Ints
     since: Ints
@@ -48,7 +50,7 @@ NO_PERIODS = NodePeriods(*(np.empty(0, dtype=np.int64) for _ in range(3)))
 def periods_of(
     nodes: Sequence[int], start_s: Sequence[float], end_s: Sequence[float], span: TrustedSpan
 ) -> NodePeriods:
-    """Periods in seconds, clipped to the span."""
+    """Turn arrays of nodes and times in seconds into :class:`NodePeriods`, clipped to the span."""
     since, until = (
         milliseconds(np.array(times, dtype=np.float64), span) for times in (start_s, end_s)
     )
@@ -58,7 +60,9 @@ def periods_of(
 def idle_periods(
     table: JobTable, span: TrustedSpan, unavailable: NodePeriods = NO_PERIODS
 ) -> NodePeriods:
-    """When each node is idle: no job holds it, it is not unavailable, and there is no outage."""
+    """Return when each node is idle: no job holds it, it is not ``unavailable``, and there is no
+    outage.
+    """
     length = length_of(span)
     return together(
         [
@@ -71,8 +75,11 @@ def idle_periods(
 def taken_periods(
     table: JobTable, span: TrustedSpan, unavailable: NodePeriods
 ) -> Iterator[tuple[NodePeriods, NDArray[np.int64]]]:
-    """Of groups of nodes: when each is taken, by jobs (these come first, with their numbers) or as
-    a whole.
+    """Yield, for one group of nodes after another, the periods in which nodes are not idle and the
+    jobs of these periods.
+
+    First come the periods of jobs, as many as there are job numbers, then those in which a node is
+    taken as a whole: unavailable, in an outage, or at an edge of the span (without length).
     """
     length = length_of(span)
     # A busy interval of zero length at each edge of the span makes the first and last idle periods
@@ -100,7 +107,7 @@ def taken_periods(
 
 
 def together(periods: Sequence[NodePeriods]) -> NodePeriods:
-    """All of them."""
+    """Concatenate the periods of all parts."""
     return NodePeriods(
         *(
             np.concatenate([getattr(part, name) for part in periods])
@@ -110,7 +117,9 @@ def together(periods: Sequence[NodePeriods]) -> NodePeriods:
 
 
 def without(periods: NodePeriods, idle: NodePeriods, names: int, span: TrustedSpan) -> NodePeriods:
-    """The parts of ``periods`` that ``idle``, which lies inside of them, does not cover."""
+    """Return the parts of ``periods`` that ``idle``, which lies inside of them, does not cover;
+    ``names`` is the number of nodes.
+    """
     length = length_of(span)
     everyone = np.arange(names, dtype=np.int64)
     edges = NodePeriods(
@@ -123,7 +132,9 @@ def without(periods: NodePeriods, idle: NodePeriods, names: int, span: TrustedSp
 
 
 def _uncovered(node: Ints, start: Ints, end: Ints, length: int) -> NodePeriods:
-    """The gaps between the given intervals of each node."""
+    """Return, for each node, the gaps between its intervals (``start[k]`` to ``end[k]`` on
+    ``node[k]``).
+    """
     # All nodes on one number line, a stretch of it per node, so that one running maximum serves all
     # nodes.
     stretch = length + 1
@@ -141,8 +152,8 @@ def _uncovered(node: Ints, start: Ints, end: Ints, length: int) -> NodePeriods:
 def idle_events(
     idle: NodePeriods, names: tuple[str, ...], span: TrustedSpan, debounce_s: float
 ) -> tuple[PoolEvent, ...]:
-    """The pool of idle nodes over ``span``; the last event is its end, even if nothing changes
-    there.
+    """Turn idle periods into the events of the pool of idle nodes over ``span``; the last event is
+    at the end of the span, even if nothing changes there.
 
     Idle periods shorter than ``debounce_s`` are dropped unless an edge of the span cuts them. Times
     are rounded to milliseconds, the resolution of event logs.
@@ -153,8 +164,8 @@ def idle_events(
 def _changes(
     idle: NodePeriods, span: TrustedSpan, debounce_s: float
 ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
-    """(milliseconds since the span's start, node, whether it leaves), in order; joins before leaves
-    of an instant.
+    """Return all joins and leaves as three arrays in order of time: milliseconds since the span's
+    start, the node, and whether it leaves. At equal times, joins come before leaves.
     """
     nodes, since, until = idle.nodes, idle.since, idle.until
     length = length_of(span)
@@ -182,6 +193,9 @@ def milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
 def _events(
     at: Ints, who: Ints, leaves: NDArray[np.bool_], names: tuple[str, ...], span: TrustedSpan
 ) -> tuple[PoolEvent, ...]:
+    """Group the arrays of :func:`_changes` by time into one event each; add an event without
+    changes at an edge of the span that has none.
+    """
     begins = np.flatnonzero(np.diff(at, prepend=-1))
     cuts = np.append(begins, len(at))
     joins = np.add.reduceat(~leaves, begins, dtype=np.int64) if len(at) else begins

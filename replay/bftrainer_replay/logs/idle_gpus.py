@@ -28,7 +28,10 @@ Floats = NDArray[np.float64]
 def log_in_gpus(
     source: Source, table: JobTable, span: TrustedSpan, down: NodePeriods, log: EventLog
 ) -> EventLog:
-    """The log ``log`` in GPUs. Raises :class:`UserError` if it does not tell them."""
+    """Return the log of idle GPUs that belongs to ``log``, which is of idle nodes (--unit gpu).
+
+    Raises :class:`UserError` if the log does not tell the GPUs of its jobs, or names no nodes.
+    """
     facts, options = log.site.nodes, source.options
     if facts is None:
         raise UserError(
@@ -66,7 +69,9 @@ def log_in_gpus(
 
 
 def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
-    """The number of GPUs of each node."""
+    """Return the number of GPUs of each node: from --gpus-per-node, --node-info, or the most that
+    jobs used at once.
+    """
     recorded = np.ceil(_sum(facts.devices.items(), np.zeros(len(facts.names))) - _ROUNDING).astype(
         np.int64
     )
@@ -99,7 +104,9 @@ def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
 
 
 def _sum(devices: Iterable[tuple[str, Floats]], nothing: Floats) -> Floats:
-    """``gpu``, or all types (``gpu:a100``) where only these are known."""
+    """Return the number of GPUs of all types: ``gpu``, or the sum of ``gpu:a100`` and the like
+    where that is larger.
+    """
     counts = dict(devices)
     typed = [count for name, count in counts.items() if name.startswith("gpu:")]
     return np.maximum(counts.get("gpu", nothing), sum(typed, nothing))
@@ -117,8 +124,8 @@ def _spells(
     cores: Floats,
     cores_each: Floats,
 ) -> tuple[NodePeriods, NodePeriods]:
-    """When each GPU is idle, and when it is idle with ``cores_each`` left; GPUs are numbered node
-    after node.
+    """Return the periods in which each GPU is idle, and those in which it is idle with
+    ``cores_each`` cores of its node left beside it. GPUs are numbered node after node.
     """
     offset = np.cumsum(gpus) - gpus
     used, has = (
@@ -147,8 +154,11 @@ def _spells(
 
 
 def _by_level(at: Ints, node: Ints, free: Ints, offset: Ints) -> list[NodePeriods]:
-    """The spells of the GPUs of one level after another. ``free`` holds until a node's next time;
-    the last is the end.
+    """Turn the number of free GPUs of each node over time into idle periods of single GPUs: GPU
+    ``k`` of a node is idle while more than ``k`` are free.
+
+    ``free[j]`` holds on ``node[j]`` from ``at[j]`` to the node's next time; a node's last time is
+    its end. ``offset`` is the number of a node's first GPU.
     """
     periods = []
     is_end = np.append(node[1:] != node[:-1], True)

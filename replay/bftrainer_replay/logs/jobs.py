@@ -23,7 +23,7 @@ from bftrainer_replay.logs.columns import TIMES, Column, Times, counts_of, parts
 from bftrainer_replay.logs.job_needs import NO_NEEDS, NO_USE, JobNeeds, JobUse
 
 MOST_NAMES = 1_000_000
-"""Names of nodes in one log; the largest cluster so far had 158,976."""
+"""Limit for names of nodes in one log; the largest cluster so far had 158,976."""
 PLACE_BYTES = 128
 """Peak of memory for a node of a job, from the importer to the idle periods (measured: 110 to 125).
 A job itself takes two.
@@ -67,8 +67,8 @@ class Tally:
         *what: _What.args,
         **more: _What.kwargs,
     ) -> None:
-        """Count one record; ``job`` adds it to the rows, returns why it is ignored, or raises
-        ValueError.
+        """Count one record. ``job`` is called with ``what`` and ``more``; it adds the record to the
+        rows, returns why it is ignored, or raises ValueError.
 
         A record with the same text as an earlier one is ignored, as of months that overlap;
         ``seen`` is None where records have no job ids, so that equal ones are different jobs.
@@ -105,7 +105,9 @@ class Tally:
             self.ignore("rest of a record with a line break")
 
     def bad(self, line: int, problem: object) -> None:
-        """A record that cannot be read: raise, or with --skip-bad count it."""
+        """Take a record that cannot be read: raise :class:`InputFileError` or, with --skip-bad,
+        count it.
+        """
         # Quoted parts of the line may hold bytes that are not text and must not reach a terminal.
         problem = " ".join(str(problem).encode("utf-8", "backslashreplace").decode().split())
         if not self.skip_bad:
@@ -118,11 +120,11 @@ class Tally:
 
     @property
     def bad_share(self) -> float:
-        """Of the records that say something of nodes or the queue, those that were skipped."""
+        """The share of skipped records among those that say something of nodes or the queue."""
         return self.skipped / max(self.skipped + self.used, 1)
 
     def remarks(self, format_name: str, name: str = "") -> list[str]:
-        """The totals, then the first of the skipped lines."""
+        """Return remarks for the user: the totals, then the first of the skipped lines."""
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.ignored.items()))
         total = (
             f"{name or self.where()} is {format_name}: {counted(self.read, 'record')} read, "
@@ -191,10 +193,10 @@ class JobTable:
         return np.concatenate([np.empty(0, dtype=np.int64), *places])
 
     def by_nodes(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
-        """(first node, last node + 1, places, their jobs) of groups of nodes: what is done place by
-        place takes memory for one.
+        """Yield groups of nodes, so that work on every place needs memory for one group at a time.
 
-        A place is an index of ``members``, a job on a node.
+        A place is an index of ``members``: one job on one node. Each group is (first node, last
+        node + 1, its places, the job of each place).
         """
         until = np.cumsum(counts_of(self.members, len(self.names)))
         begin = 0
@@ -222,7 +224,7 @@ class JobTable:
         return replace(self, first=nothing, members=nothing, use=nothing)
 
     def chosen(self, keep: NDArray[np.bool_]) -> JobTable:
-        """These jobs only; all names stay."""
+        """Return a table of the jobs with ``keep``; it still names all nodes."""
         counts = np.diff(self.first)
         times: dict[str, Any] = {name: getattr(self, name).only(keep) for name in TIMES}
         return replace(
@@ -264,7 +266,9 @@ class JobRows:
         return len(self._first) - 1
 
     def ids(self, names: Iterable[str]) -> Sequence[int]:
-        """The numbers of nodes, for :meth:`add`."""
+        """Return the numbers by which :meth:`add` knows the nodes with these names; a name that is
+        listed twice counts once.
+        """
         index = self._index
         node_ids = array("i", dict.fromkeys(index.setdefault(name, len(index)) for name in names))
         if len(index) > MOST_NAMES:
@@ -275,7 +279,9 @@ class JobRows:
         return node_ids
 
     def take_room(self, jobs: int, places: int) -> None:
-        """Count jobs, and the nodes that they hold, before they are kept."""
+        """Reserve memory for jobs, and for the nodes that they hold, before they are kept; raise
+        :class:`InputFileError` beyond ``most_bytes``.
+        """
         self._room -= 2 * jobs + places
         if self._room < 0:
             raise InputFileError(
@@ -312,8 +318,10 @@ class JobRows:
         needs: int = 0,
         use: int = 0,
     ) -> None:
-        """Add a job: NaN for a missing time, ``nodes`` None for nodes without names. Raises
-        :class:`BadLineError`.
+        """Add a job. A missing time is NaN; ``nodes`` is None if the log does not name them;
+        ``needs`` and ``use`` are numbers from the methods of that name.
+
+        Raises :class:`BadLineError` for a job that cannot be.
         """
         # Called a million times. A NaN differs from itself.
         self._room -= 2 if nodes is None else 2 + len(nodes)
@@ -365,8 +373,11 @@ class JobRows:
             self._unfinished[job_id] = (len(self), start_s)
 
     def settles(self, job_id: str, start_s: float, end_s: float) -> bool:
-        """Whether this record only tells the end of a job that was running. One that was waiting no
-        longer waits.
+        """Return whether this record only tells the end of a job that an earlier record has as
+        running: it is then no further job.
+
+        If the earlier record has the job as waiting, that wait is dropped, since the new record has
+        it.
         """
         job, before_s = self._unfinished.pop(job_id, (None, math.inf))
         if job is not None and before_s == start_s and math.isfinite(end_s):
@@ -377,7 +388,9 @@ class JobRows:
         return False
 
     def table(self) -> JobTable:
-        """All jobs as arrays that share memory with these rows: no job can be added afterwards."""
+        """Return all jobs as arrays that share memory with these rows: no job can be added
+        afterwards.
+        """
         node_counts, needs, use, every = (
             column.values()
             for column in (self._node_counts, self._needs, self._uses, self._members)
@@ -404,7 +417,9 @@ class JobRows:
         return JobTable(submit, eligible, start, end, node_counts, first, members, names, *more)
 
     def _used(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
-        """Drops nodes that only rejected lines name: they would be idle forever."""
+        """Drop nodes that only rejected lines name, since they would be idle forever; return the
+        renumbered members and the names.
+        """
         names = tuple(self._index)
         used = counts_of(members, len(names)) > 0
         used[list(self._declared)] = True

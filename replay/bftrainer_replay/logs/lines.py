@@ -11,11 +11,11 @@ from bftrainer_replay.limited_file import DAMAGE, OnBytes
 from bftrainer_replay.text_files import open_bytes
 
 LONGEST_LINE = 32 * 1024 * 1024
-"""Characters. A job on all cores of the largest machine, with each core named, needs less."""
+"""Limit in characters: a job on all cores of the largest machine, each core named, needs less."""
 
 
 class Lines:
-    """Iterates over (line number, text without its line end).
+    """Reads text files, one after another, and yields (line number, text without its line end).
 
     Only the fields that an importer uses must be clean: job names in Latin-1 are common, so bytes
     that are not UTF-8 become surrogates, which no time, number or node name may contain. After the
@@ -46,14 +46,17 @@ class Lines:
             yield number, line.rstrip("\r\n")
 
     def pieces(self, longest: int) -> Iterator[tuple[int, str]]:
-        """(line number, text): lines with their ends, cut into pieces of at most ``longest``
-        characters.
+        """Yield (line number, text) of lines with their ends, cut into pieces of at most
+        ``longest`` characters.
         """
         for path in self._paths:
             self.path = path
             yield from self._pieces(longest)
 
     def _pieces(self, longest: int) -> Iterator[tuple[int, str]]:
+        """Yield (line number, text) of one file, cut into pieces of at most ``longest``
+        characters.
+        """
         number, is_new_line = 0, True
         with open_bytes(self.path, self._max_bytes, self._on_bytes) as raw:
             file = io.TextIOWrapper(

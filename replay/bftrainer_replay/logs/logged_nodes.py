@@ -39,7 +39,9 @@ class LoggedNodes:
     is_told: bool = False
 
     def of_partition(self, text: str) -> NodeMask:
-        """The nodes of a partition, or of any in a list."""
+        """Return the nodes of a partition, or of any partition in a list such as ``gpu,long``; all
+        nodes if it is not known.
+        """
         everyone = np.ones(len(self.names), dtype=np.bool_)
         if not text or not self.partitions or (self.left_out and text not in self.partitions):
             return everyone
@@ -49,7 +51,9 @@ class LoggedNodes:
         return union
 
     def suited(self, needs: JobNeeds) -> NodeMask:
-        """The nodes that have what a job needs, in any partition."""
+        """Return the nodes with the cores, devices and constraint that a job needs, in any
+        partition.
+        """
         fit = np.ones(len(self.names), dtype=np.bool_)
         if self.cores.any():
             fit &= self.cores + _ENOUGH >= needs.cores
@@ -63,7 +67,7 @@ class LoggedNodes:
         return fit
 
     def device_type(self) -> list[str]:
-        """Of each node, in words: ``gpu:a100 x4``, or ``no device``."""
+        """Return the devices of each node in words: ``gpu:a100 x4``, or ``no device``."""
         typed = {name for name in self.devices if ":" in name}
         shown = {
             name: peak
@@ -129,8 +133,8 @@ def nodes_from_jobs(table: JobTable, finish_s: float) -> LoggedNodes:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NodeSets:
-    """The nodes that jobs with each text ran on. ``left_out`` are the texts beyond those of most
-    places.
+    """For each text in the needs of jobs (a partition or a constraint), the nodes that jobs with it
+    ran on. ``left_out`` is the number of rare texts for which no nodes are kept.
     """
 
     texts: list[str]
@@ -140,7 +144,9 @@ class _NodeSets:
 
     @classmethod
     def of(cls, texts: list[str], table: JobTable, max_sets: int) -> _NodeSets:
-        """No nodes yet; ``texts`` are those of the table's needs."""
+        """Prepare sets without nodes for the ``max_sets`` texts whose jobs held most nodes;
+        ``texts[k]`` is that of ``table.all_needs[k]``.
+        """
         number = {text: k for k, text in enumerate(dict.fromkeys(filter(None, texts)))}
         of_needs = np.array([number.get(text, len(number)) for text in texts])
         ran = np.zeros(len(number) + 1)
@@ -157,11 +163,11 @@ class _NodeSets:
         )
 
     def add(self, needs: NDArray[np.int32], members: NDArray[np.int32]) -> None:
-        """Jobs with these needs were on these nodes."""
+        """Note that jobs with these needs ran on these nodes."""
         self.nodes[self.place[needs], members] = True
 
     def named(self) -> dict[str, NodeMask]:
-        """Without those of no node."""
+        """Return the nodes by text, without texts of which no job ran on a node."""
         return {
             text: nodes
             for text, nodes in zip(self.texts, self.nodes[:-1], strict=True)
@@ -184,6 +190,9 @@ class _NodeTimeline:
     def of(
         cls, members: NDArray[np.int32], start: NDArray[np.float64], end: NDArray[np.float64]
     ) -> _NodeTimeline:
+        """Sort the starts and ends of places by node and time; ``members`` is the node of each
+        place.
+        """
         at, who = np.concatenate((start, end)), np.concatenate((members, members))
         is_start = np.arange(len(at)) < len(start)
         order = np.lexsort((is_start, at, who))
@@ -191,19 +200,23 @@ class _NodeTimeline:
         return cls(order, at[order], edges, who[order][edges].astype(np.int64))
 
     def sums(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
-        """What the places of a node add up to after each start and end."""
+        """Sum the amounts of the jobs that are on a node, after each start and end; ``amounts`` has
+        one per place.
+        """
         sums: NDArray[np.float64] = np.cumsum(np.concatenate((amounts, -amounts))[self.order])
         return sums
 
     def peaks(self, amounts: NDArray[np.float64], names: int) -> NDArray[np.float64]:
-        """The largest sum at any time, by node."""
+        """Return the largest sum of amounts at any time, by node."""
         peaks = np.zeros(names)
         if len(self.order):
             peaks[self.owners] = np.maximum.reduceat(self.sums(amounts), self.edges)
         return peaks
 
     def job_and_busy_s(self) -> tuple[float, float]:
-        """Seconds of all places, and of the nodes that have any."""
+        """Return the total seconds of all jobs on all nodes, and the seconds in which a node had
+        any job: their ratio is the mean number of jobs on a busy node.
+        """
         if not len(self.order):
             return 0.0, 0.0
         running = self.sums(np.ones(len(self.order) // 2))

@@ -56,8 +56,11 @@ def _record(
     per_host: dict[int, int],
     waiting: list[tuple[float, float, float, int]],
 ) -> str | None:
-    """Add a job that started to the rows, or (submit, eligible, end, processors) of one that did
-    not to ``waiting``.
+    """Take one record: add a job that started to the rows, or (submit, eligible, end, processors)
+    of one that did not to ``waiting``.
+
+    Return why the record is ignored, or None. ``per_host`` counts how often jobs had so many slots
+    on a host.
     """
     if not line.startswith('"JOB_FINISH" '):
         kind = line.split(" ", 1)[0][:30].strip('"')
@@ -98,6 +101,9 @@ def _record(
 
 
 def _fields(line: str) -> list[str]:
+    """Split a record into its fields, without quotes: '"JOB_FINISH" "10.1" 5' -> JOB_FINISH, 10.1,
+    5.
+    """
     fields: list[str] = []
     place, length = 0, len(line)
     while place < length:

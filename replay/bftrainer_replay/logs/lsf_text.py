@@ -45,6 +45,10 @@ def recognizes(head: str) -> bool:
 
 @dataclass
 class _Job:
+    """What the events of a paragraph tell of a job; ``runs`` are (start, end, slots of
+    each host).
+    """
+
     submit_s: float = math.nan
     start_s: float = math.nan
     end_s: float = math.nan
@@ -54,7 +58,7 @@ class _Job:
 
 
 def read(source: Source) -> None:
-    """Adds all jobs to the rows. A record is a job's paragraph."""
+    """Adds all jobs of bhist's output to the rows. A record is a job's paragraph."""
     tally = source.tally
     done: list[_Job] = []
 
@@ -85,7 +89,9 @@ def read(source: Source) -> None:
 
 
 def _paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
-    """(line, job, events with their wrapped lines joined) for each job."""
+    """Yield, for each job, the line number, the job's heading, and its events with wrapped lines
+    joined.
+    """
     texts: list[str] | None = None
     start, size, name = 0, 0, ""
     for number, line in source.lines:
@@ -109,6 +115,9 @@ def _paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
 
 
 def _job(source: Source, texts: list[str], changed: date) -> _Job:
+    """Build a job from the lines of its events. Years that bhist leaves out are searched back from
+    ``changed``, the day of the file.
+    """
     job = _Job()
     running = False
     for text in texts:
@@ -142,6 +151,9 @@ def _job(source: Source, texts: list[str], changed: date) -> _Job:
 
 
 def _date(weekday: str, month: str, day: str, year: str | None, changed: date) -> str:
+    """Return a day as YYYY-MM-DD; without a year, the last one up to ``changed`` on which the date
+    is this weekday.
+    """
     number = _MONTHS.index(month) + 1
     years = [int(year)] if year else range(changed.year, changed.year - 28, -1)
     for candidate in years:

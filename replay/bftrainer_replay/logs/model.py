@@ -59,7 +59,7 @@ class Queue:
     dialect: Dialect = GENERIC
 
     def __post_init__(self) -> None:
-        """Without limits and needs, all jobs have unknown ones."""
+        """Give all jobs unknown limits and needs, if these are missing."""
         jobs = len(self.nodes)
         if len(self.limit_s) != jobs:
             object.__setattr__(self, "limit_s", Times.of(np.full(jobs, np.nan)))
@@ -83,14 +83,14 @@ class Queue:
         return waited_s
 
     def of_needs(self, chosen: NDArray[np.bool_]) -> Queue:
-        """The jobs whose needs are chosen."""
+        """Return a queue of the jobs whose needs are chosen; ``chosen`` is over ``all_needs``."""
         is_chosen = np.empty(len(self.nodes), dtype=np.bool_)
         for part in self.parts():
             is_chosen[part] = chosen[self.needs[part]]
         return self if is_chosen.all() else self.only(is_chosen)
 
     def only(self, which: NDArray[Any]) -> Queue:
-        """These jobs, in this order."""
+        """Return a queue of the jobs at the places ``which``, in that order."""
         times: dict[str, Any] = {name: getattr(self, name).only(which) for name in TIMES[1:]}
         return replace(self, nodes=self.nodes[which], needs=self.needs[which], **times)
 
@@ -156,8 +156,8 @@ NO_FACTS = SiteFacts()
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """Of a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`): the number of GPUs of
-    every node.
+    """What is known of a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`).
+    ``per_node``: the number of GPUs of every node.
 
     ``by_node``: the same log by node, where it tells more than idle GPUs. ``every``: all idle GPUs,
     with those that the log leaves out as they have no cores left beside them.
@@ -170,7 +170,9 @@ class GpuFacts:
 
 @dataclass(frozen=True, slots=True)
 class GpuWindow:
-    """The same of a window. ``idle``: the idle GPUs from which a window of held slots was made."""
+    """The :class:`GpuFacts` of a window. ``idle``: the idle GPUs from which a window of held slots
+    was made.
+    """
 
     per_node: Mapping[str, int]
     by_node: LogWindow
@@ -332,8 +334,8 @@ def cut(
 def _cut_gpus(
     facts: GpuFacts, window: LogWindow, per_node: Mapping[str, int], chosen: frozenset[str] | None
 ) -> GpuWindow:
-    """The facts of a log in GPUs, restricted as its ``window`` is: to the same time, the nodes of
-    ``per_node`` and their ``chosen`` GPUs (None: all).
+    """Restrict the facts of a log in GPUs to the time of ``window``, the nodes of ``per_node`` and
+    the ``chosen`` GPUs (None: all).
     """
     restricted = partial(cut, start_s=window.start_s, end_s=window.end_s)
     by_node, every = facts.by_node, facts.every
@@ -350,7 +352,9 @@ def _cut_gpus(
 def _between(
     events: Iterable[PoolEvent], start_s: float, end_s: float, chosen: frozenset[str] | None
 ) -> tuple[frozenset[str], tuple[PoolEvent, ...]]:
-    """The chosen nodes at ``start_s``, and their changes up to ``end_s``."""
+    """Return which of the chosen nodes (None: all) are in the pool at ``start_s``, and the events
+    that change them up to ``end_s``.
+    """
     pool: set[str] = set()
     kept: list[PoolEvent] = []
     for event in events:
@@ -371,7 +375,8 @@ def _between(
 
 
 def level(node: str, index: int) -> str:
-    """The GPU of a node that is idle while more than ``index`` are: the last that joined leaves
+    """Return the name of a node's GPU number ``index``, which is idle while more than ``index``
+    GPUs of the node are: a log tells how many are idle, not which, so the last that joined leaves
     first.
     """
     return f"{node}:{index}"
@@ -383,7 +388,7 @@ def levels(per_node: Mapping[str, int], nodes: Iterable[str]) -> Iterator[str]:
 
 
 def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
-    """A window of idle GPUs by node: a node is idle while all its GPUs are."""
+    """Turn a window of idle GPUs into one of idle nodes: a node is idle while all its GPUs are."""
     last = {level(node, gpus - 1): node for node, gpus in per_node.items()}
 
     def whole(names: frozenset[str]) -> frozenset[str]:
@@ -395,7 +400,9 @@ def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
 def _seen_as(
     window: LogWindow, nodes: Callable[[frozenset[str]], frozenset[str]], machine_nodes: int
 ) -> LogWindow:
-    """The window with other nodes in place of its own; changes of none are left out."""
+    """Replace the names in the pool and in every event by ``nodes(names)``; leave out events that
+    then change nothing.
+    """
     changes = ((e.at_s, nodes(e.change.joined), nodes(e.change.left)) for e in window.events)
     events = tuple(
         PoolEvent(at_s, PoolChanged(joined, left))
@@ -408,7 +415,7 @@ def _seen_as(
 
 
 def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The spans, in order of time; those that overlap or touch as one."""
+    """Merge spans that overlap or touch, and return them in order of time."""
     merged: list[tuple[float, float]] = []
     for begin_s, end_s in sorted(spans):
         if merged and begin_s <= merged[-1][1]:
@@ -427,13 +434,15 @@ def within(
 
 
 def of_nodes(window: LogWindow, nodes: Collection[str]) -> LogWindow:
-    """The window of these nodes only."""
+    """Restrict a window to these nodes; its queue is dropped."""
     chosen = frozenset(nodes)
     return replace(_seen_as(window, chosen.intersection, len(chosen)), queue=None)
 
 
 def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[LogWindow, ...]:
-    """The windows of ``length_s`` from each of the starts, which are in order of time."""
+    """Cut a window of ``length_s`` out of the log at each of the starts, which are in order of
+    time. The queue is dropped.
+    """
 
     def number_until(at_s: float) -> int:
         return bisect_right(log.events, at_s, key=lambda event: event.at_s)
@@ -456,7 +465,7 @@ def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[
 
 
 def piece(log: LogWindow, start_s: float, end_s: float) -> LogWindow:
-    """The window between two times."""
+    """Cut the part of the log between two times; its queue is dropped."""
     return pieces(log, [start_s], end_s - start_s)[0]
 
 

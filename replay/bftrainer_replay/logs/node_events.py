@@ -52,13 +52,13 @@ class NodeOutage:
 
 
 def read_events(source: Source, path: Path) -> list[NodeOutage]:
-    """The periods of ``sacctmgr show event``; raises :class:`InputFileError`."""
+    """Read the periods in the output of ``sacctmgr show event``; raises :class:`InputFileError`."""
     return list(_of_table(source, path, EVENTS_COMMAND))
 
 
 def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
-    """The periods of ``scontrol show reservation`` or ``sacctmgr show reservation``; raises
-    :class:`InputFileError`.
+    """Read the periods in the output of ``scontrol show reservation`` or ``sacctmgr show
+    reservation``; raises :class:`InputFileError`.
     """
     lines = _lines(source, path)
     for _, line in lines:
@@ -77,7 +77,7 @@ def _lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _rows(source: Source, path: Path) -> Iterator[tuple[int, str]]:
-    """Headers and rows, with the lines of a reason that has line breaks joined."""
+    """Yield the header and rows of a table; the lines of a reason with line breaks are joined."""
     rows: RecordLines | None = None
     for number, line in Lines(path, source.options.max_bytes):
         if len(line) > _LONGEST_LINE:
@@ -102,7 +102,7 @@ def _is_header(names: Sequence[str]) -> bool:
 
 
 def _of_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
-    """Fields between bars, under a header that names them."""
+    """Read the periods from rows of fields between bars, under a header that names them."""
     at: dict[str, int] = {}
     for number, line in _rows(source, path):
         fields = [field.strip() for field in line.split("|")]
@@ -131,7 +131,9 @@ def _of_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
 
 
 def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
-    """Key=value, a reservation in one line or in several until the next ReservationName."""
+    """Read the periods from key=value text: a reservation is one line, or several until the next
+    ReservationName.
+    """
     values: dict[str, str] = {}
     where = str(path)
     for number, line in _lines(source, path):
@@ -148,7 +150,9 @@ def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
 
 
 def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:
-    """The period; None for one of the whole cluster's registration, of no nodes or of no length."""
+    """Build the period that a row tells of; None if it is of the whole cluster's registration, of
+    no nodes or of no length. Raises :class:`InputFileError`.
+    """
     clock: LogClock = source.clock
     if values.get("nodes", "") in _NO_NODES:
         return None

@@ -24,8 +24,10 @@ _DEVICE = re.compile(r"([\w.+-]+(?::[\w.+-]*[A-Za-z_][\w.+-]*)?):(\d{1,9})(?:\(|
 
 
 def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
-    """The facts with the cores and devices of ``--node-info``; raises :class:`UserError` if it has
-    other nodes.
+    """Replace the cores and devices of nodes by those in the file of --node-info; the facts are
+    unchanged without it.
+
+    Raises :class:`UserError` if none of the log's nodes is in the file.
     """
     path = source.options.node_info
     if path is None:
@@ -67,6 +69,9 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
 
 
 def _of(record: str) -> JobUse:
+    """Return the cores and devices of a node from its record in the output of ``scontrol show
+    node``.
+    """
     tres = match[1] if (match := _TRES.search(record)) else ""
     use = use_of(tres, 1)
     if use.devices or not (gres := _GRES.search(record)):

@@ -11,7 +11,7 @@ from bftrainer_replay.text_files import read_text
 
 
 def read_node_list(path: Path) -> tuple[str, ...]:
-    """Node names, one per line, in the file's order; blank lines are ignored. Raises
+    """Read node names, one per line, in the file's order; blank lines are ignored. Raises
     :class:`InputFileError`.
     """
     line_of: dict[str, int] = {}
@@ -34,7 +34,7 @@ def read_node_list(path: Path) -> tuple[str, ...]:
 
 
 def spread(nodes: Iterable[str], count: int) -> tuple[str, ...]:
-    """The first ``count`` nodes by the SHA-256 of their names.
+    """Return the first ``count`` nodes by the SHA-256 of their names, a fair sample.
 
     Adjacent nodes become idle together, so the first names are not a fair sample. The order by hash
     is even, the same on every machine, and nested: the sample of 64 is part of the sample of 128.

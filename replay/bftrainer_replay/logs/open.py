@@ -86,7 +86,9 @@ def open_log(
     path: Path, options: ImportOptions | None = None, on_bytes: OnBytes | None = None
 ) -> OpenedLog:
     """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file
-    and line. ``on_bytes`` is told of the bytes that are read, for a line of progress.
+    and line.
+
+    ``on_bytes`` is told of the bytes that are read, for a line of progress.
     """
     options = options or ImportOptions()
     name = _format_name(path, options)
@@ -106,7 +108,9 @@ def open_log(
 
 
 def _format_name(path: Path, options: ImportOptions) -> str:
-    """The name of the format of all files: as the options say, else as they begin."""
+    """Return the name of the format that all files have: as the options say, else as their contents
+    show.
+    """
     name = _given_format(options) or _format_of(path)
     for other in options.more_files:
         other_name = _given_format(options) or _format_of(other)
@@ -124,7 +128,7 @@ def _format_name(path: Path, options: ImportOptions) -> str:
 
 
 def _given_format(options: ImportOptions) -> str | None:
-    """The format that --format or --columns says; None if neither does."""
+    """Return the format that --format or --columns says; None if neither does."""
     if options.format or not options.columns:
         return options.format or None
     return TABLE.name if "=" in options.columns else "sacct"
@@ -146,7 +150,9 @@ def _check_skipped(source: Source) -> None:
 
 
 def _events(path: Path, log: EventLog) -> OpenedLog:
-    """The prefix of the node names tells whether the nodes were simulated."""
+    """Return an opened event log with its totals. A note says that nodes were simulated, which the
+    prefix of their names tells.
+    """
     rows = len(log.events)
     totals = f"{path} is an event log: {counted(rows, 'row')} read, {rows:,} used, 0 skipped"
     if any(name.startswith(PREFIX) for event in log.events[:10] for name in event.change.joined):
@@ -158,6 +164,9 @@ def _events(path: Path, log: EventLog) -> OpenedLog:
 
 
 def _format_of(path: Path) -> str:
+    """Recognize the format of a file by its head; raises :class:`InputFileError`, which says how to
+    convert known files that are no logs.
+    """
     data = read_head(path)
     if not data:
         raise InputFileError(str(path), "is empty, expected a log")

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 LEAST_JOBS = 20
-"""Below it, a cluster of one account is likely."""
+"""Jobs below which a cluster of one account is likely."""
 LEAST_JOBS_OF_ONE_STATE = 200
-"""From here on, a cluster on which no job fails and none is canceled is not."""
+"""Jobs from which on a cluster where no job fails and none is canceled is unlikely."""
 _IDS_AT_ONCE = 50
 _LEAST_GROUPS = 4
 _DENSE = 0.6
@@ -37,7 +37,7 @@ def signs_of_a_part(
     partitions: Set[str],
     missing_ids: float,
 ) -> Iterator[str]:
-    """What shows that jobs are missing; nothing for a log that looks whole.
+    """Yield, in words, what shows that jobs are missing; nothing for a log that looks whole.
 
     ``accounts``, ``states`` and ``partitions`` are those of all jobs (empty: the log does not
     tell); ``missing_ids`` is from :func:`missing_share`.
@@ -57,11 +57,11 @@ def signs_of_a_part(
 
 
 def missing_share(ids: NDArray[np.float64]) -> float:
-    """The share of ids that a log lacks at the median place between its first and last id; 0 for
-    too few ids to tell.
+    """Return the share of job ids that the log lacks, at the median place between its first and
+    last id; 0 for too few ids to tell.
 
-    The median leaves out the ends of a log, where jobs of long ago and jobs that have not ended
-    are few, and numbers that begin again.
+    The median leaves out the ends of a log, where jobs of long ago and jobs that have not ended are
+    few, and numbers that begin again.
     """
     ids = np.sort(ids[np.isfinite(ids)])
     groups = (len(ids) - 1) // _IDS_AT_ONCE

@@ -17,8 +17,9 @@ _Values = TypeVar("_Values", NDArray[np.bool_], NDArray[np.float64])
 
 
 def in_partition(window: LogWindow, name: str) -> LogWindow:
-    """The window of one partition. Raises :class:`UserError` if no job ran in a partition of that
-    name.
+    """Restrict a window to the nodes of one partition and the jobs that wait for it.
+
+    Raises :class:`UserError` if no job ran in a partition of that name.
     """
     facts = window.site.nodes
     if facts is None or name not in facts.partitions:
@@ -53,6 +54,8 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
 
 
 def _only(facts: LoggedNodes, places: list[int]) -> LoggedNodes:
+    """Restrict what is known of nodes to those at these places of ``facts.names``."""
+
     def these(sets: Mapping[str, _Values]) -> dict[str, _Values]:
         return {name: nodes[places] for name, nodes in sets.items()}
 

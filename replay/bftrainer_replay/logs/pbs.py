@@ -53,7 +53,9 @@ class _PbsRun(NamedTuple):
 
 
 def recognizes(head: str) -> bool:
-    """The first line is an accounting record."""
+    """Return whether the first line of the head is an accounting record of PBS, Torque or
+    Cobalt.
+    """
     line = next((line for line in head.splitlines() if line), "")
     return bool(_LINE.match(line))
 
@@ -77,7 +79,8 @@ def read(source: Source) -> None:
 
 
 def _read(source: Source, *, names: bool) -> _PbsReader:
-    """Add the runs of all lines to the rows; those without an end still run at the end of the log.
+    """Add the runs of all lines to the rows, and return the reader with its counts. Runs without an
+    end still run at the end of the log.
 
     Raises :class:`_NoNodesError` with ``names`` if exec_host names no nodes.
     """
@@ -96,7 +99,9 @@ class _NoNodesError(Exception):
 
 
 class _PbsReader:
-    """``others``: jobs that held another number of nodes than they asked for."""
+    """Turns accounting records into runs; with ``names``, exec_host names nodes. ``others`` counts
+    jobs that held another number of nodes than they asked for.
+    """
 
     def __init__(self, source: Source, names: bool) -> None:
         self._source = source
@@ -105,7 +110,9 @@ class _PbsReader:
         self._blocks: dict[str, Sequence[int]] = {}
 
     def record(self, line: str, running: dict[str, _PbsRun]) -> str | None:
-        """Add one record; returns why it is ignored, or None."""
+        """Take one record: S begins a run in ``running``; E and R end it, which adds it to the
+        rows. Return why the record is ignored, or None.
+        """
         match = _LINE.fullmatch(line)
         if not match:
             raise BadLineError(
@@ -142,7 +149,7 @@ class _PbsReader:
         return None
 
     def _run(self, values: dict[str, str], kind: str) -> _PbsRun:
-        """The run of an S or E record."""
+        """Build the run of an S or E record from its ``values`` (key=value)."""
         submit_s, eligible_s, start_s = (
             self._time(values, key) for key in ("ctime", "etime", "start")
         )
@@ -180,7 +187,7 @@ class _PbsReader:
         )
 
     def _needs(self, values: dict[str, str], node_count: int) -> tuple[float, int, int]:
-        """Time limit, needs and use."""
+        """Return a run's time limit in seconds, and the numbers of its needs and use."""
         limit_s, queue = (
             elapsed_s(values.get("Resource_List.walltime", "")),
             values.get("queue", "")[:255],
@@ -213,7 +220,9 @@ class _PbsReader:
 
 
 def nodes_of(source: Source, place: str) -> Sequence[int]:
-    """The nodes in exec_host, exec_vnode or Cobalt's location; raises ValueError."""
+    """Return the numbers of the nodes in exec_host, exec_vnode or Cobalt's location; raises
+    ValueError.
+    """
     if is_block(place):
         if source.machine_nodes is None:
             source.rows.declare(torus := all_nodes())
@@ -229,7 +238,9 @@ def _count(values: dict[str, str], key: str) -> int:
 
 
 def _hosts(place: str) -> dict[str, None]:
-    """Host names in exec_host or exec_vnode, each once."""
+    """Parse the host names in exec_host or exec_vnode, each once: "r1i0n3/0*8+r1i0n4/0" -> r1i0n3,
+    r1i0n4.
+    """
     names: dict[str, None] = {}
     for chunk in place.replace("(", "").replace(")", "").split("+"):
         name = chunk.partition("/")[0].partition(":")[0]
@@ -241,6 +252,7 @@ def _hosts(place: str) -> dict[str, None]:
 
 
 def _numbered(place: str) -> list[str]:
+    """Parse ranges of node numbers: "3,7-9" -> nid00003, nid00007, nid00008, nid00009."""
     names: list[str] = []
     for piece in place.split(","):
         first, _, last = piece.partition("-")

@@ -24,8 +24,8 @@ _GRACE_S = 3600.0
 
 
 def without_outliers(source: Source, table: JobTable) -> JobTable:
-    """The jobs without those few whose times are further from all others than the log is long, and
-    than 30 days.
+    """Leave out the few jobs whose times are further from all others than the log is long, and than
+    30 days; add remarks.
 
     An end that far away is unknown rather than right: such a job counts as still running.
     """
@@ -56,8 +56,8 @@ def without_outliers(source: Source, table: JobTable) -> JobTable:
 
 
 def _bulk(at_s: NDArray[Any]) -> tuple[float, float]:
-    """The times between which nearly all lie: a few at either end are cut off where a gap longer
-    than the rest precedes.
+    """Return the first and the last time of the log without outliers: a few times at either end are
+    cut off if the gap to the rest is longer than the rest itself.
     """
     few = max(_MOST_FEW, int(_MOST_SHARE * len(at_s)))
     at_s.partition((min(few + 1, len(at_s) - 1), max(len(at_s) - few - 2, 0)))
@@ -76,7 +76,9 @@ def _bulk(at_s: NDArray[Any]) -> tuple[float, float]:
 
 
 def with_ends(source: Source, table: JobTable) -> JobTable:
-    """Jobs without an end in the record end at their time limit, if the log is longer than that."""
+    """End jobs without a recorded end at their time limit, if the log goes on beyond that (unless
+    ``--runaways keep``); add remarks.
+    """
     running = table.where(lambda part: np.isinf(table.end_s[part]) & ~np.isnan(table.start_s[part]))
     if not len(running):
         return table

@@ -18,8 +18,8 @@ CORES = "cores"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ResourceUse:
-    """``used_h[kind]`` is the use from the beginning up to each of ``edges_s``, in hours of one
-    core or device.
+    """The use of cores and devices over the log: ``used_h[kind]`` is the use from the beginning up
+    to each of ``edges_s``, in hours of one core or device.
 
     Between two edges, of which a log has thousands, the use counts as even. ``outages`` are those
     of the whole cluster.
@@ -38,8 +38,8 @@ class ResourceUse:
 def use_of(
     table: JobTable, start_s: float, end_s: float, outages: tuple[tuple[float, float], ...]
 ) -> ResourceUse | None:
-    """None if no job has an allocation in the log. A device type (``gpu:a100``) counts only if
-    there is no total (``gpu``).
+    """Sum what jobs use of cores and devices; None if the log has no allocations. A device type
+    (``gpu:a100``) counts only if there is no total (``gpu``).
     """
     if len(table.all_uses) < 2:  # NO_USE
         return None

@@ -25,8 +25,11 @@ _ALIKE = 0.8
 def remark_on_silence(
     source: Source, idle: NodePeriods, names: tuple[str, ...], service_h: float, span: TrustedSpan
 ) -> SilentNodes | None:
-    """With a remark, if nodes ran no job for 48 h and a quarter of the log or to its end.
-    ``service_h``: all node-hours.
+    """Look for nodes that ran no job for 48 h or more, and for a quarter of the log or to its end:
+    they may have been down.
+
+    Return what they are and add a remark, or returns None if there are none. ``service_h`` is the
+    node-hours of the whole cluster.
     """
     length = length_of(span)
     hours = idle.length_h
@@ -63,8 +66,8 @@ def remark_on_silence(
 
 
 def _renamed(idle: NodePeriods, long: NDArray[np.bool_], length: int) -> int:
-    """The number of nodes that went out of use at about the time at which as many others came into
-    use; 0 if none did.
+    """Return how many nodes seem to have been renamed: they went out of use at about the time at
+    which as many others came into use. 0 if none did.
     """
     gone_at = idle.since[long & (idle.until == length) & (idle.since > 0)]
     new_at = idle.until[long & (idle.since == 0) & (idle.until < length)]

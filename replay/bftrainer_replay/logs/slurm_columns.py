@@ -78,8 +78,8 @@ _DELIMITERS = "|,;\t"
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Names of the columns in lower case, and what separates them. ``is_header``: the line that
-    told is not a job.
+    """The columns of a table: their names in lower case, and the delimiter. ``is_header``: the line
+    by which the layout was recognized is a header, not a job.
     """
 
     names: tuple[str, ...]
@@ -94,8 +94,8 @@ class Layout:
 
 
 def recognizes(head: str) -> bool:
-    """A header with Start and End, with any delimiter or in columns, or lines without a header that
-    hold times.
+    """Return whether the head of a file is sacct output: a header with Start and End, with any
+    delimiter or in columns, or lines without a header that hold times.
     """
     lines = [line for line in head.splitlines() if line and not line.startswith("#")][:2]
     if not lines:
@@ -111,7 +111,9 @@ def recognizes(head: str) -> bool:
 
 
 def _lacks_times(line: str) -> bool:
-    """A header of sacct, but without Start and End: what it lacks can be said."""
+    """Return whether a line is a header of sacct without Start and End; the error can then say what
+    it lacks.
+    """
     names = set(_names(line.split("|")))
     return len(names) > 2 and all(
         names.intersection(some)
@@ -120,12 +122,14 @@ def _lacks_times(line: str) -> bool:
 
 
 def _names(cells: Sequence[str]) -> tuple[str, ...]:
-    """Without the widths that sacct's format may have."""
+    """Return the column names in lower case, without the widths of sacct's format ("NodeList%20" ->
+    nodelist).
+    """
     return tuple(cell.strip().lower().partition("%")[0] for cell in cells)
 
 
 def header(line: str) -> Layout | None:
-    """The layout if this line is a header of sacct."""
+    """Return the layout if this line is a header of sacct, else None."""
     for delimiter in _DELIMITERS:
         names = _names(line.split(delimiter))
         if len(names) > 2 and all(name in names for name in NEEDED):
@@ -134,8 +138,8 @@ def header(line: str) -> Layout | None:
 
 
 def known(line: str) -> Layout | None:
-    """The layout of a line without a header, if its times are where XDMoD's or the documented
-    command's are.
+    """Return the layout of a line without a header, if its times are in the columns of XDMoD or of
+    the documented command; else None.
     """
     fields = line.split("|")
     for names in (_XDMOD, _XDMOD_BEFORE):
@@ -155,8 +159,8 @@ def known(line: str) -> Layout | None:
 
 
 def layout_of(source: Source, number: int, line: str) -> Layout:
-    """The layout of the file whose first line this is; raises :class:`InputFileError` with what to
-    do.
+    """Return the layout of the file whose first line this is; raises :class:`InputFileError`, which
+    says what to do, if it is not known.
     """
     if (layout := header(line)) is not None:
         return layout
@@ -197,8 +201,8 @@ def given(columns: str) -> Layout:
 
 
 def renamed(source: Source, number: int, line: str) -> Layout:
-    """The layout of a table whose header this is: ``--columns start=began,end=finished,nodes=n``.
-    Others are not read.
+    """Return the layout of a table whose columns ``--columns start=began,end=finished,nodes=n``
+    names; ``line`` is its header. Other columns are not read.
     """
     ours: dict[str, str] = {}
     for pair in (source.options.columns or "").split(","):

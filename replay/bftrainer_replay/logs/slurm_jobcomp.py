@@ -48,7 +48,7 @@ def read(source: Source) -> None:
 
 
 class _Records:
-    """Joins the lines of a job, whose name may have line breaks.
+    """Joins the lines of a job, whose name may have line breaks, to one record.
 
     A name that holds a whole record leaves its own record without the last keys, and a line with
     these keys that begins no record: such a log is refused.
@@ -60,7 +60,7 @@ class _Records:
         self._has_cut_record = False
 
     def take(self, number: int, line: str) -> None:
-        """Add a line: a record, or a part of one."""
+        """Take a line: append it to the record before, or begin a new one."""
         if self._lines and self._continues(line):
             self._characters += len(line)
             self._lines.append(line)
@@ -87,6 +87,9 @@ class _Records:
         self._lines = []
 
     def _continues(self, line: str) -> bool:
+        """Return whether the line belongs to the record before it, whose last keys are still
+        missing.
+        """
         if line.startswith(_BEGIN) or not self._lines[0].startswith(_BEGIN):
             return False
         if len(self._lines) >= _MOST_LINES or self._characters > _MOST_CHARACTERS:
@@ -102,6 +105,9 @@ def _has_keys(text: str) -> bool:
 
 
 def _value(line: str, key: str, default: str | None = None) -> str:
+    """Return the value of ``KEY=value`` in a record, from its last occurrence, since a job's name
+    may hold others; ``default`` if there is none.
+    """
     start = line.rfind(f" {key}=")
     if start < 0:
         if default is None:
@@ -113,6 +119,7 @@ def _value(line: str, key: str, default: str | None = None) -> str:
 
 
 def _job(source: Source, line: str) -> str | None:
+    """Add the job of a record to the rows; return why it is ignored, or None. Raises ValueError."""
     if not line.startswith("JobId="):
         raise BadLineError("does not begin with JobId=")
     source.has_state(check_state(_value(line, "JobState")))

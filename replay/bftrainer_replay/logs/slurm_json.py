@@ -59,8 +59,8 @@ def read(source: Source) -> None:
 
 
 class _Jobs:
-    """The members of the lists "jobs" of all files, found by counting brackets outside of
-    strings.
+    """Finds the jobs in the output of sacct --json piece by piece: the members of the lists "jobs"
+    of all files. It counts brackets outside of strings, so no file is in memory as a whole.
     """
 
     def __init__(self, source: Source) -> None:
@@ -71,8 +71,8 @@ class _Jobs:
         self._held = ""
 
     def texts(self) -> Iterator[tuple[int, str]]:
-        """(line number, text) of each job. Raises :class:`InputFileError` if the list does not
-        end.
+        """Yield (line number, JSON text) of each job. Raises :class:`InputFileError` if a list of
+        jobs does not end.
         """
         number = 0
         for number, piece in self._source.lines.pieces(_PIECE):
@@ -89,6 +89,9 @@ class _Jobs:
         return "ends within the list of jobs" if self._is_inside else 'has no list "jobs"'
 
     def _in_piece(self, number: int, text: str) -> Iterator[tuple[int, str]]:
+        """Yield (line number, JSON text) of each job that ends in this piece, and keep the
+        beginning of one that does not.
+        """
         self._held = ""
         if not self._is_inside:
             begin = _JOBS.search(text)
@@ -121,6 +124,9 @@ class _Jobs:
             self._keep(text[start:])
 
     def _keep(self, part: str) -> None:
+        """Keep a part of a job that goes on in the next piece; raises :class:`InputFileError` if
+        the job is too large.
+        """
         self._pieces.append(part)
         self._size += len(part)
         if self._size > _LARGEST_JOB:
@@ -130,7 +136,9 @@ class _Jobs:
             )
 
     def _end_of_list(self, rest: str) -> None:
-        """Slurm may list errors after the jobs; only the rest of the line is searched."""
+        """Note the end of the list of jobs, and remark on errors that Slurm may list after it; only
+        the rest of the line is searched.
+        """
         self._source.lines.cut = self._is_inside = False
         self._has_ended = True  # of this file
         if '"description"' in rest and '"errors": [{' in rest:
@@ -140,7 +148,9 @@ class _Jobs:
 
 
 def _job(source: Source, text: str, runs: JobRuns) -> str | None:
-    """Add a job; returns why it is ignored, or None. Raises ValueError."""
+    """Add a job to the rows; return why it is ignored, or None. Raises ValueError for one that
+    breaks the format.
+    """
     job = _parsed(text)
     if source.is_of_another(_text(job, "cluster"), _text(job, "user")):
         return "of other clusters"
@@ -179,8 +189,9 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
 
 
 def _node_count(job: dict[str, Any], nodes: list[str], ran: bool) -> int:
-    """The number of nodes that a job held or asks for. Raises :class:`BadLineError` if a job that
-    ran names none, or another number.
+    """Return the number of nodes that a job held or asks for.
+
+    Raises :class:`BadLineError` if a job that ran names none, or another number.
     """
     allocated = _number(job.get("allocation_nodes"))
     if ran and not nodes:
@@ -199,6 +210,7 @@ def _needs(job: dict[str, Any], reason: str, count: int) -> JobNeeds:
 
 
 def _parsed(text: str) -> dict[str, Any]:
+    """Parse the text of one job; raises :class:`BadLineError` if it is not a JSON object."""
     try:
         job = json.loads(text)
     except ValueError as error:
@@ -214,7 +226,7 @@ def _text(job: dict[str, Any], key: str) -> str:
 
 
 def _state(job: dict[str, Any]) -> tuple[str, str]:
-    """The state that says whether the job holds nodes, and the reason for waiting.
+    """Return the state that says whether the job holds nodes, and the reason for which it waits.
 
     Since 23.02 there is a list: a state, and flags such as RESIZING or REQUEUED, of which sacct
     prints the flag.
@@ -235,14 +247,18 @@ def _state(job: dict[str, Any]) -> tuple[str, str]:
 
 
 def _submission(job: dict[str, Any], job_id: str) -> str:
-    """The number of the submission: the tasks of an array get ids of their own as they start."""
+    """Return the id that follows the order of submissions: that of the whole array for its tasks,
+    which get ids of their own as they start.
+    """
     array = job.get("array")
     number = _number(array.get("job_id")) if isinstance(array, dict) else math.nan
     return f"{number:.0f}" if number > 0 else job_id
 
 
 def _number(value: object) -> float:
-    """A number in the layout of any version; NaN where it is not set."""
+    """Return a number that Slurm writes as 5 or, in newer versions, as {"set": true, "number": 5};
+    NaN where it is not set, infinity for "infinite".
+    """
     if isinstance(value, dict):
         if value.get("infinite") is True:
             return math.inf
@@ -279,7 +295,9 @@ def _resources(job: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def _tres(job: dict[str, Any], key: str) -> str:
-    """TRES of a job as sacct writes them in text."""
+    """Write the TRES of a job as sacct does in text (``cpu=8,gres/gpu=2``); ``key`` is "allocated"
+    or "requested".
+    """
     words = []
     for resource in _resources(job, key):
         count = _number(resource.get("count"))

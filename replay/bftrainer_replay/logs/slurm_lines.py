@@ -42,7 +42,7 @@ _JOB_ID = re.compile(r"\d+(?:[_+].*|\..*)?")
 
 @dataclass
 class _Unfinished:
-    """A record of which lines are missing."""
+    """The lines of a record so far, of which more are missing."""
 
     path: Path
     number: int
@@ -51,7 +51,8 @@ class _Unfinished:
 
 
 class RecordLines:
-    """Joins the lines of one layout, in which ``text_columns`` may hold line breaks.
+    """Joins lines to records, of a table with this layout in which the ``text_columns`` may hold
+    line breaks.
 
     ``joined`` counts the lines that were appended to the one before.
     """
@@ -73,8 +74,8 @@ class RecordLines:
         return self._unfinished is not None
 
     def record(self, path: Path, number: int, line: str) -> tuple[int, str] | None:
-        """The record that this line completes, with the number of its first line; None if there is
-        none yet.
+        """Take a line; return the record that it completes, with the number of its first line, or
+        None if more lines are missing.
 
         Raises :class:`InputFileError` for lines that cannot be told from jobs.
         """
@@ -97,6 +98,9 @@ class RecordLines:
         return None if unfinished is None else (unfinished.number, unfinished.text)
 
     def _continued(self, unfinished: _Unfinished, path: Path, line: str) -> tuple[int, str] | None:
+        """Append a line to the unfinished record, and return it if it is now complete. Raises
+        :class:`InputFileError` if the line cannot belong to it.
+        """
         text = f"{unfinished.text}\n{line}"
         unfinished.lines += 1
         if (
@@ -117,6 +121,7 @@ class RecordLines:
         return unfinished.number, text
 
     def _problem(self, text: str) -> str:
+        """Say what is wrong with an unfinished record that cannot be completed."""
         if self._layout.delimiter != "|":
             return "has a quote that is not closed, expected the complete table"
         assert self._first_text is not None  # only such records are joined
@@ -142,7 +147,9 @@ class RecordLines:
         return self._layout.delimiter == "|" and self._count(text) > self._fields
 
     def _continues_last_column(self, line: str) -> bool:
-        """Whether this is no record of its own, but the rest of a text that ends the one before."""
+        """Return whether the line is no record, but the rest of a text in the last column of the
+        one before.
+        """
         if (
             not self._ends_with_text
             or self._layout.delimiter != "|"
@@ -153,7 +160,7 @@ class RecordLines:
         return len(fields) < self._fields and not self._begins_job(fields)
 
     def _begins_job(self, fields: list[str]) -> bool:
-        """Whether these may be the first fields of a record that is cut off."""
+        """Return whether these may be the first fields of a record that is cut off."""
         if self._job_id is None:
             return len(fields) > 1
         return (

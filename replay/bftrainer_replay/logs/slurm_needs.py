@@ -31,7 +31,9 @@ _LIMITS = ("assoc", "qos", "max")
 
 
 def block_of(reason: str) -> Block:
-    """The reason that sacct keeps of a job: the last one other than Priority and Resources."""
+    """Classify the reason for which sacct says that a job waits ("QOSMaxJobsPerUserLimit" ->
+    LIMIT). It keeps the last one other than Priority and Resources.
+    """
     word = reason.strip().lower()
     if word in _NOTHING:
         return Block.NONE
@@ -44,8 +46,8 @@ def block_of(reason: str) -> Block:
 
 
 def limit_s(text: str) -> float:
-    """TimelimitRaw (minutes) or Timelimit (``10-13:27:06``); infinite without a limit, NaN if not
-    recorded.
+    """Parse a time limit, in minutes (TimelimitRaw) or as ``10-13:27:06`` (Timelimit), in seconds;
+    infinite without a limit, NaN if not recorded.
     """
     word = text.strip()
     if word.isdecimal() and len(word) <= 9:
@@ -56,8 +58,8 @@ def limit_s(text: str) -> float:
 
 
 def elapsed_s(text: str) -> float:
-    """``[days-][hours:]minutes:seconds`` in seconds; NaN for anything else (``Partition_Limit``,
-    empty).
+    """Parse ``[days-][hours:]minutes:seconds`` in seconds; NaN for anything else
+    (``Partition_Limit``, empty).
     """
     match = _ELAPSED.fullmatch(text)
     if not match:
@@ -75,7 +77,7 @@ def needs_of(
     account: str = "",
     qos: str = "",
 ) -> JobNeeds:
-    """What a job of ``nodes`` nodes asks of each; ``tres`` is ReqTRES, such as
+    """Return what a job asks of each of its ``nodes`` nodes; ``tres`` is ReqTRES, such as
     ``billing=8,cpu=8,gres/gpu=2,node=1``.
     """
     if (
@@ -100,11 +102,12 @@ def needs_of(
 
 
 def use_of(tres: str, nodes: int) -> JobUse:
-    """AllocTRES of a job on ``nodes`` nodes."""
+    """Return what a job of ``nodes`` nodes uses of each; ``tres`` is AllocTRES."""
     return JobUse(*_each_node(tres, nodes))
 
 
 def _each_node(tres: str, nodes: int) -> tuple[float, tuple[tuple[str, float], ...]]:
+    """Parse TRES: return the cores and the (device, count) pairs of each of ``nodes`` nodes."""
     cores, devices = 0.0, {}
     for device, count in _PAIR.findall(tres[:4096]):
         share = int(count) / max(nodes, 1)

@@ -24,7 +24,9 @@ _MOST_PARENTS = 1_000_000
 _GRACE_S = 60.0
 """Submissions at about the same time may get their ids in another order."""
 _MOST_SHARE = 0.1
-"""Of all jobs; beyond it, ids do not follow the submissions, as after a reset of the first id."""
+"""Share of jobs that seem requeued beyond which ids do not follow the submissions, as after a reset
+of the first id.
+"""
 
 
 class JobRuns:
@@ -47,8 +49,8 @@ class JobRuns:
         end_s: float,
         number: str | None = None,
     ) -> float:
-        """Note a record; returns when its nodes were the job's, which is later than its start after
-        a change of nodes.
+        """Note a record; return the time from which the job had the record's nodes, which is later
+        than its start if its nodes were changed.
 
         ``number`` is what follows the order of submissions: by default the id without the task of
         an array or the part of a heterogeneous job.
@@ -79,10 +81,12 @@ class JobRuns:
         return start_s
 
     def repeated_ids(self) -> int:
-        """The number of records whose job id Slurm does not give twice: another record of the job
-        that no requeue or change of nodes explains, or a job beside the parts of its own id.
+        """Return the number of records whose job id Slurm does not give twice: another record of
+        the job that no requeue or change of nodes explains, or a job beside the parts of its own
+        id.
 
-        A job's name can hold such records, and no others but of ids that are in no other record.
+        Such records can come from line breaks in a job's name: text of a user that looks like a
+        record.
         """
         names = np.frombuffer(self._name, dtype=np.int64)
         ids, records = np.unique(names, return_counts=True)
@@ -91,7 +95,9 @@ class JobRuns:
         return int((records - 1)[~rerun].sum() + records[has_parts].sum())
 
     def remark(self, source: Source) -> None:
-        """A warning if runs are missing; a remark if the log does not tell."""
+        """Warn if the log lacks runs that ended by a requeue; remark if it does not tell whether it
+        lacks any.
+        """
         source.missing_ids = missing_share(np.frombuffer(self._number, dtype=np.float64))
         names = np.frombuffer(self._name, dtype=np.int64)
         if not len(names) or self._has_several_runs(names):
@@ -117,7 +123,9 @@ class JobRuns:
         return changed_s if changed_s > start_s else start_s
 
     def _has_several_runs(self, names: NDArray[np.int64]) -> bool:
-        """Whether the log has the run that a requeue ended, and another one of the same job."""
+        """Return whether the log has both a run that a requeue ended and another run of the same
+        job.
+        """
         if self._has_requeued:
             return True
         if not self._ended_for_rerun:
@@ -127,9 +135,10 @@ class JobRuns:
         return bool((runs > 1).any())
 
     def _resubmitted(self) -> int:
-        """The number of jobs that were submitted clearly after a job with a higher id.
+        """Return the number of jobs that were submitted clearly after a job with a higher id: ids
+        ascend, so they were requeued.
 
-        A job that was submitted again before the first end in the log had its earlier runs before
+        Jobs submitted before the first end in the log do not count: their earlier runs were before
         the log.
         """
         number, submit_s = (

@@ -41,7 +41,7 @@ _LONGEST_S = 10 * 365 * 86400.0
 _MOST_ENTRIES = 100_000
 """Entries of each look-up table, which is emptied at this size."""
 _LONGEST = 500
-"""Characters of an entry."""
+"""Limit for the characters of an entry."""
 
 
 def read(source: Source) -> None:
@@ -66,7 +66,9 @@ class _Reader:
             self._begin(slurm_columns.given(self._named_columns))
 
     def take(self, number: int, line: str) -> None:
-        """Add a line: a header, a record, a part of one."""
+        """Take a line of the file, which is a header, a record, or a part of a record with line
+        breaks; add the job of every record that it completes.
+        """
         lines = self._lines
         if lines is None or not lines.is_unfinished:
             if not line or line.startswith("#"):
@@ -91,7 +93,9 @@ class _Reader:
             self._take_record(*record)
 
     def finish(self) -> None:
-        """Add what is left, and remarks."""
+        """Take the end of the file: add the record that is still incomplete, and remarks on the
+        whole log.
+        """
         if self._lines is not None and (record := self._lines.rest()) is not None:
             self._take_record(*record)
         if self._columns is not None:
@@ -116,7 +120,9 @@ class _Reader:
         )
 
     def _repeated_header(self, number: int, line: str) -> None:
-        """Months that were written one after another."""
+        """Take a header after the first, as in a file to which months were written one after
+        another; if its columns differ, they hold for the records that follow.
+        """
         self._source.tally.read += 1
         self._source.tally.ignore("repeated headers")
         if line != self._header:
@@ -128,7 +134,9 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What fields that many jobs have alike say of them."""
+    """What a record says in the fields that many jobs have in common (state, partition, limit ...),
+    which are parsed once for all of them.
+    """
 
     node_count: int
     state: str
@@ -139,7 +147,9 @@ class _Shared:
 
 
 class _Columns:
-    """The positions of the columns. ``job`` is called a million times, so it does little."""
+    """Turns records into jobs by the positions of their columns. ``job`` is called a million times,
+    so it does little.
+    """
 
     def __init__(self, source: Source, layout: Layout, runs: JobRuns) -> None:
         slurm_columns.check(source, layout)
@@ -155,7 +165,9 @@ class _Columns:
         self._free = free[0] if len(free) == 1 else None
 
         def place(*either: str) -> int:
-            """Of the first of these fields that is there, else of an empty one that is added."""
+            """Return the position of the first of these columns that the table has, else that of
+            the empty field that :meth:`_fields` adds at the end.
+            """
             return next((names.index(name) for name in either if name in names), len(names))
 
         self._submit, self._start, self._end = (
@@ -206,7 +218,12 @@ class _Columns:
         self._shared_facts: dict[tuple[str, ...], _Shared] = {}
 
     def job(self, line: str) -> str | None:
-        """Add the line's job; returns why it is ignored, or None. Raises ValueError."""
+        """Add the job of a record (one per task, if waiting tasks of an array share it) to the
+        rows.
+
+        Return why the record is ignored, or None. Raises ValueError for a record that breaks the
+        format.
+        """
         fields = self._fields(line)
         job_id = fields[self._id]
         if "." in job_id:
@@ -251,8 +268,8 @@ class _Columns:
         return None
 
     def _fields(self, line: str) -> list[str]:
-        """The fields of a record, an empty one after the last, and the job's cores and GPUs if the
-        table has columns for them.
+        """Split a record into its fields; add an empty one for columns that the table lacks, and
+        the job's cores and GPUs as one TRES text if the table has columns for them.
         """
         fields = self._layout.split(line)
         if len(fields) != self._count:
@@ -263,8 +280,8 @@ class _Columns:
         return fields
 
     def _times(self, fields: list[str], elapsed: float | None) -> list[float]:
-        """When the job was submitted and eligible, started and ended; a table may have its wait and
-        its run time instead.
+        """Return the job's submit, eligible, start and end time; a table with columns ``wait`` and
+        ``run`` gives start and end by these durations.
         """
         texts = (
             fields[self._submit],
@@ -283,8 +300,8 @@ class _Columns:
     def _times_in_state(
         self, state: str, start_s: float, end_s: float, elapsed: float | None
     ) -> tuple[float, float]:
-        """Start and end of a job in this state: a job that runs has no end, a job that never
-        started has neither.
+        """Return start and end of a job as its state tells them: a running job has no end
+        (infinite), a job that never started has neither.
         """
         if is_running(state, end_s):
             self._rows.runs_at(start_s, elapsed)
@@ -294,8 +311,9 @@ class _Columns:
         return start_s, end_s
 
     def _node_count(self, nodes: Sequence[int] | None, shared: _Shared, ran: bool) -> int:
-        """The number of nodes that the job held or asks for. Raises :class:`BadLineError` if its
-        node list has another number.
+        """Return the number of nodes that the job held or asks for.
+
+        Raises :class:`BadLineError` if the job ran and its node list has another number.
         """
         count = len(nodes or ()) if self._counts_names else shared.node_count
         if nodes is not None and ran and len(nodes) != count:
@@ -305,7 +323,9 @@ class _Columns:
         return count
 
     def _take_tasks(self, job_id: str, tasks: int, ran: bool) -> None:
-        """Check a record that stands for waiting tasks of an array, and take room for them."""
+        """Reserve memory for the waiting tasks of an array that one record stands for; raise
+        :class:`BadLineError` if the record has run, since a task that ran has its own.
+        """
         if ran:
             raise BadLineError(
                 f"job {job_id[:60]} represents {tasks} pending array tasks, but has already run"
@@ -314,8 +334,8 @@ class _Columns:
         self._rows.take_room(3 * tasks, 0)
 
     def _count_facts(self, fields: list[str], shared: _Shared, ran: bool) -> None:
-        """Count what the remarks at the end are about: backfill, and limits that keep jobs
-        waiting.
+        """Count jobs started by backfill and jobs that wait because of a limit, for the remarks in
+        :meth:`finish`.
         """
         if ran and self._has_flags:
             self._started += 1
@@ -324,6 +344,9 @@ class _Columns:
             self._limited[fields[self._qos]] += 1
 
     def _read_shared(self, texts: tuple[str, ...]) -> _Shared:
+        """Parse the fields that many jobs have in common, and keep the result for records with the
+        same texts.
+        """
         count, state, limit, partition, reason, tres, constraint, use, *payer = texts
         if self._counts_names:
             node_count = len(expand(count.replace(" ", ","))) if count not in _NO_NODES else 0
@@ -347,7 +370,7 @@ class _Columns:
         return shared
 
     def finish(self) -> None:
-        """Remarks on what was counted."""
+        """Add remarks on free-text columns, on backfill, and on limits that kept jobs waiting."""
         if self._free_names:
             self._remark_on_texts(" and ".join(self._free_names))
         if self._started:
@@ -365,7 +388,9 @@ class _Columns:
             )
 
     def _remark_on_texts(self, columns: str) -> None:
-        """A warning if records look as if a user had written them into a text, else a remark."""
+        """Remark that text of users in these columns can look like records; make it a warning if
+        job ids repeat, a sign that some did.
+        """
         repeated = self._runs.repeated_ids()
         if repeated:
             records = counted(repeated, "record repeats", "records repeat")
@@ -386,8 +411,10 @@ class _Columns:
         return None if math.isnan(seconds) else seconds
 
     def _rejoined(self, fields: list[str]) -> list[str]:
-        """sacct does not escape bars: surplus ones belong to the free-text column, if there is
-        exactly one.
+        """Join fields of a record that has too many: sacct does not escape bars, so surplus ones
+        belong to the free-text column, if there is exactly one.
+
+        Raises :class:`BadLineError` if the record cannot be repaired.
         """
         if (
             len(fields) == self._count + 1
@@ -409,6 +436,9 @@ class _Columns:
         return [*fields[:free], joined, *fields[free + surplus + 1 :]]
 
     def _ids(self, text: str, ran: bool) -> Sequence[int]:
+        """Return the numbers of the nodes in a node list; none for a job that did not run. Raises
+        :class:`BadLineError` for a job that ran without nodes.
+        """
         listed = self._node_lists.get(text)
         if listed is not None and ran:
             return listed
@@ -427,7 +457,9 @@ class _Columns:
 
 
 def _seconds(text: str, column: str) -> float:
-    """A duration in seconds or as ``[days-][hours:]minutes:seconds``; NaN where there is none."""
+    """Parse a duration in seconds or as ``[days-][hours:]minutes:seconds``; NaN where there is
+    none.
+    """
     if text.strip() in NO_TIME:
         return 0.0 if text.strip() in ("0", "0.0") else math.nan
     seconds = elapsed_s(text.strip())
@@ -439,7 +471,7 @@ def _seconds(text: str, column: str) -> float:
 
 
 def _tres(cores: str, gpus: str) -> str:
-    """Numbers of cores and GPUs of a job, as sacct writes them in AllocTRES."""
+    """Write a job's numbers of cores and GPUs as sacct does in AllocTRES: ``cpu=8,gres/gpu=2``."""
     pairs = (("cpu", cores), ("gres/gpu", gpus))
     return ",".join(
         f"{name}={count_of(text.strip(), name)}"
@@ -449,7 +481,11 @@ def _tres(cores: str, gpus: str) -> str:
 
 
 def _tasks(job_id: str) -> int:
-    """The number of waiting jobs that 123_[5-9,20%4] stands for; 1 for other job ids."""
+    """Return the number of waiting tasks in a job id: "123_[5-9,20%4]" -> 6; 1 for an id of one
+    job.
+
+    Raises :class:`BadLineError` for a list that is not one of tasks, or of more than 100,000.
+    """
     before, bracket, inside = job_id.partition("_[")
     if not bracket:
         return 1

@@ -43,7 +43,9 @@ _FLAGS = {0x400: "REQUEUED", 0x2000: "RESIZING"}
 
 
 def _of_number(text: str) -> str:
-    """The state that is a number in the tables of slurmdbd; the number itself if it is unknown."""
+    """Return the name of a state that slurmdbd's tables have as a number; the number itself if it
+    is unknown.
+    """
     number = int(text)
     for flag, state in _FLAGS.items():
         if number & flag:
@@ -53,8 +55,8 @@ def _of_number(text: str) -> str:
 
 
 def check_state(text: str) -> str:
-    """The state without what follows it (``CANCELLED by 1000``); raises :class:`BadLineError` for
-    an unknown state.
+    """Return the state without what follows it ("CANCELLED by 1000" -> CANCELLED); raises
+    :class:`BadLineError` for an unknown state.
     """
     if text.isdecimal() and len(text) < 10:
         text = _of_number(text)
@@ -70,7 +72,7 @@ RERUN = frozenset({"REQUEUED", "PREEMPTED", "NODE_FAIL"})
 
 
 def is_running(state: str, end_s: float) -> bool:
-    """Whether the job still holds its nodes, even if the record has an end.
+    """Return whether a job in this state still holds its nodes, even if the record has an end.
 
     RESIZING is also the state of the record that Slurm closes when it changes the nodes of a job:
     that one has ended.
@@ -81,12 +83,12 @@ def is_running(state: str, end_s: float) -> bool:
 
 
 def never_started(state: str) -> bool:
-    """The job waits; a start in the record is a forecast."""
+    """Return whether a job in this state waits; a start in its record is a forecast."""
     return state in _WAITING
 
 
 def eligible_from(eligible_s: float, start_s: float) -> float:
-    """Infinite for a job that never became eligible (held, dependent): it never waited for
-    nodes.
+    """Return when a job became eligible; infinite for one that never did (held, dependent) and so
+    never waited for nodes.
     """
     return math.inf if math.isnan(eligible_s) and math.isnan(start_s) else eligible_s

@@ -122,8 +122,8 @@ class Source:
         return f"{self.path}{f' and {more} more' if more else ''}"
 
     def is_of_another(self, cluster: str, user: str) -> bool:
-        """Whether a job is of another cluster than --cluster names; counts it if not. Empty: not
-        known.
+        """Return whether a job is of another cluster than that of --cluster; count the cluster and
+        the user of a job that is not. An empty text: not known.
         """
         if cluster and self.options.cluster not in (None, cluster):
             return True
@@ -143,7 +143,7 @@ class Source:
             self.states.add(state)
 
     def check_whose(self) -> None:
-        """Raises :class:`UserError` if there are jobs of several clusters; a remark if all are of
+        """Check that the jobs are of one cluster, else raise :class:`UserError`; warn if all are of
         one user.
         """
         if self.options.cluster is not None and not self.clusters:

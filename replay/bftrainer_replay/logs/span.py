@@ -46,7 +46,9 @@ class TrustedSpan:
 
 
 def span_of(source: Source, table: JobTable) -> TrustedSpan:
-    """The span as the options specify it, or a guess; adds remarks to ``source``."""
+    """Return the span of the log to use and the outages in it, as the options specify or as
+    guessed; add remarks to ``source``.
+    """
     start_s, end_s = _to_trust(source, table)
     texts = source.options.outages
     outages: list[tuple[float, float]] = []
@@ -92,7 +94,9 @@ class _RecordedSpan:
 
 
 def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
-    """The recorded span without the edges at which the log lacks jobs; adds remarks on it."""
+    """Return start and end of the recorded span without the edges at which the log lacks jobs; add
+    remarks.
+    """
     recorded = _recorded_span(source, table)
     warm_s, cool_s = _edges_s(source, table, recorded)
     begin_s, finish_s = recorded.begin_s, recorded.finish_s
@@ -122,7 +126,9 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
 
 
 def _recorded_span(source: Source, table: JobTable) -> _RecordedSpan:
-    """From the first end of a job to the last submission or, while jobs run, to the last time."""
+    """Return the time for which the log is complete: from the first end of a job to the last
+    submission or, while jobs run, to the last time in the log.
+    """
     edges = np.array([_edges_of(starts, ends) for starts, ends, _ in table.runs()])
     if not len(edges):
         raise InputFileError(source.name, "has no job that ran for any time")
@@ -148,7 +154,7 @@ def _recorded_span(source: Source, table: JobTable) -> _RecordedSpan:
 def _edges_of(
     starts: NDArray[np.float64], ends: NDArray[np.float64]
 ) -> tuple[float, float, float, float, bool]:
-    """The first and last start, the first and last end, and whether a job has no end."""
+    """Return the first and last start, the first and last end, and whether a job has no end."""
     finite = ends[np.isfinite(ends)]
     return (
         starts.min(),
@@ -188,8 +194,8 @@ def _busy_right_before(table: JobTable, at_s: float) -> int:
 
 
 def _edges_s(source: Source, table: JobTable, recorded: _RecordedSpan) -> tuple[float, float]:
-    """Warm-up and cool-down, as the options say or as guessed: an edge is cut off where fewer than
-    half as many nodes are busy as on average.
+    """Return the seconds of warm-up and cool-down, as the options say or as guessed: an edge is cut
+    off where fewer than half as many nodes are busy as on average.
     """
     options = source.options
     thin_start = _busy_right_after(table, recorded.begin_s) < recorded.mean_busy / 2
@@ -212,7 +218,9 @@ def _edges_s(source: Source, table: JobTable, recorded: _RecordedSpan) -> tuple[
 def _remark_on_thin_edge(
     source: Source, table: JobTable, recorded: _RecordedSpan, edge: tuple[str, float, str]
 ) -> None:
-    """Say that few nodes are busy at an edge that was guessed: its name, time and option."""
+    """Remark if few nodes are busy at an edge whose place was guessed; ``edge`` is its name, its
+    time and the option that moves it.
+    """
     name, at_s, option = edge
     runs = _busy_right_after(table, at_s)
     if runs < recorded.mean_busy / 2:
@@ -229,7 +237,7 @@ def _how(given: float | None) -> str:
 
 
 def _given(source: Source, text: str) -> tuple[float, float]:
-    """START/END of --outage."""
+    """Parse START/END, the value of --outage, as (start_s, end_s); raise :class:`UserError`."""
     first, slash, last = text.partition("/")
     if not slash:
         raise UserError(f"--outage {text!r:.60}: expected START/END, auto or none")
@@ -245,8 +253,8 @@ def _given(source: Source, text: str) -> tuple[float, float]:
 
 
 def _empty_spans(table: JobTable, start_s: float, end_s: float) -> tuple[list[Span], list[Span]]:
-    """Spans of an hour or more in which no job runs: although some job waits for all of the last
-    hour, and others.
+    """Return the spans of an hour or more in which no job runs, as two lists: those in which some
+    job waits for all of the last hour (likely outages), and the others.
     """
     spans: list[Span] = []
     quiet: list[Span] = []
@@ -265,8 +273,8 @@ def _empty_spans(table: JobTable, start_s: float, end_s: float) -> tuple[list[Sp
 
 
 def _of_quiet(spans: list[Span], length_s: float) -> list[str]:
-    """A remark, if it is much of the log: without waiting jobs, or in a log that does not have
-    waits, outages look idle.
+    """Return a remark if spans in which no job runs or waits are much of the log; in a log without
+    waits, an outage looks like that.
     """
     hours = sum(end - start for start, end in spans) / 3600
     if 3600 * hours <= _WORTH_A_NOTE * length_s:
@@ -289,7 +297,7 @@ def _gaps(table: JobTable, start_s: float, end_s: float) -> list[Span]:
 
 
 def _together(runs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """(starts, ends), in order of time; those that overlap or touch as one."""
+    """Merge runs (starts, ends) that overlap or touch, and return them in order of time."""
     starts, ends = runs[:, np.argsort(runs[0], kind="stable")]
     ends = np.maximum.accumulate(ends)
     is_new = np.append(True, starts[1:] > ends[:-1])

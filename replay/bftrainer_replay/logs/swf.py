@@ -38,7 +38,9 @@ _LONGEST_RUN_S = 10 * 365 * 86400
 
 
 def recognizes(head: str) -> bool:
-    """Comments that begin with ``;`` and rows of 18 numbers."""
+    """Return whether the head of a file is SWF: comments that begin with ``;``, and rows of 18
+    numbers.
+    """
     rows = [
         line
         for line in head.splitlines()[:-1] or head.splitlines()
@@ -69,6 +71,9 @@ def read(source: Source) -> None:
 
 
 def _header_line(source: Source, header: dict[str, int], number: int, line: str) -> None:
+    """Read a comment of the header: keep ``UnixStartTime``, ``MaxNodes`` and ``MaxProcs``, and
+    remark if the log was cleaned.
+    """
     match = _HEADER.match(line.strip())
     if not match:
         return
@@ -83,8 +88,8 @@ def _header_line(source: Source, header: dict[str, int], number: int, line: str)
 
 
 def _header_number(where: str, name: str, value: str) -> int:
-    """The whole number that a value begins with: ``1,152``, ``128 (4 of them for logins)``,
-    ``1.0e3``, ``-1`` for not known.
+    """Parse the whole number that a header value begins with, such as ``1,152``, ``128 (4 of them
+    for logins)`` or ``1.0e3``; 0 if it is not known (``-1``).
     """
     match = _NUMBER.match(value)
     if not value or value.casefold().startswith(_NOT_KNOWN):
@@ -98,6 +103,10 @@ def _header_number(where: str, name: str, value: str) -> int:
 
 
 class _Rows:
+    """Adds the rows of an SWF log as jobs; sizes in processors become nodes by what the header or
+    the options say.
+    """
+
     def __init__(self, source: Source, header: dict[str, int]) -> None:
         self._source = source
         self._zero_s = float(header.get("unixstarttime", 0))
@@ -117,7 +126,7 @@ class _Rows:
         self.ids = array("d")
 
     def row(self, line: str) -> str | None:
-        """Add the row's job; returns why it is ignored, or None."""
+        """Add the row's job; return why it is ignored, or None. Raises :class:`BadLineError`."""
         fields = line.split()
         if len(fields) < 18:
             raise BadLineError(f"has {len(fields)} fields, expected 18")
@@ -152,7 +161,9 @@ class _Rows:
         return None
 
     def _node_list(self, fields: list[str]) -> Sequence[int] | None:
-        """The nodes of the 19th field; None for a row without it."""
+        """Return the numbers of the nodes in the 19th field, an extension of some logs; None for a
+        row without it.
+        """
         if len(fields) == 18:
             return None
         if not fields[18].startswith("{"):
@@ -162,8 +173,8 @@ class _Rows:
         return self._named(fields[18])
 
     def _needs_and_use(self, fields: list[str], cores: float, *, is_named: bool) -> tuple[int, int]:
-        """The numbers of what a job needs and uses. Of a job without node names, partition and
-        processors say nothing of the nodes that it gets.
+        """Return the numbers (of :class:`JobRows`) of what a job needs and uses. Without node
+        names, partition and processors say nothing of the nodes that it gets.
         """
         group = _text_or_none(fields[12])[:40]
         account = f"group {group}" if group else ""
@@ -173,8 +184,8 @@ class _Rows:
         return rows.needs(JobNeeds(account=account)), rows.use(JobUse(cores))
 
     def _named_needs(self, fields: list[str], cores: float, group: str) -> tuple[int, int]:
-        """What a job on named nodes needs and uses: its partition, else its queue (-1: not known),
-        and its processors.
+        """Return the numbers of what a job on named nodes needs and uses: its partition, else its
+        queue (-1: not known), and its processors.
         """
         partition = next(
             (
@@ -197,7 +208,9 @@ class _Rows:
         return numbers
 
     def _named(self, text: str) -> Sequence[int]:
-        """The nodes in {1241,1241,1240}, which has an id per processor."""
+        """Parse a list of nodes that has an id per processor: {1241,1241,1240} -> the numbers of
+        node1241 and node1240.
+        """
         if not text.endswith("}"):
             raise BadLineError(f"{text[:40]!r} is not a list of nodes like {{1,2,3}}")
         ids = dict.fromkeys(text[1:-1].split(","))
@@ -208,7 +221,7 @@ class _Rows:
 
 
 def _origin_of_size(given: int | None, header: dict[str, int]) -> str:
-    """Where the number of processors of a node is from."""
+    """Say where the number of processors of a node is from."""
     if given:
         return "--processors-per-node"
     is_in_header = header.get("maxnodes", 0) and header.get("maxprocs", 0)
@@ -229,6 +242,7 @@ def _text_or_none(field: str) -> str:
 
 
 def _number(text: str) -> float:
+    """Parse a finite number; raises :class:`BadLineError`."""
     if len(text) > 32:
         raise BadLineError(f"{text[:20]!r}... is not a number")
     try:

@@ -29,8 +29,11 @@ def is_block(text: str) -> bool:
 
 
 def nodes_of_block(text: str) -> list[str]:
-    """The nodes of a block, named by their coordinates; raises :class:`BadLineError` if its volume
-    is not its size.
+    """Return the nodes of a block of Mira, such as MIR-48840-7BB71-512: those between two corners
+    of the torus, named by their coordinates.
+
+    Raises :class:`BadLineError` if the box does not have the number of nodes at the end of the
+    name.
     """
     match = _BLOCK.fullmatch(text)
     if not match:

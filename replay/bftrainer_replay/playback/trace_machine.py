@@ -51,8 +51,8 @@ _started: list[
 
 @dataclass
 class _TraceLease:
-    """How long the lease's file has not changed. Time in which this process was stopped does not
-    count.
+    """How long the pilot has not renewed the lease of a fragment: its file has not changed. Time in
+    which this process was stopped does not count.
     """
 
     renewed_ns: int = 0
@@ -82,14 +82,14 @@ class _Notice:
 
 @dataclass
 class _Watched:
-    """What the machine remembers of a fragment."""
+    """What the machine remembers of a fragment between two looks at it."""
 
     lease: _TraceLease = field(default_factory=_TraceLease)
     notice: _Notice | None = None
 
 
 def watch(holders: Path, lease_s: float) -> None:
-    """Run until there has been no fragment for ``ENDS_AFTER_S``."""
+    """Play all fragments of a pilot until there has been none for ``ENDS_AFTER_S``."""
     last_seen = last_swept = time.monotonic()
     watched: dict[str, _Watched] = {}
     while time.monotonic() - last_seen < ENDS_AFTER_S:
@@ -107,7 +107,7 @@ def watch(holders: Path, lease_s: float) -> None:
 
 
 def fragment_folders(holders: Path) -> list[Path]:
-    """The folders of all fragments. One with a hidden name is being made or removed by the
+    """Return the folders of all fragments. One with a hidden name is being made or removed by the
     pilot.
     """
     return sorted(
@@ -126,7 +126,10 @@ def make_mark(folder: Path, name: str, text: str = "") -> None:
 
 
 def play(folder: Path, lease_s: float, watched: _Watched) -> None:
-    """The next step of one fragment."""
+    """Look at one fragment and do what is due. A new one is marked ready; once it is preempted or
+    released, or its lease has lapsed, its workers are killed and it is marked gone. Workers of a
+    preempted fragment may save first.
+    """
     try:
         ends_s = float(json.loads((folder / "fragment.json").read_bytes())["ends_s"])
         silent_s = watched.lease.look((folder / "lease").stat().st_mtime_ns)
@@ -153,8 +156,8 @@ def play(folder: Path, lease_s: float, watched: _Watched) -> None:
 
 
 def let_save(fragment_id: str) -> _Notice:
-    """Tell the drivers of the workers that may save that their node is preempted, as the payload of
-    a batch job does.
+    """Tell the drivers of a preempted fragment's workers, as the payload of a batch job does, and
+    return how long the workers may save.
     """
     seconds: dict[ProcessId, float] = {}
     folders: set[str] = set()
@@ -183,6 +186,7 @@ def _notice_of(variables: Mapping[str, str]) -> float:
 
 
 def _tell(directory: TrainerDirectory, fragment_id: str) -> None:
+    """Append to a trainer's file that this fragment is preempted, for its driver to read."""
     line = json.dumps({"fragment": fragment_id}).encode() + b"\n"
     with suppress(OSError):  # a trainer that cannot be told repeats work
         handle = os.open(
@@ -205,7 +209,7 @@ def sweep(fragment_id: str) -> int:
 
 
 def ensure_running(holders: Path, lease_s: float) -> None:
-    """Start the machine unless it runs: it holds a lock while it does."""
+    """Start the machine, a process of its own, unless it runs: it holds a lock while it does."""
     _started[:] = [machine for machine in _started if machine.poll() is None]
     lock = os.open(holders / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not try_lock(lock, holders / LOCK):

@@ -51,7 +51,7 @@ from bftrainer_replay.playback.trace_machine import (
 
 NAME = "trace"
 NOTICE_S = 5.0
-"""For a first training: a step of most scripts, and a checkpoint."""
+"""Seconds to save, enough for a first training: a step of most scripts, and a checkpoint."""
 
 
 class TraceConfig(ConfigTable):
@@ -77,15 +77,15 @@ class TraceConfig(ConfigTable):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When each node is idle, in seconds of this host since the beginning; the log is repeated from
-    its start when it ends.
+    """When each node is idle, in seconds since the playback began; the log is repeated from its
+    start when it ends.
     """
 
     idle: dict[str, tuple[tuple[float, float], ...]]
     span_s: float
 
     def until_s(self, node: str, at_s: float) -> float | None:
-        """When the scheduler wants the node, if it is idle at ``at_s``."""
+        """Return when the scheduler wants the node back, if it is idle at ``at_s``; else None."""
         round_s, t = divmod(at_s, self.span_s)
         spans = self.idle.get(node, ())
         i = bisect_right(spans, (t, math.inf)) - 1
@@ -95,7 +95,7 @@ class Timeline:
 
 
 def read_timeline(config: TraceConfig) -> Timeline:
-    """Read the configuration's log at its speed-up. Raises
+    """Read the configured log, or generate one, and speed it up. Raises
     :class:`~bftrainer.errors.InputFileError`.
     """
     from bftrainer_replay.generation.generate import generate
@@ -123,8 +123,8 @@ def read_timeline(config: TraceConfig) -> Timeline:
 
 
 class TraceCluster:
-    """Scheduler and NodeHolder in one. The start time is kept on disk, so a restarted pilot finds
-    the same nodes.
+    """A played-back log as scheduler and holder of nodes. The start time is kept on disk, so a
+    restarted pilot finds the same nodes.
     """
 
     def __init__(self, state_dir: Path, timeline: Timeline, lease_s: float, clock: Clock) -> None:
@@ -151,7 +151,7 @@ class TraceCluster:
         self._next = max([int(clock.now_s() - self._begun_s) * 1000, *numbers]) + 1
 
     def observe(self) -> Observation:
-        """The log's nodes as of now; a held one is busy."""
+        """Return the log's nodes as of now; a held one is busy."""
         at_s = self._clock.now_s()
         held = {node_of(folder.name) for folder in self._folders()}
         nodes = []
@@ -162,7 +162,9 @@ class TraceCluster:
         return Observation(at_s, tuple(nodes))
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """Create one folder per fragment; the machine does the rest."""
+        """Take the nodes that are still idle: create one folder per fragment, which
+        :mod:`.trace_machine` then plays.
+        """
         now_s = self._clock.now_s()
         fragments, refusals = [], []
         for request in requests:
@@ -183,7 +185,9 @@ class TraceCluster:
         return Acquired(tuple(fragments), tuple(refusals))
 
     def poll(self) -> tuple[Fragment, ...]:
-        """Read the marks that the machine has left."""
+        """Return the fragments with the phases that :mod:`.trace_machine` has marked in their
+        folders.
+        """
         fragments = []
         for folder in self._folders():
             phase, why = FragmentPhase.PENDING, ""

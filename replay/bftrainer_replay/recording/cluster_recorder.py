@@ -48,8 +48,9 @@ class RecordingTotals:
 
 @dataclass
 class ClusterRecorder:
-    """``read`` makes a :class:`ClusterSample` of an observation. ``on_error`` is called for every
-    failure with a new text.
+    """Records samples of a live cluster in a file, as changes. ``read`` makes a
+    :class:`ClusterSample` of an observation. ``on_error`` is called for every failure with a new
+    text.
     """
 
     scheduler: Scheduler
@@ -94,7 +95,7 @@ class ClusterRecorder:
         return self.totals
 
     def _look(self) -> bool:
-        """Take a sample; returns whether the scheduler answered."""
+        """Poll the scheduler once and add the sample; return whether the scheduler answered."""
         self.totals.looks += 1
         try:
             seen = self.scheduler.observe()
@@ -113,6 +114,9 @@ class ClusterRecorder:
         return True
 
     def _add(self, sample: ClusterSample) -> None:
+        """Take a sample: write the one before it, which is now debounced. After a long silence,
+        begin a gap in the file.
+        """
         last_s = self._last_s()
         if sample.at_s <= last_s:
             self.totals.stale += 1

@@ -46,8 +46,8 @@ class LastRow:
 
 
 class RecordFile:
-    """The file, locked for one recorder. An incomplete last line, which only a system crash leaves,
-    is truncated, once all others have proved to be rows.
+    """The file of a recording, locked for one recorder. An incomplete last line, which only a
+    system crash leaves, is truncated, once all others have proved to be rows.
 
     ``last`` is the last row, None without any; ``truncated_bytes`` is the length of the incomplete
     line. Rows must be written in order of time.
@@ -115,6 +115,9 @@ class RecordFile:
                 )
 
     def _resume(self) -> None:
+        """Read the state at the end of the file, truncate an incomplete last line, and write the
+        header of a new file. Raises :class:`InputFileError` if the file is no recording.
+        """
         with os.fdopen(os.dup(self._handle), "rb") as file:
             file.seek(0)
             data = file.read()

@@ -84,8 +84,8 @@ def sample_of(
 def debounced(
     before: ClusterSample | None, sample: ClusterSample, after: ClusterSample | None
 ) -> DebouncedSample:
-    """``sample`` without idle nodes and waiting jobs that neither ``before`` nor ``after`` has;
-    either may be missing.
+    """Leave out idle nodes and waiting jobs that neither the sample ``before`` nor the one
+    ``after`` has: transitions. Either may be missing (None).
     """
     others = [other for other in (before, after) if other is not None]
     idle = sample.idle & frozenset[str]().union(*(other.idle for other in others))

@@ -36,8 +36,8 @@ def assumptions_chapter(
     trainings: Trainings,
     guesses: Mapping[str, str],
 ) -> Chapter:
-    """One row per assumption; ``guesses`` tells, by option of the importer, what another value
-    would change.
+    """Return the chapter with one row per assumption of the report; ``guesses`` tells, by option of
+    the importer, what another value would change.
     """
     base, trainers = rows[plan.base], trainings.trainers
     largest = max(t.max_nodes for t in trainers)
@@ -117,6 +117,7 @@ def _changed_by(remark: str) -> list[str]:
 
 
 def _moves(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:
+    """Say what each other value of a setting would make of the result of ``base``."""
     whole = one_node_hours(base)
     return "; ".join(
         f"{name(row.cell)}: {one_node_hours(row) / whole - 1:+.1%} "

@@ -45,7 +45,7 @@ class Chart:
         )
 
     def steps(self, edges: Sequence[float], values: NDArray[np.float64], kind: str) -> None:
-        """An area under steps; NaN is a hole."""
+        """Draw an area under steps; NaN is a hole."""
         path, before = [f"M{edges[0]:.2f} {_HIGH:.0f}"], _HIGH
         for begin, value in zip(edges, np.nan_to_num(values).tolist(), strict=False):
             level = self._level(value)
@@ -67,7 +67,7 @@ class Chart:
         self.shapes.append(f'<path class="dot {kind}" d="{path}"/>')
 
     def grid(self, values: Iterable[float], label: str = "{:,.0f}") -> None:
-        """Horizontal lines, named at the left."""
+        """Draw a horizontal line at each value, with the value at its left."""
         for value in values:
             kind = "grid" if value else "axis"
             self.shapes.append(
@@ -86,7 +86,7 @@ class Chart:
         dy: float = 0,
         anchor: str = "start",
     ) -> None:
-        """Words at a point, moved by pixels."""
+        """Write words at a point of the data, moved by ``dx`` and ``dy`` pixels."""
         place = (
             f'x="{self.x(at):.2f}%" y="{self.y(value):.2f}%" dx="{dx:g}" dy="{dy:g}" '
             f'text-anchor="{anchor}"'
@@ -97,7 +97,7 @@ class Chart:
         )
 
     def svg(self, label: str, kind: str = "") -> str:
-        """The SVG; ``label`` says what it shows."""
+        """Return the chart as SVG; ``label`` says what it shows, for readers that do not see it."""
         return (
             f'<svg class="chart {kind}" role="img" width="100%" aria-label="{html.escape(label)}">'
             f'<svg class="shapes" width="100%" height="100%" viewBox="0 0 {self.wide:.3f} '
@@ -111,7 +111,9 @@ class Chart:
 
 
 def ticks(largest: float) -> list[float]:
-    """From 0 up, in steps of 1, 2 or 5 times a power of ten (at least 1), at most four above 0."""
+    """Return values for an axis: from 0 up, in steps of 1, 2 or 5 times a power of ten (at least
+    1), at most four above 0.
+    """
     rough = max(largest / _MOST_TICKS, 1.0)
     ten = 10.0 ** math.floor(math.log10(rough))
     step = next(ten * times for times in (1, 2, 5, 10) if ten * times >= rough * 0.999)

@@ -21,7 +21,9 @@ def compare_page(
     left_out: Sequence[str],
     command: str,
 ) -> Page:
-    """The page; ``left_out`` are policies that cannot run on a pool of whole nodes."""
+    """Build the page that compares policies; ``left_out`` are those that cannot run on a pool of
+    whole nodes.
+    """
     best = ranking[0]
     chapters = (Chapter("Ranking", _settings(scenario), (_ranking(ranking), _frontier(ranking))),)
     summary = best.summary
@@ -76,6 +78,7 @@ def _at_once(scenario: Scenario) -> str:
 def _warnings(
     ranking: Sequence[RankedPolicy], scenario: Scenario, left_out: Sequence[str]
 ) -> tuple[str, ...]:
+    """Return what limits the comparison: notes on the log, work that ran out, policies left out."""
     warnings = [scenario.window.note] if scenario.window.note else []
     ran_out = [p.name for p in ranking if p.summary.work_ran_out_at is not None]
     if ran_out:
@@ -92,6 +95,7 @@ def _warnings(
 
 
 def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
+    """Return the table of all policies, best first."""
     return PageTable(
         "ranking",
         "All policies, best first",
@@ -111,6 +115,7 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
 
 
 def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
+    """Return the picture of :func:`frontier_figure`, with its data."""
     done = [p.summary.done for p in ranking]
     rows = [
         (p.name, times.mean_h, times.last_h, times.unfinished)
@@ -129,7 +134,9 @@ def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> 
 
 
 def frontier_figure(ranking: Sequence[RankedPolicy]) -> Figure:
-    """Early results against an early last one: mean and last hours until trainers are done."""
+    """Draw mean against last hours until trainers are done, a point per policy, and a line through
+    those that no other beats in both.
+    """
     points = [(p.summary.done.mean_h or 0.0, p.summary.done.last_h or 0.0, p) for p in ranking]
     best = [
         at

@@ -58,7 +58,7 @@ class MonthlyCosts:
 
 
 def monthly_costs(figures: ReportFigures, rates: CostRates) -> MonthlyCosts:
-    """The amounts for the node-hours of a report."""
+    """Compute the costs of a month from the node-hours of a report and the site's rates."""
     idle_h = figures.idle_node_h_a_month
     idle = work = kwh = co2_kg = None
     if rates.node_h_price is not None:
@@ -77,6 +77,7 @@ def costs_text(costs: MonthlyCosts, rates: CostRates) -> str:
 
 
 def _sentences(costs: MonthlyCosts, rates: CostRates) -> Iterator[str]:
+    """Yield a sentence on each of the amounts that the rates allow."""
     if costs.idle is not None and costs.work is not None:
         yield (
             f"At {rates.node_h_price:g} {rates.currency} a node-hour, the idle nodes cost "

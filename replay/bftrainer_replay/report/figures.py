@@ -73,11 +73,11 @@ class ReportFigures:
 
     @property
     def plain_alike(self) -> PlainJobs:
-        """As many plain jobs as trainings."""
+        """The result of as many plain jobs as there are trainings."""
         return next(plain for plain in self.plain if plain.jobs == self.trainings)
 
     def since(self, last: ReportFigures) -> str:
-        """What has changed, in one sentence."""
+        """Say in one sentence what has changed since an earlier report."""
         pairs = [
             ("idle", last.idle_share, self.idle_share),
             ("turned into work by trainings", last.work_share, self.work_share),
@@ -104,8 +104,8 @@ def figures_of(
     models: Mapping[str, SweepRow],
     doubts: IdleDoubts,
 ) -> ReportFigures:
-    """From the log, the replay of ``base``, the calculated plain jobs, and replays with trainings
-    of one model each.
+    """Compute the figures at the top of the report from the log, the replay of ``base``, the
+    calculated plain jobs, and replays with trainings of one model each.
     """
     used = UsedNodes.of(base)
     left_h = used.idle_node_h * (
@@ -142,7 +142,7 @@ def as_json(figures: ReportFigures) -> dict[str, object]:
 
 
 def read_figures(path: Path) -> ReportFigures:
-    """A report.json. Raises :class:`InputFileError`."""
+    """Read the report.json that an earlier report wrote; raises :class:`InputFileError`."""
     try:
         with path.open("rb") as file:
             text = file.read(_MOST_BYTES)

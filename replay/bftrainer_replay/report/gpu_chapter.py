@@ -38,7 +38,7 @@ class PoolResult:
 
 
 def by_node(trainer: Trainer, gpus: int) -> Trainer:
-    """The same training where its nodes have ``gpus`` GPUs and it gets whole ones."""
+    """Return the same training for a pilot that gives it whole nodes of ``gpus`` GPUs."""
     first, last = (-(-count // gpus) for count in (trainer.min_nodes, trainer.max_nodes))
     sizes = (
         None
@@ -59,8 +59,8 @@ def by_node(trainer: Trainer, gpus: int) -> Trainer:
 
 
 def source_by_node(source: SweepWorkload, gpus: int) -> SweepWorkload:
-    """The trainers of a workload in GPUs, for a pilot by node: as many as outlast a window whose
-    nodes have ``gpus`` GPUs.
+    """Return the workload for a pilot by node: its trainers get whole nodes of ``gpus`` GPUs, and
+    there are as many as outlast the window.
     """
 
     def make(
@@ -128,7 +128,9 @@ def pool_results(
 def gpu_chapter(
     held: LogWindow, span: LogWindow, source: SweepWorkload, base: Cell
 ) -> tuple[Chapter, str]:
-    """The chapter, and the sentence for the top."""
+    """Build the chapter that compares pilots by node and by GPU, and its sentence for the top of
+    the report.
+    """
     hours, results = gpu_hours(held), pool_results(held, span, source, base)
     idle = PageTable(
         "idle-gpus",

@@ -15,6 +15,7 @@ from bftrainer_replay.report.page import Chapter, PageTable
 
 
 def _queue_text(causes: IdleCauses) -> str:
+    """Say what part of the idle node-time the waiting jobs could not have filled."""
     judged = (
         ""
         if JobFact.TIME_LIMIT in causes.unknown
@@ -29,6 +30,7 @@ def _queue_text(causes: IdleCauses) -> str:
 
 
 def _causes_table(causes: IdleCauses, window: LogWindow) -> PageTable:
+    """Return the table of idle node-time by why no waiting job used it."""
     return PageTable(
         "idle-while",
         "Jobs that waited while nodes were idle",
@@ -41,6 +43,7 @@ def _causes_table(causes: IdleCauses, window: LogWindow) -> PageTable:
 
 
 def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
+    """Return the table of partitions and device types; none for a log with fewer than two."""
     rows = tuple(part.cells() for part in partitions_of(window))
     if len(rows) < 2:
         return ()
@@ -59,6 +62,9 @@ def _by_partition(window: LogWindow) -> tuple[PageTable, ...]:
 
 
 def _by_account(window: LogWindow, kind: Payer, word: str) -> tuple[PageTable, ...]:
+    """Return the table of accounts, or of QOS (``kind``), under the log's ``word`` for them; none
+    for a log with fewer than two.
+    """
     rows = tuple(account.cells for account in accounts_of(window, kind))
     return (
         (
@@ -76,7 +82,9 @@ def _by_account(window: LogWindow, kind: Payer, word: str) -> tuple[PageTable, .
 
 
 def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
-    """Cores and devices that are idle on nodes with a job."""
+    """Return the chapter on cores and devices that are idle on nodes with a job; none if the log
+    does not tell.
+    """
     shared = shared_nodes(window)
     if shared is None:
         return ()
@@ -110,7 +118,9 @@ def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
 
 
 def queue_chapter(characteristics: Characteristics, window: LogWindow) -> Chapter:
-    """What waited while nodes were idle, and why it did not start; then a row per partition."""
+    """Return the chapter on what waited while nodes were idle and why it did not start, by cause,
+    partition and account.
+    """
     title = "Idle nodes and waiting jobs"
     if characteristics.idle_while is None:
         return Chapter(

@@ -55,7 +55,7 @@ def log_page(
     gpus: tuple[Chapter, str] | None = None,
     rates: CostRates = NO_RATES,
 ) -> tuple[Page, ReportFigures]:
-    """The page and the figures at its top.
+    """Build the report's page, and the figures at its top.
 
     ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an
     earlier report, ``gpus`` the chapter and the sentence of a log in GPUs, ``rates`` the prices of
@@ -133,10 +133,11 @@ def log_page(
 
 
 def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
-    """Every replay in a row."""
+    """Return the chapter with a row for every replay of the report."""
     base = rows[plan.base]
 
     def row(replay: SweepRow) -> tuple[str, ...]:
+        """Return the row of one replay: its settings, and its results beside those of ``base``."""
         cell, work = replay.cell, one_node_hours(replay) / (one_node_hours(base) or 1.0)
         mean = replay.result["mean_runtime_h"]
         return (
@@ -197,8 +198,8 @@ def fragments_picture(window: LogWindow) -> Picture:
 
 
 def nodes_picture(detail: Detail, policy: str, window: LogWindow, shown: str) -> Picture:
-    """Idle nodes and nodes in training under one policy; ``shown`` names the part of the log, if it
-    is not all of it.
+    """Draw idle nodes and nodes in training under one policy; ``shown`` names the part of the log,
+    if it is not all of it.
     """
     edges_s, idle, used = detail.edges_s.tolist(), detail.idle.tolist(), detail.used.tolist()
     rows = list(zip((format_time(round(at_s)) for at_s in edges_s[:-1]), idle, used, strict=True))
@@ -210,7 +211,7 @@ def nodes_picture(detail: Detail, policy: str, window: LogWindow, shown: str) ->
 def pieces_chapter(
     plan: ReportPlan, sample: LogSample, rows: Mapping[Cell, SweepRow]
 ) -> tuple[Chapter, ...]:
-    """The pieces of the log that were replayed, if not all of it was."""
+    """Return the chapter on the pieces of the log that were replayed; none if all of it was."""
     if sample.is_whole:
         return ()
     base = rows[plan.base]

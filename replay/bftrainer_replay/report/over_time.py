@@ -52,7 +52,9 @@ class Course:
 
 
 def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
-    """By the hour up to three weeks, else as a mean week."""
+    """Average idle nodes and nodes in training by the hour: over the whole log up to three weeks,
+    else as a mean week.
+    """
     first_s = window.start_s - (window.start_s + _offset_s(window)) % _HOUR_S
     edges_s = np.clip(
         np.arange(first_s, window.end_s + _HOUR_S, _HOUR_S), window.start_s, window.end_s

@@ -57,8 +57,9 @@ _QUANTITY = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?(%|s|min|h))?")
 
 
 def _plain(name: str, cells: Sequence[str]) -> tuple[str, list[str]]:
-    """A column as in a CSV: numbers without commas and unit, if all cells are numbers of one unit
-    or empty.
+    """Return the heading and cells of a column as in a CSV file: numbers without commas, and their
+    unit in the heading, if all cells are numbers of one unit or empty ("5 h" in "wait" -> "5" in
+    "wait (h)").
     """
     matches = [_QUANTITY.fullmatch(cell) for cell in cells]
     units = {match[2] or "" for match in matches if match is not None}
@@ -170,7 +171,8 @@ class PageTop:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """``tiles`` are (name, value); ``commands`` produce the same results again.
+    """A report page with its chapters. ``tiles`` are (name, value); ``commands`` produce the same
+    results again.
 
     With a ``top``, all else is folded under ``appendix``.
     """
@@ -186,7 +188,7 @@ class Page:
 
 
 def render(page: Page) -> bytes:
-    """The page as UTF-8 HTML, without any reference to the network; a value that the template
+    """Render the page as UTF-8 HTML without any reference to the network; a value that the template
     misses is an error.
     """
     environment = jinja2.Environment(
@@ -201,13 +203,15 @@ def render(page: Page) -> bytes:
 
 
 def _marked_up(text: str) -> str:
-    """A text as HTML, with options that are not broken at their hyphens, and bold words."""
+    """Turn a text into HTML: options are not broken at their hyphens, and ``**words**``
+    are bold.
+    """
     whole = re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', html.escape(text))
     return re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", whole)
 
 
 def write(out: Path, page: Page) -> int:
-    """Write pictures/*.png, data/*.csv and, last, report.html; returns the size of report.html in
+    """Write pictures/*.png, data/*.csv and, last, report.html; return the size of report.html in
     bytes.
     """
     top = () if page.top is None else tuple(picture.table for picture in page.top.pictures)
@@ -223,8 +227,8 @@ def write(out: Path, page: Page) -> int:
 def step_series(
     edges_s: Sequence[float], values: Mapping[str, Sequence[float]], window: LogWindow
 ) -> str:
-    """Nodes over time, each number constant between two edges (seconds since 1970), as JSON for the
-    page's script.
+    """Return nodes over time as JSON for the page's script; each number is constant between two
+    edges (seconds since 1970).
 
     The first series is filled. ``window`` has the time zone of the reader and the spans to shade.
     """
@@ -240,8 +244,8 @@ def step_series(
 
 
 def offsets(edges_s: Sequence[float], zone: tzinfo) -> list[tuple[int, int]]:
-    """(from when, seconds east of UTC) in the time zone: more than one where clocks are changed in
-    between.
+    """Return the offsets of a time zone as (from when, seconds east of UTC): more than one if
+    clocks are changed between the edges.
     """
     changes: list[tuple[int, int]] = []
     for at_s in (

@@ -29,7 +29,7 @@ class ReportPlan:
 
     @property
     def cells(self) -> tuple[Cell, ...]:
-        """All cells, each once."""
+        """All cells of the plan, each once."""
         every = (
             self.base,
             *self.policies,
@@ -42,8 +42,8 @@ class ReportPlan:
         return tuple(dict.fromkeys(every))
 
     def beyond(self, rescale_s: float) -> ReportPlan:
-        """Without values of T_fwd and of costs with which growth would never pay, which a replay
-        refuses.
+        """Leave out values of T_fwd and of costs with which growth would never pay: a replay
+        refuses them.
         """
         return ReportPlan(
             self.base,
@@ -61,7 +61,9 @@ class ReportPlan:
         )
 
     def tasks(self, sample: LogSample, inputs: Inputs) -> tuple[Task, ...]:
-        """The replays of each piece of the log."""
+        """Return the replays that all cells need on each piece of the log, and that of a pool
+        beside the trainings.
+        """
         replays = [
             task(cell_of_piece, inputs)
             for cell in self.cells
@@ -72,7 +74,9 @@ class ReportPlan:
 
 
 def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
-    """One setting changed at a time; ``workloads`` are those of one model each."""
+    """Plan the report's replays: ``base``, and one setting changed at a time. ``workloads`` have
+    one model each.
+    """
     bare = replace(base, detail=False)
     base = replace(base, detail=True)
     return ReportPlan(
@@ -96,8 +100,8 @@ def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
 
 
 def worst_and_best(trainers: Sequence[Trainer]) -> list[str]:
-    """The models whose largest size gains least and most over one node; none if there is only
-    one.
+    """Return the models whose largest size gains least and most over one node; none if there is
+    only one.
     """
     gains = {t.model: t.curve.at(t.max_nodes) / one_node_rate(t) for t in trainers}
     return (
@@ -108,8 +112,8 @@ def worst_and_best(trainers: Sequence[Trainer]) -> list[str]:
 
 
 def _numbers(base: int) -> tuple[int, ...]:
-    """Numbers of trainings around ``base``: from a tenth of a few, from a quarter of many (one of
-    many takes long).
+    """Return the numbers of trainings to replay beside ``base``: from a tenth of it, or from a
+    quarter if it is large, since replays with many trainings take long.
     """
     return (
         (max(base // 10, 1), max(base // 3, 1), 3 * base)

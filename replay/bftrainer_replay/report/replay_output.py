@@ -79,6 +79,7 @@ def write_all(
 
 
 def _trainers(scenario: Scenario, outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
+    """Yield the rows of trainers.csv, one per trainer that was submitted."""
     submitted = {arrival.trainer.id: arrival.at_s for arrival in scenario.arrivals}
     for run in outcome.runs:
         times = (submitted[run.trainer.id], run.admitted_s, run.started_s, run.finished_s)
@@ -98,6 +99,7 @@ def _trainers(scenario: Scenario, outcome: ReplayOutcome) -> Iterable[Sequence[o
 
 
 def _decisions(outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
+    """Yield the rows of decisions.csv.gz, one per decision."""
     for entry in outcome.entries:
         answer = entry.answer
         yield (

@@ -65,7 +65,9 @@ class Trainings:
 
     @property
     def whose(self) -> str:
-        """Whom the trainings stand for."""
+        """Say in words whom the simulated trainings stand for: the user's own table, or sample
+        models.
+        """
         models = sorted({trainer.model for trainer in self.trainers})
         if self.table:
             return f"the trainings of {self.table}"
@@ -84,7 +86,9 @@ def top_of(
     title: str | None,
     last: ReportFigures | None = None,
 ) -> PageTop:
-    """The top; ``last`` are the figures of an earlier report."""
+    """Build the top of the report: its sentence, boxes, pictures and rows; ``last`` are the figures
+    of an earlier report to compare with.
+    """
     name = title or f"A cluster of {counted(characteristics.machine_nodes, 'node')}"
     origin = figures.origin
     rows = [
@@ -115,6 +119,7 @@ def top_of(
 
 
 def _whose(window: LogWindow) -> str:
+    """Warn that the log has the jobs of one user only; empty for a log of all users."""
     user = window.site.only_user
     return (
         f"Not the whole cluster: this log has the jobs of user {user} only, and counts those "
@@ -125,7 +130,9 @@ def _whose(window: LogWindow) -> str:
 
 
 def sentence(figures: ReportFigures) -> str:
-    """The claim, with the definition of idle."""
+    """Return the claim of the report: what share of the node-hours lies idle, and how much of it
+    trainings turn into work at what delay of other jobs.
+    """
     left_out = f" ({figures.left_out} left out)" if figures.left_out else ""
     trainings, nodes_each, work = (
         figures.trainings,
@@ -154,12 +161,15 @@ def sentence(figures: ReportFigures) -> str:
 
 
 def _idle_text(figures: ReportFigures) -> str:
-    """The idle share, or its range over all readings of the log."""
+    """Return the idle share in words, or its range over all readings of the log."""
     smallest, largest = map(share_text, figures.idle_range)
     return smallest.capitalize() if smallest == largest else f"Between {smallest} and {largest}"
 
 
 def _idle_box(figures: ReportFigures, window: LogWindow, characteristics: Characteristics) -> Box:
+    """Return the box with the idle share, what it is in node-hours a month, and how it changes
+    under other readings of the log.
+    """
     month_h = figures.idle_node_h_a_month
     causes = characteristics.idle_while
     waiting = (
@@ -188,7 +198,9 @@ def _idle_box(figures: ReportFigures, window: LogWindow, characteristics: Charac
 
 
 def _idle_shares(figures: ReportFigures) -> str:
-    """The idle share, or its range over the readings of the log."""
+    """Return the idle share as digits, or its range over the readings of the log: ``12.3%`` or
+    ``10.1-12.3%``, with a dash.
+    """
     smallest, largest = figures.idle_range or (figures.idle_share, figures.idle_share)
     if f"{smallest:.1%}" == f"{largest:.1%}":
         return f"{figures.idle_share:.1%}"
@@ -196,6 +208,9 @@ def _idle_shares(figures: ReportFigures) -> str:
 
 
 def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
+    """Return the box with the share of the idle node-hours that the simulated trainings turn into
+    work.
+    """
     work_h = figures.idle_node_h_a_month * figures.work_share
     hours = (
         ", whole log"
@@ -216,6 +231,9 @@ def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
 
 
 def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
+    """Return the box with the share that plain one-node jobs turn into work: as many as do like the
+    trainings, and as many as help at all.
+    """
     alike, best = figures.plain_alike, figures.plain[-1]
     is_single = best.jobs == alike.jobs
     least = precise(alike.share)
@@ -236,13 +254,18 @@ def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
 
 
 def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
-    """A number between as many as trainings and all: the one nearest to two thirds of all."""
+    """Return a point of the curve of plain jobs with more than ``jobs`` and less than the most: the
+    one nearest to two thirds of the largest share. None if there is none.
+    """
     rest = [plain_jobs for plain_jobs in plain[:-1] if plain_jobs.jobs > jobs]
     target = 2 / 3 * plain[-1].share
     return min(rest, key=lambda plain_jobs: abs(plain_jobs.share - target), default=None)
 
 
 def _wait_box() -> Box:
+    """Return the box with the delay of jobs in the main queue, as measured on a test cluster with
+    Slurm.
+    """
     (shortest_s, longest_s, default), (plain, plain_default) = DELAYS_S, PLAIN_DELAYS_S
     return Box(
         "wait",
@@ -258,7 +281,9 @@ def _wait_box() -> Box:
 
 
 def without_silent(window: LogWindow) -> str:
-    """Nodes that may be no part of the cluster any more."""
+    """Say what the idle share would be without nodes that ran no job for 48 h or more, which may
+    have been down or renamed; empty if there are none.
+    """
     silent = window.site.silent
     if silent is None:
         return ""
@@ -270,7 +295,9 @@ def without_silent(window: LogWindow) -> str:
 
 
 def without_empty(window: LogWindow, characteristics: Characteristics) -> str:
-    """The times in which nearly no node had a job: maintenance rather than nodes to be had."""
+    """Say what the idle share would be without the times in which over half of the cluster was
+    idle, as around maintenance; empty if they matter little or are frequent.
+    """
     pool = pool_sizes_of(window)
     empty = pool.nodes > _EMPTY * characteristics.machine_nodes
     hours, node_h = (
@@ -294,6 +321,9 @@ def without_empty(window: LogWindow, characteristics: Characteristics) -> str:
 
 
 def _measured(figures: ReportFigures, window: LogWindow, characteristics: Characteristics) -> str:
+    """Return the row "Measured": the length of the log, how waiting jobs were judged, and where the
+    waits come from.
+    """
     jobs = "" if window.queue is None else f", {counted(len(window.queue.nodes), 'job')}"
     unknown = (
         ""
@@ -309,7 +339,9 @@ def _measured(figures: ReportFigures, window: LogWindow, characteristics: Charac
 
 
 def waiting_sentence(window: LogWindow, characteristics: Characteristics) -> str:
-    """By what it was judged whether a waiting job could have used idle nodes."""
+    """Say by which criteria (size, partition, time limit ...) the report judges whether a waiting
+    job could have used idle nodes.
+    """
     if characteristics.idle_while is None:
         return (
             "Whether a waiting job could have used the idle nodes is in the scheduler's own "
@@ -340,7 +372,9 @@ def waiting_sentence(window: LogWindow, characteristics: Characteristics) -> str
 
 
 def _has_blocks(window: LogWindow) -> bool:
-    """Whether the nodes are those of a machine that gives jobs blocks of its network."""
+    """Return whether the scheduler gives jobs blocks of a torus network, judged by the name of a
+    node.
+    """
     every = window.initial or next(
         (event.change.joined for event in window.events if event.change.joined), frozenset()
     )
@@ -348,6 +382,9 @@ def _has_blocks(window: LogWindow) -> bool:
 
 
 def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) -> str:
+    """Return the row "Simulated": which trainings were replayed on what part of the log, and how
+    often jobs take nodes from them.
+    """
     points = max(round(100 * figures.spread), 1)
     error = f" (error of this choice: ±{counted(points, 'point')})"
     part = "the whole log" if sample.is_whole else f"{sample.text}{error}"
@@ -363,6 +400,9 @@ def _simulated(figures: ReportFigures, sample: LogSample, trainings: Trainings) 
 
 
 def _assumed(figures: ReportFigures, window: LogWindow, trainings: Trainings) -> str:
+    """Return the row "Assumed": the largest size of a training and whether it limits the result,
+    where the rates come from, and the number of trainings.
+    """
     most_idle = int(pool_sizes_of(window).nodes.max(initial=0))
     nodes_each, together = figures.nodes_each, figures.nodes_each * figures.trainings
     if nodes_each >= most_idle:
@@ -381,6 +421,9 @@ def _assumed(figures: ReportFigures, window: LogWindow, trainings: Trainings) ->
 
 
 def _next(trainings: Trainings) -> str:
+    """Return the row "Next": what the reader should do to get figures of the own trainings, then a
+    pilot.
+    """
     measure = (
         "Count and measure your users' trainings (bftrainer rehearse FILE.toml --curves "
         "curves.csv), and make this page again "
@@ -396,7 +439,7 @@ def _next(trainings: Trainings) -> str:
 
 
 def as_text(top: PageTop) -> str:
-    """The top for a terminal."""
+    """Return the sentence, boxes and rows as plain text for a terminal."""
     boxes = "\n".join(
         f"{box.title}: {box.number} {box.text}. {box.fine}. ({box.origin}{box.where})"
         for box in top.boxes

@@ -35,12 +35,14 @@ has the lowest charts.
 """
 _BLUE, _ORANGE = "of-training", "of-plain"
 _Name = tuple[float, float, str, str]
-"""Words at a point of a chart: x, share, words, kind."""
+"""A label at a point of a chart: x, share, words, style."""
 
 
 def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | None) -> TopPicture:
-    """Idle nodes, and those of them in training: replayed, or without a replay of the whole log at
-    most as many as fit.
+    """Draw the idle nodes over time and how many of them train.
+
+    ``detail`` has the replayed trainings of the whole log; None: the picture shows the most that
+    could train, as many idle nodes as the trainings' sizes allow.
     """
     idle = pool_sizes_of(window)
     cap = figures.trainings * figures.nodes_each
@@ -96,7 +98,9 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
 
 
 def _labels(hourly: Course) -> list[str]:
-    """When each bin of a course begins, in words."""
+    """Say in words when each bin of a course begins: ``2026-01-31T14:00``, or in a mean week a day
+    and ``14 h``.
+    """
     if not hourly.is_week:
         return [f"{at:%Y-%m-%dT%H:%M}" for at in hourly.begins]
     places = zip(hourly.weekdays, hourly.clock_hours, strict=True)
@@ -108,7 +112,9 @@ def _mean(value: float) -> str:
 
 
 def _weekend(hourly: Course) -> str:
-    """Whether weekends differ from other days."""
+    """Compare the mean idle nodes of weekends with those of other days in a sentence; empty if they
+    differ little.
+    """
     days = np.array(hourly.weekdays)
     ends = np.isin(days, _WEEKEND)
     if not ends.any() or ends.all() or len(set(days.tolist())) < 7:
@@ -120,6 +126,9 @@ def _weekend(hourly: Course) -> str:
 
 
 def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
+    """Draw idle and training nodes by the hour; ``highest`` is the top of the axis, ``cap`` a line
+    at the nodes that all trainings can hold (None: no line).
+    """
     hours = len(hourly.idle)
     chart = Chart(float(hours), max(highest * 1.04, 1.0))
     places = list(range(hours + 1))
@@ -156,12 +165,14 @@ def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
 
 
 def _bands(chart: Chart, marked: Sequence[bool], kind: str) -> None:
+    """Shade each run of marked hours or days, with ``kind`` as style."""
     edges = np.flatnonzero(np.diff(np.concatenate(([0], np.array(marked, dtype=np.int64), [0]))))
     for begin, end in edges.reshape(-1, 2).tolist():
         chart.band(begin, end, kind)
 
 
 def _days_chart(days: Course) -> Chart:
+    """Draw the mean idle and training nodes of each day, for the strip below the hours."""
     highest = float(np.nanmax(days.idle, initial=1.0))
     chart = Chart(float(len(days.idle)), highest * 1.04)
     _bands(chart, [at.weekday() in _WEEKEND for at in days.begins], "night")
@@ -180,7 +191,9 @@ def _days_chart(days: Course) -> Chart:
 
 @dataclass(frozen=True, slots=True)
 class _NumberScale:
-    """The logarithmic axis of numbers at once, from the lowest to the highest."""
+    """The logarithmic x axis of :func:`number_picture`: how many trainings or jobs run at once,
+    from the lowest number to the highest.
+    """
 
     lowest: int
     highest: int
@@ -191,7 +204,7 @@ class _NumberScale:
         return max(math.log10(self.highest / self.lowest), 0.3)
 
     def at(self, number: int) -> float:
-        """Where a number is on the axis."""
+        """Return where a number is on the axis."""
         return math.log10(number / self.lowest)
 
     def placed(self, points: Iterable[tuple[int, float]]) -> list[tuple[float, float]]:
@@ -202,8 +215,10 @@ class _NumberScale:
 def number_picture(
     figures: ReportFigures, rows: Sequence[SweepRow], usable: Callable[[int], float]
 ) -> TopPicture:
-    """Work over the number of trainings or jobs; ``usable`` is the share that this number of
-    trainings can hold at most.
+    """Draw the share of idle node-hours turned into work over the number of trainings, and over
+    that of plain jobs.
+
+    ``usable(n)`` is the share that ``n`` trainings can hold at most.
     """
     work = [(row.cell.max_parallel, work_share(row)) for row in rows]
     plain = [(jobs.jobs, jobs.share) for jobs in figures.plain]
@@ -249,8 +264,8 @@ def number_picture(
 def _scale_of(
     work: Sequence[tuple[int, float]], plain: Sequence[tuple[int, float]], trainings: int
 ) -> _NumberScale:
-    """The axis for all numbers; of plain jobs, numbers far below those of trainings are left
-    out.
+    """Return the x axis for the points of trainings (``work``) and plain jobs; it leaves out
+    numbers of plain jobs far below the first number of trainings.
     """
     numbers = [number for number, _ in (*work, *plain)]
     lowest, first = min(numbers), work[0][0]
@@ -262,7 +277,9 @@ def _scale_of(
 def _caps(
     work: Sequence[tuple[int, float]], scale: _NumberScale, usable: Callable[[int], float]
 ) -> list[tuple[int, float]]:
-    """The share that trainings can hold at most, at numbers all along those that were replayed."""
+    """Return points (number, share) of the most that trainings can hold: at every replayed number
+    and at 25 places along the axis.
+    """
     numbers = [number for number, _ in work]
     between = [round(scale.lowest * 10 ** (scale.width * k / 24)) for k in range(25)]
     return [
@@ -275,7 +292,9 @@ def _caps(
 def _names_of_trainings(
     scale: _NumberScale, work: Sequence[tuple[int, float]], trainings: int
 ) -> list[_Name]:
-    """The words at points of trainings, and where the points are."""
+    """Return the labels of points of trainings as (x, share, words, style), for
+    :func:`_name_points`.
+    """
     shares = dict(work)
     return [
         (scale.at(number), shares[number], words, _BLUE)
@@ -286,7 +305,9 @@ def _names_of_trainings(
 def _names_of_jobs(
     scale: _NumberScale, shares: Mapping[int, float], named: Sequence[int]
 ) -> list[_Name]:
-    """The words at points of plain jobs, and where the points are."""
+    """Return the labels of the ``named`` points of plain jobs as (x, share, words, style), for
+    :func:`_name_points`.
+    """
     return [
         (
             scale.at(number),
@@ -299,6 +320,9 @@ def _names_of_jobs(
 
 
 def _title(figures: ReportFigures, is_capped: bool) -> str:
+    """Return the title of :func:`number_picture`: what it shows of trainings against plain jobs, in
+    one claim.
+    """
     best = figures.plain[-1]
     if min(figures.work_share, best.share) > _NEARLY_ALL:
         return f"A few trainings are enough; plain jobs need {best.jobs:,}"
@@ -316,8 +340,11 @@ def _title(figures: ReportFigures, is_capped: bool) -> str:
 
 
 def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
-    """As many plain jobs as trainings, if they do enough to be told from none; beside them one, or
-    the number nearest to two thirds of what most do.
+    """Choose the numbers of plain jobs to label.
+
+    They are the number of trainings, if so many plain jobs do enough to be seen, and one more: the
+    lowest number if that many do over half of the work, else the one nearest to two thirds of the
+    largest share.
     """
     if plain[trainings] > 0.5:
         return [n for n in (min(plain), trainings) if n == trainings or plain[n] < 0.5]
@@ -329,8 +356,8 @@ def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
 
 
 def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tuple[int, str]]:
-    """The numbers that the picture names: that of the sentence, and the one that is farthest from
-    it, with their words.
+    """Choose the numbers of trainings to label, with their words: the one in the report's sentence,
+    and the first or last of the axis if its share is far from that one's.
     """
     shares, first, last = dict(work), work[0], work[-1]
     names = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
@@ -346,8 +373,8 @@ def _name_points(
     points: Sequence[_Name],
     lines: Sequence[Sequence[tuple[float, float]]],
 ) -> None:
-    """Words for points (x, share, words, kind): each at the nearest place where they touch no line
-    and no other words.
+    """Write the label of each point (x, share, words, style) at the nearest place where it touches
+    no line and no other label.
     """
     along = np.linspace(0.0, chart.wide, 400)
     drawn = np.concatenate(
@@ -392,7 +419,7 @@ def _name_points(
 
 
 def _number_axis(chart: Chart, scale: _NumberScale) -> None:
-    """Write the numbers under the axis, and what they count."""
+    """Write the numbers under the axis, and a line that says what they count."""
     for number in _marks(scale):
         anchor = "end" if chart.x(scale.at(number)) > 97 else "middle"
         if number == scale.lowest:
@@ -402,7 +429,9 @@ def _number_axis(chart: Chart, scale: _NumberScale) -> None:
 
 
 def _marks(scale: _NumberScale) -> list[int]:
-    """Powers of ten on the axis; with 2 and 5 times them, if they are few."""
+    """Return the numbers to write on the axis: powers of ten, or 1, 2 and 5 times them if there are
+    no more than two.
+    """
     tens = [10**k for k in range(7) if scale.lowest <= 10**k <= scale.highest]
     if len(tens) > 2:
         return tens
@@ -411,6 +440,7 @@ def _marks(scale: _NumberScale) -> list[int]:
 
 
 def _number_table(work: Mapping[int, float], plain: Mapping[int, float]) -> PageTable:
+    """Return the data of :func:`number_picture` as a table."""
     rows = tuple(
         (f"{number:,}", _share_at(work, number), _share_at(plain, number))
         for number in sorted({*work, *plain})

@@ -24,8 +24,11 @@ def trainer_page(
     metric: str | None,
     nodes: Sequence[TimeLine] = (),
 ) -> Page:
-    """``facts`` are those of ``bftrainer show`` as text; the history has two points or more.
-    ``nodes`` made their first step in this trainer.
+    """Build the page of ``bftrainer plot``: a trainer's history of two points or more, in pictures
+    and tables.
+
+    ``facts`` are those of ``bftrainer show`` as text. ``nodes`` made their first step in this
+    trainer.
     """
     edges, speed, reached = speeds(history.points)
     points = [
@@ -92,6 +95,9 @@ def trainer_page(
 
 
 def _of_nodes(name: str, nodes: Sequence[TimeLine]) -> tuple[Chapter, ...]:
+    """Return the chapter on how long nodes took from idle to their first step; none if that is not
+    known.
+    """
     if not (rows := stage_table(nodes)):
         return ()
     columns = ("fragment", *(f"{stage.value}_s" for stage in TO_TRAINING[1:]))

@@ -28,7 +28,7 @@ class UsedNodes:
 
     @classmethod
     def of(cls, row: SweepRow) -> UsedNodes:
-        """From the results of a replay."""
+        """Read them from the results of a replay, corrected if it covers pieces of the log."""
         idle = float(row.result["resource_integral_node_h"])
         used = idle - float(row.result["unused_node_h"])
         if row.log_usable_share is None or not row.usable_node_h:
@@ -48,20 +48,20 @@ class UsedNodes:
 
 
 def one_node_hours(row: SweepRow) -> float:
-    """The outcome in hours of a single dedicated node, which favors no model; corrected as the
-    node-hours in training.
+    """Return the outcome in hours of a single dedicated node, a unit that favors no model;
+    corrected as the node-hours in training are.
     """
     return float(row.result["outcome_one_node_h"]) * UsedNodes.of(row).correction
 
 
 def work_share(row: SweepRow) -> float:
-    """Of the idle node-hours, those that become work."""
+    """Return the share of the idle node-hours that becomes work."""
     return one_node_hours(row) / (UsedNodes.of(row).idle_node_h or 1.0)
 
 
 def preemptions(row: SweepRow, idle_node_h: float) -> float:
-    """How often a job takes a node from training over the whole log, with this number of idle
-    node-hours.
+    """Estimate how often a job takes a node from training over the whole log, which has
+    ``idle_node_h`` idle node-hours.
     """
     used = UsedNodes.of(row)
     times_larger = idle_node_h / used.idle_node_h if row.parts and used.idle_node_h else 1.0
@@ -69,11 +69,11 @@ def preemptions(row: SweepRow, idle_node_h: float) -> float:
 
 
 def used_spread(row: SweepRow) -> float:
-    """By how much the share of the used node-hours may be off because pieces of the log stand for
-    all of it.
+    """Estimate by how much the share of used node-hours may be off because pieces of the log stand
+    for all of it.
 
-    Twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the log was
-    replayed.
+    This is twice the standard error of the ratio (the jackknife over the pieces); 0 if all of the
+    log was replayed.
     """
     scale = 1.0 if row.log_usable_share is None else row.log_usable_share
     parts = [
@@ -95,8 +95,8 @@ def used_spread(row: SweepRow) -> float:
 
 
 def usable_shares(row: SweepRow) -> tuple[float, ...]:
-    """For each piece, what training uses of the node-hours that this number of trainers can use at
-    most.
+    """Return, for each piece, the share that training uses of the node-hours which this number of
+    trainers can use at most.
     """
     whole = [(UsedNodes.of(part), part.usable_node_h) for part in row.parts]
     return tuple(
@@ -105,7 +105,7 @@ def usable_shares(row: SweepRow) -> tuple[float, ...]:
 
 
 def spread_text(row: SweepRow) -> str:
-    """The spread, rounded up, and why it is as small or large."""
+    """Say the spread in percentage points, rounded up, and how much the pieces differ."""
     points = max(math.ceil(100 * used_spread(row)), 1)
     shares = sorted(usable_shares(row))
     if len(shares) < 2:

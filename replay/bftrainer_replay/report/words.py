@@ -27,7 +27,7 @@ def listed(words: Sequence[str]) -> str:
 
 
 def about(value: float) -> str:
-    """Three digits: no log and no replay knows more."""
+    """Write a number with three digits: no log and no replay knows more."""
     if value >= 999_500:
         return f"{value / 1e6:.3g} million" if value < 999.5e6 else f"{value / 1e6:,.0f} million"
     if value < 100:
@@ -37,7 +37,7 @@ def about(value: float) -> str:
 
 
 def range_text(values: Sequence[float]) -> str:
-    """The least and the largest value, rounded if they differ."""
+    """Write the least and the largest value ("18 to 240"), rounded if they differ."""
     smallest, largest = min(values), max(values)
     return (
         f"{smallest:g}"
@@ -52,7 +52,7 @@ def span_text(hours: float) -> str:
 
 
 def dates(window: LogWindow) -> str:
-    """The days of a log, in its own time zone."""
+    """Write the first and last day of a log in its own time zone: "January 1 to 31, 2026"."""
     first, last = (
         datetime.fromtimestamp(at, window.zone or UTC) for at in (window.start_s, window.end_s)
     )

@@ -44,8 +44,9 @@ from bftrainer_replay.simulation.upper_bound import upper_bound
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Samples, and when the replay behind ``no_cost`` ran out of work, if it did. ``start``: None
-    under ``paper`` costs.
+    """Upper bounds of a replay, in samples. ``no_cost`` holds without rescale costs, and
+    ``ran_out_s`` is when the replay behind it ran out of work (None: never). ``start`` holds under
+    the scenario's cost model; None under ``paper`` costs.
 
     ``static`` is A_s, to which U and the bounds are relative; 0: unknown, and so are they.
     """
@@ -57,8 +58,10 @@ class Bounds:
 
 
 def references(scenario: Scenario, begin: Callable[[str], OnTime]) -> Bounds:
-    """A_s and both bounds, which are relative to P_jmax: none without it. ``begin`` begins a
-    progress bar.
+    """Compute what a replay's outcome is compared with: A_s and both bounds. They depend on P_jmax:
+    all are unknown without it.
+
+    ``begin`` is called with the name of each part and returns the function to tell progress.
     """
     if scenario.max_parallel is None:
         return Bounds()
@@ -67,7 +70,7 @@ def references(scenario: Scenario, begin: Callable[[str], OnTime]) -> Bounds:
 
 
 def bounds_of(scenario: Scenario, *, on_time: OnTime | None = None) -> Bounds:
-    """Both bounds."""
+    """Compute the no-cost bound and the start bound, of trainings alone."""
     trained = trainings_of(scenario)
     return replace(without_costs(trained, on_time=on_time), start=start_bound(trained))
 
@@ -78,7 +81,9 @@ def no_cost_bound(scenario: Scenario, *, on_time: OnTime | None = None) -> float
 
 
 def without_costs(scenario: Scenario, *, on_time: OnTime | None = None) -> Bounds:
-    """The no-cost bound, and when its work ran out."""
+    """Compute the no-cost bound, the most samples without rescale costs, and when its work ran out:
+    by an optimal replay if trainers are alike, else by :func:`upper_bound`.
+    """
     trainers = _true(scenario)
     if not _alike(trainers):
         return Bounds(upper_bound(pool_sizes_of(scenario.window), trainers, _places(scenario)))
@@ -90,8 +95,8 @@ def without_costs(scenario: Scenario, *, on_time: OnTime | None = None) -> Bound
 
 
 def start_bound(scenario: Scenario) -> float | None:
-    """Samples that no policy exceeds under the scenario's cost model; None under ``paper``
-    costs.
+    """Compute samples that no policy exceeds as every node trains only some time after it joined;
+    None under ``paper`` costs.
     """
     if scenario.cost_model is CostModel.PAPER:
         return None
@@ -108,14 +113,16 @@ def start_bound(scenario: Scenario) -> float | None:
 
 
 def _shortest_start_s(trainer: Trainer) -> float:
-    """Seconds from a decision until new nodes train at the earliest: beside old ones, or without
-    any.
+    """Return the fewest seconds from a decision until new nodes of the trainer train: added to
+    nodes that train, or as its first nodes.
     """
     return min(trainer.growth_s, trainer.starts_s(0) + trainer.scale_up_s)
 
 
 def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
-    """The integral of the largest rate of ``places`` trainers like this one."""
+    """Return the samples of ``places`` trainers like this one on pools of these sizes, if the nodes
+    are divided for the largest rate at all times.
+    """
     demand = TrainerDemand(
         trainer.id,
         trainer.curve,

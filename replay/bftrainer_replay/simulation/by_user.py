@@ -42,8 +42,8 @@ class Users(Enum):
 
 @dataclass(frozen=True, slots=True)
 class UserMemories:
-    """By user: the policy's memory, the pilot's memory of the split, and nodes that it holds beside
-    those of trainers.
+    """What :class:`ByUser` remembers, by user: the policy's memory, the pilot's memory of the
+    split, and nodes that it holds beside those of trainers.
     """
 
     inner: Mapping[str, object] = field(default_factory=dict)
@@ -53,8 +53,8 @@ class UserMemories:
 
 @dataclass(frozen=True, slots=True)
 class Unused:
-    """``nodes`` that no trainer has used since ``since_s``. They are released :data:`UNUSED_S`
-    later, with a demand cap.
+    """The ``nodes`` of a user that no trainer has used since ``since_s``. They are released
+    :data:`UNUSED_S` later, with a demand cap.
     """
 
     nodes: int = 0
@@ -64,8 +64,10 @@ class Unused:
     def now(
         self, trainers: frozenset[str], demand: int, used: int, free: int, now_s: float
     ) -> Unused:
-        """Those of the ``free`` nodes that are still held, while trainers have ``used`` nodes and
-        could use ``demand``.
+        """Return what is still held now: no more than the ``free`` nodes, and nothing (but a demand
+        cap) if they were unused for :data:`UNUSED_S`.
+
+        The user's ``trainers`` have ``used`` nodes and could use ``demand``.
         """
         cap = self.cap if self.cap is not None and self.cap.counts(trainers, demand, used) else None
         nodes = min(self.nodes, free)
@@ -84,8 +86,11 @@ class Unused:
 
 @dataclass(frozen=True, slots=True)
 class ByUser(Wrapped):
-    """``policy`` for the trainers of each user, on the user's nodes. ``user_of``: trainer's id to
-    user. ``given_up``: the nodes that users gave up for others, by decision.
+    """A policy for several users: runs ``policy`` for the trainers of each user, on the nodes that
+    the user has.
+
+    ``user_of``: trainer's id to user. ``given_up``: the nodes that users gave up for others, by
+    decision.
     """
 
     how: Users
@@ -94,6 +99,9 @@ class ByUser(Wrapped):
     given_up: list[int] = field(default_factory=list, compare=False)
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
+        """Divide the pool among the users, let each user's policy decide on its part, and join the
+        decisions.
+        """
         memory = state.memory if isinstance(state.memory, UserMemories) else UserMemories()
         states = self._states(state, memory)
         held = {user: _held_nodes(own) for user, own in states.items()}
@@ -124,7 +132,9 @@ class ByUser(Wrapped):
         return decision, UserMemories(inner, shares, unused)
 
     def _states(self, state: State, memory: UserMemories) -> dict[str, State]:
-        """The state as each user's policy knows it: the user's trainers and its memory."""
+        """Return the state of each user alone: the user's trainers, with the memory of the user's
+        policy.
+        """
         active_of: dict[str, list[Active]] = {}
         for active in state.active:
             active_of.setdefault(self.user_of[active.trainer.id], []).append(active)
@@ -149,9 +159,9 @@ class ByUser(Wrapped):
         has: dict[str, int],
         before: Mapping[str, Unused],
     ) -> dict[str, Unused]:
-        """Return what pilots hold beside the nodes of trainers.
+        """Return the nodes that each user's pilot holds although no trainer uses them.
 
-        These nodes are added to ``has``, and a demand cap limits ``wants``.
+        The method adds these nodes to ``has``, and a demand cap lowers ``wants``.
         """
         unused = dict[str, Unused]()
         idle = pool - sum(has.values())
@@ -173,8 +183,8 @@ class ByUser(Wrapped):
         held: Mapping[str, int],
         before: Mapping[str, ShareMemory],
     ) -> tuple[dict[str, int], Mapping[str, ShareMemory], float]:
-        """How many nodes each user has now, the memories of the pilots, and when they decide
-        again.
+        """Return how many nodes each user gets, the memories of the pilots' split, and when they
+        decide again.
         """
         pool = len(state.pool)
         if self.how is Users.EQUAL:
@@ -203,7 +213,9 @@ class ByUser(Wrapped):
     def _claims(
         self, state: State, wants: Mapping[str, int], held: Mapping[str, int], *, is_short: bool
     ) -> dict[str, Sharer]:
-        """What the pilots of all users show each other."""
+        """Return, for each user, what the user's pilot tells the others: the nodes that it wants
+        and holds (:class:`Sharer`).
+        """
         smallest: dict[str, int] = {}
         for trainer in _trainers(state):
             user = self.user_of[trainer.id]
@@ -214,15 +226,17 @@ class ByUser(Wrapped):
         }
 
     def _order(self, state: State, has: Mapping[str, int]) -> Sequence[str]:
-        """Whose poll comes first is by chance, the same in every replay."""
+        """Draw the order in which the users' pilots poll; it depends only on the seed and the time,
+        so it is the same in every replay.
+        """
         chance = random.Random(f"{self.seed} {state.at_s}")
         return chance.sample(sorted(has), len(has))
 
 
 @dataclass(frozen=True, slots=True)
 class UserOutcome:
-    """What a user's trainers did, in one-node hours: on the shared nodes, and on nodes of the
-    user's own, one of U.
+    """What a user's trainers did, in one-node hours: ``one_node_h`` on the shared nodes, and
+    ``own_part_h`` if the user had a fixed part of the nodes alone (one of U, for U users).
     """
 
     user: str
@@ -231,15 +245,15 @@ class UserOutcome:
 
     @property
     def relative(self) -> float:
-        """Of what the own nodes would have given."""
+        """The work on the shared nodes, relative to that on the user's own part."""
         return self.one_node_h / self.own_part_h if self.own_part_h else math.nan
 
 
 def outcomes_by_user(
     scenario: Scenario, policy: Policy, outcome: ReplayOutcome
 ) -> tuple[UserOutcome, ...]:
-    """Each user's outcome beside that of ``policy`` on every U-th node, the mean of up to
-    :data:`DEALS` deals.
+    """Compare each user's outcome with what ``policy`` does for the user alone on every U-th node,
+    the mean of up to :data:`DEALS` choices of these nodes.
     """
     window, work = scenario.window, _work(scenario.arrivals, outcome)
     names = sorted(window.initial.union(*(event.change.joined for event in window.events)))
@@ -284,7 +298,9 @@ def _largest_demand(state: State) -> int:
 def _divided(
     pool: frozenset[str], held: Mapping[str, frozenset[str]], counts: Mapping[str, int]
 ) -> dict[str, frozenset[str]]:
-    """The nodes of each user: first those that its trainers hold, then free ones."""
+    """Assign ``counts`` nodes of the pool to each user: first those that the user's trainers hold,
+    then free ones.
+    """
     kept = {user: sorted(nodes)[: counts[user]] for user, nodes in held.items()}
     free = sorted(pool.difference(*kept.values()))
     divided = {}
@@ -296,7 +312,7 @@ def _divided(
 
 
 def _on_nodes(state: State, nodes: frozenset[str]) -> State:
-    """The state with no nodes but these."""
+    """Restrict a state to these nodes of the pool."""
     return replace(
         state,
         pool=nodes,

@@ -31,7 +31,9 @@ class Completion:
 
 
 def completion(arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]) -> Completion:
-    """The metrics. Trainers stopped by a bug or a user count as completed, but not for fairness."""
+    """Compute the metrics of completion times, queueing and fairness. Trainers stopped by a bug or
+    a user count as completed, but not for fairness.
+    """
     submitted = {arrival.trainer.id: arrival.at_s for arrival in arrivals}
     took, slowdowns, waited, ends = [], [], [], []
     for run in runs:

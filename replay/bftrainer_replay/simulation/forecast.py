@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 LEVEL = 0.8
 FEWEST = 10
-"""Past moments from which the queue was done, below which nothing is said."""
+"""Past moments with a known end of the queue below which nothing is forecast."""
 _DAY_S = 86_400.0
 _HALF_S = 14 * _DAY_S
 _BAND = 0.7  # of the logarithm of the pool, relative to its mean
@@ -40,7 +40,8 @@ _WARM = 0.4  # the part of the past moments from which no error is taken: too fe
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PastRuns:
-    """One queue, or one trainer of it, from past moments in order of time.
+    """When one queue, or one trainer of it, would have been done from past moments, in order of
+    time.
 
     ``took_s``: seconds until it was done (infinite: the log ended first, ``log_s`` after the
     moment). ``pool``: the mean of the pool over the hour before it, relative to that over the log.
@@ -83,7 +84,7 @@ class Forecast:
         return float(median_s * (self._at(share) / median_s) ** self.widened)
 
     def probability(self, seconds: float) -> float:
-        """That the queue is done within so many seconds."""
+        """The probability that the queue is done within so many seconds."""
         median_s = self.median_s
         plain_s = median_s * (max(seconds, 1e-9) / median_s) ** (1 / self.widened)
         count = np.searchsorted(self.seconds, plain_s, side="right")
@@ -95,8 +96,10 @@ class Forecast:
 
 
 def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
-    """The forecast at ``now_s``; ``pool`` is that of the last hour, None if unknown. None: the past
-    tells too little.
+    """Forecast at ``now_s`` when the queue is done; None if the past tells too little. ``pool`` is
+    that of the last hour, None if unknown.
+
+    The distribution of the past runs is widened by how wrong it would have been in the past.
     """
     present = _plain(runs.before(len(runs.start_s), now_s), now_s, pool)
     if present is None or not np.isfinite(present.median_s):
@@ -124,7 +127,10 @@ def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | Non
 
 
 def _plain(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
-    """The forecast without widening; None if too few of the times are known."""
+    """Return the distribution of the past runs, weighted by how recent they are and how alike their
+    pool was; None if too few have ended. Runs that the log cut off count as censored
+    (Kaplan-Meier).
+    """
     done = runs.took_s <= runs.log_s
     if done.sum() < FEWEST:
         return None
@@ -141,8 +147,8 @@ def _plain(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
 
 
 def _error(past: Forecast, true_s: float) -> float:
-    """The error of a past forecast, in units of the distance from its median to its interval's
-    end.
+    """Return how far a past forecast was from the true time: the distance from its median, in units
+    of that to the end of its interval.
     """
     median_s = past.median_s
     if not np.isfinite(median_s):

@@ -57,7 +57,7 @@ class Ledger:
     _held: dict[str, int] = field(default_factory=dict)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
-        """Called by the loop after every decision."""
+        """Keep an entry on a decision; the loop calls this after every one."""
         self.took_s.append(self.policy.took_s)
         if self.on_time is not None:
             self.on_time(event.at_s)

@@ -17,8 +17,8 @@ EARLY = 0.2
 
 @dataclass(frozen=True, slots=True)
 class LossCurve:
-    """E as a function of the completed share of the training; ``early`` is the reduction reached at
-    20 %.
+    """The loss E of a training as a function of its completed share; ``early`` is the reduction
+    reached at 20 %.
     """
 
     early: float
@@ -32,7 +32,7 @@ class LossCurve:
 
 @lru_cache
 def _rate(early: float) -> float:
-    """k with (1 - e^(-0.2 k)) / (1 - e^(-k)) = early, by bisection."""
+    """Return the k with (1 - e^(-0.2 k)) / (1 - e^(-k)) = early, by bisection."""
     low, high = 1e-6, 200.0
     for _ in range(200):
         middle = (low + high) / 2

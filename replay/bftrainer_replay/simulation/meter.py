@@ -49,7 +49,9 @@ class Meter:
     def read(
         self, runs: Mapping[str, ReplayedTrainer], at_s: float
     ) -> tuple[RateSeen | StallSeen, ...]:
-        """The measurements since the last call. Call it before the runs are changed at ``at_s``."""
+        """Return the measurements of rates and stalls since the last call. Call it before the runs
+        are changed at ``at_s``.
+        """
         seen: list[RateSeen | StallSeen] = []
         if not self.windows_s:
             return ()
@@ -69,7 +71,9 @@ class Meter:
         return tuple(seen)
 
     def _stall(self, name: str, grew: bool, run: ReplayedTrainer) -> StallSeen:
-        """What the last rescale cost; of one with a start, its two parts."""
+        """Return the measured cost of the last rescale; of one in which workers started, its two
+        parts.
+        """
         if run.cost_model is not CostModel.OVERLAP:
             return StallSeen(name, grew, self._off(run.ready_s - run.since_s))
         if not math.isfinite(run.switch_s):  # nothing started

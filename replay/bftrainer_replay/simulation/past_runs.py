@@ -28,7 +28,8 @@ def took_s(
     max_parallel: int | None,
     start_s: float,
 ) -> NDArray[np.float64]:
-    """Seconds that each trainer takes from ``start_s``; infinite where the log ends first.
+    """Replay the trainers from ``start_s``; return the seconds that each takes, infinite where the
+    log ends first.
 
     Costs are those of drivers with warm workers (``overlap``).
     """
@@ -50,8 +51,8 @@ def recent_nodes(log: LogWindow, at_s: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def even_starts(log: LogWindow) -> Iterator[float]:
-    """Endless moments of the log, such that the first of them, however many, are spread evenly (van
-    der Corput).
+    """Yield moments of the log without end, such that the first of them, however many, are spread
+    evenly (the van der Corput sequence).
     """
     k = 0
     while True:

@@ -121,7 +121,7 @@ def play(
 
 
 def trainings_of(scenario: Scenario) -> Scenario:
-    """The scenario without pools that fill."""
+    """Return the scenario without the trainers that are pools of independent tasks (``fill``)."""
     return replace(scenario, arrivals=tuple(a for a in scenario.arrivals if not a.trainer.fill))
 
 
@@ -140,7 +140,7 @@ def enough_trainers(window: LogWindow, trainers: Sequence[Trainer]) -> int:
 
 
 def _started_as(policy: Policy, arrivals: tuple[Arrival, ...]) -> tuple[Arrival, ...]:
-    """The trainers with the policy's own time to start, if it has one (plain jobs)."""
+    """Replace the trainers' time to start by the policy's own, if it has one (plain jobs)."""
     start_s = getattr(policy, "start_s", None)
     if start_s is None:
         return arrivals
@@ -155,8 +155,8 @@ def _started_as(policy: Policy, arrivals: tuple[Arrival, ...]) -> tuple[Arrival,
 
 @contextmanager
 def _rarely_collected() -> Iterator[None]:
-    """Look for cycles of garbage less often: a replay creates frozen values by the million, and
-    hardly any cycle.
+    """Collect garbage less often until the end of the block: a replay creates frozen values by the
+    million, and hardly any cycle.
     """
     before = gc.get_threshold()
     # 0: the caller has switched it off.
@@ -174,8 +174,8 @@ def equivalent_nodes(window: LogWindow) -> float:
 
 
 def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
-    """A_s in samples: the queue on N_eq constant nodes, equal share, no costs; a fraction of a node
-    is interpolated.
+    """Compute A_s, the samples of the queue on N_eq constant nodes under equal share without costs.
+    A fraction of a node is interpolated.
 
     The paper assumes that the queue outlasts the window. If it does not, its rate is extrapolated
     to the end, so that A_s is the capacity of the nodes, not the work that there was.
@@ -184,8 +184,8 @@ def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> floa
 
 
 def on_constant_nodes(scenario: Scenario, nodes: float, on_time: OnTime | None = None) -> float:
-    """Samples of the queue on this number of nodes, without costs; a fraction of a node is
-    interpolated.
+    """Compute the samples of the queue on this number of nodes, under equal share without costs. A
+    fraction of a node is interpolated.
     """
     low, part = math.floor(nodes), nodes - math.floor(nodes)
     outcome = _on_constant_nodes(scenario, low, on_time)
@@ -195,8 +195,8 @@ def on_constant_nodes(scenario: Scenario, nodes: float, on_time: OnTime | None =
 
 
 def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
-    """When fewer than P_jmax trainers were first left, with none to be admitted; None if the work
-    lasted, or without P_jmax.
+    """Return when fewer than P_jmax trainers were first left, with none to be admitted; None if the
+    work lasted, or without P_jmax.
     """
     trainings = [run for run in outcome.runs if not run.trainer.fill]
     admitted_s = [run.admitted_s for run in trainings if run.admitted_s is not None]
@@ -212,7 +212,9 @@ def ran_out_s(outcome: ReplayOutcome, scenario: Scenario) -> float | None:
 
 
 def _on_constant_nodes(scenario: Scenario, nodes: int, on_time: OnTime | None) -> float:
-    """Samples of the queue on a whole number of nodes, without costs."""
+    """Compute the samples of the queue on a whole number of nodes, under equal share without costs,
+    extrapolated to the window's end if the work runs out.
+    """
     if nodes == 0:
         return 0.0
     window = scenario.window

@@ -58,8 +58,8 @@ class CostModel(Enum):
 
 
 def too_long_s(model: CostModel, trainers: Iterable[Trainer]) -> float:
-    """T_fwd has to be above this for growth ever to pay: the longest rescale under ``overlap``,
-    else below 0.
+    """Return the longest rescale of the trainers under ``overlap``, which T_fwd has to exceed for
+    growth ever to pay; below 0 under other cost models, where any T_fwd will do.
     """
     if model is not CostModel.OVERLAP:
         return -1.0
@@ -128,7 +128,9 @@ class ReplayedTrainer:
         self._bend()
 
     def samples_at(self, at_s: float) -> float:
-        """Samples done by ``at_s``, less lumps."""
+        """Return the samples done by ``at_s``, less those lost at once (``paper`` costs, killed
+        jobs).
+        """
         done = self.samples
         if at_s > self.steady_s:
             done += self.rate * (at_s - self.steady_s)
@@ -139,7 +141,8 @@ class ReplayedTrainer:
         return done
 
     def _bend(self) -> None:
-        """Compute the values that hold until the next change of nodes, samples or stalls.
+        """Compute the values that hold until the next change of nodes, samples or stalls (``rate``,
+        ``steady_s``, ``finishes_s``).
 
         Every such change ends with this call.
         """
@@ -148,7 +151,9 @@ class ReplayedTrainer:
         self.finishes_s = self._finishes_at()
 
     def _finishes_at(self) -> float:
-        """When the trainer reaches its samples or ends by itself, if nothing changes."""
+        """Return when the trainer reaches its samples or ends by itself, if nothing changes;
+        infinity if never.
+        """
         stops_s = math.inf if self.started_s is None else self.started_s + self.stops_after_s
         if self.rate <= 0 or self.total == math.inf:
             return stops_s
@@ -162,7 +167,9 @@ class ReplayedTrainer:
         return min(stops_s, self.steady_s + left / self.rate)
 
     def settle(self, at_s: float) -> None:
-        """Credit the samples done up to ``at_s`` and count those lost to stalls."""
+        """Credit the samples done up to ``at_s``, and count those lost to stalls; the line then
+        begins at ``at_s``.
+        """
         samples = self.samples_at(at_s)
         preempted = max(min(at_s, self.preempted_until_s) - self.since_s, 0.0)
         slow = max(min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0)
@@ -181,7 +188,9 @@ class ReplayedTrainer:
         self._bend()
 
     def lose_nodes(self, left: Nodes, at_s: float) -> None:
-        """The scheduler takes nodes of the trainer."""
+        """Take the nodes ``left`` from the trainer, as the scheduler does in a preemption, and
+        charge its cost.
+        """
         self.settle(at_s)
         self.preemptions += 1
         kept = self.held - left
@@ -200,7 +209,7 @@ class ReplayedTrainer:
             self.waits_since_s = at_s
 
     def rescale(self, after: Nodes, at_s: float) -> None:
-        """Move to other nodes as planned."""
+        """Move the trainer to the nodes ``after`` by a planned rescale, and charge its cost."""
         self.settle(at_s)
         self.rescales += 1
         self.waited_s = self.longest_wait_s(at_s)
@@ -218,8 +227,8 @@ class ReplayedTrainer:
             self.saved, self.trains_since_s = self.samples, max(at_s, self.ready_s)
 
     def finish(self, at_s: float) -> None:
-        """The trainer has reached its samples (the excess is discarded) or ended by itself; its
-        nodes are free.
+        """End the trainer, which has reached its samples (the excess is discarded) or ended by
+        itself; its nodes are free.
         """
         self.settle(at_s)
         self.stopped = self.started_s is not None and at_s >= self.started_s + self.stops_after_s
@@ -242,15 +251,17 @@ class ReplayedTrainer:
         self.lost_to_preemption += lump
 
     def _starting(self) -> Nodes:
-        """Nodes that do not train yet."""
+        """Return the nodes of the trainer that do not train yet."""
         pending = self._rescaling
         if pending is None or pending.switch_s is None:
             return frozenset()
         return self.held - pending.training
 
     def _move(self, after: Nodes, at_s: float, *, stalls: bool = True) -> None:
-        """The present nodes become ``after``. Paper's lumps, and the loss of a job that is killed,
-        stall nothing.
+        """Set the trainer's nodes to ``after`` and compute the stall that follows.
+
+        No stall follows under ``paper`` costs, which are lumps of samples, or without ``stalls``: a
+        rigid job that loses nodes is killed.
         """
         if stalls and self.cost_model is not CostModel.PAPER:
             rescaling = rescaled(self._costs, self._rescaling, self.held, after, at_s)
@@ -304,7 +315,7 @@ class ReplayedPool(ReplayedTrainer):
         self._become(after, at_s)
 
     def _become(self, after: Nodes, at_s: float) -> None:
-        """The nodes that leave stop working; new ones start."""
+        """Set the pool's nodes to ``after``: those that leave stop working, and new ones start."""
         self.samples_at(at_s)  # moves the nodes that have started to those that work
         left = self.held - after
         for node in left:
@@ -320,7 +331,9 @@ class ReplayedPool(ReplayedTrainer):
 
 
 def _stalls(trainer: Trainer, model: CostModel) -> Trainer:
-    """The trainer with start and switch as the model has them."""
+    """Return the trainer with its costs as the model charges them as stalls; ``delay`` has a start
+    only.
+    """
     charged = model.costs_of(trainer)
     if model is CostModel.DELAY:
         return replace(charged, start_s=charged.scale_up_s, scale_up_s=0.0, scale_down_s=0.0)

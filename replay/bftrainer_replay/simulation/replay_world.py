@@ -114,8 +114,8 @@ class ReplayWorld:
         self.runs: dict[str, ReplayedTrainer] = {}
 
     def next_event(self, state: State) -> Event | None:
-        """The earliest of pool change, submission, completion and wake-up; None after the end of
-        the window.
+        """Advance to the earliest of pool change, submission, completion and wake-up, and return it
+        as an event; None after the end of the window.
         """
         wake_at_s = state.wake_at_s
         if self._ended or (self.until_done and self._is_done()):
@@ -152,8 +152,8 @@ class ReplayWorld:
         )
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
-        """Rescale trainers. Preemptions were applied when they happened: a forced step only
-        confirms one.
+        """Carry out the planned rescales of a decision. Preemptions were carried out when they
+        happened: a forced step only confirms one.
         """
         for step in steps:
             run = self._started.setdefault(step.trainer_id, self.runs[step.trainer_id])
@@ -166,8 +166,8 @@ class ReplayWorld:
             self._held[step.trainer_id] = step.after
 
     def totals(self) -> ReplayTotals:
-        """Outcome and costs up to now, over all trainers. A stall is counted when it ends or is cut
-        short.
+        """Return outcome and costs up to now, over all trainers. A stall is counted when it ends or
+        is cut short.
         """
         done = self._finished
         pairs = [
@@ -181,8 +181,8 @@ class ReplayWorld:
         )
 
     def _losses(self, done: tuple[tuple[str, float], ...]) -> tuple[tuple[str, float], ...]:
-        """The present evaluation functions; a trainer without a curve, or before its first sample,
-        reports none.
+        """Return the present loss of each trainer, as an evaluation function of its progress; a
+        trainer without a loss curve, or before its first sample, reports none.
         """
         if not self._curves:
             return ()
@@ -200,14 +200,14 @@ class ReplayWorld:
         )
 
     def _change_time(self) -> float:
-        """When the pool changes next; infinite if it does not."""
+        """Return when the pool changes next; infinite if it does not."""
         if self._next_change < 0:
             return self.window.start_s
         events = self.window.events
         return events[self._next_change].at_s if self._next_change < len(events) else math.inf
 
     def _arrival_time(self) -> float:
-        """When the next trainer is submitted; infinite without one."""
+        """Return when the next trainer is submitted; infinite without one."""
         if self._next_arrival == len(self._arrivals):
             return math.inf
         return max(self._arrivals[self._next_arrival].at_s, self.window.start_s)
@@ -227,7 +227,9 @@ class ReplayWorld:
         return change
 
     def _finish_due(self, at_s: float) -> list[TrainerFinished]:
-        """Finish the trainers that have reached their samples or end by themselves."""
+        """Finish the trainers that have reached their samples or end by themselves; return these
+        changes for the event.
+        """
         started = ((name, run) for name, run in self._started.items() if not run.trainer.fill)
         due = [
             name for name, run in started if run.finishes_s <= at_s or self._done[name] >= run.total
@@ -247,7 +249,7 @@ class ReplayWorld:
         return [TrainerFinished(name) for name in due]
 
     def _submit_due(self, at_s: float) -> list[TrainerSubmitted]:
-        """Submit the trainers whose time has come."""
+        """Submit the trainers whose time has come; return these changes for the event."""
         submitted = []
         while self._arrival_time() <= at_s:
             arrival = self._arrivals[self._next_arrival]

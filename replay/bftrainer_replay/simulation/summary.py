@@ -110,7 +110,7 @@ def summarize(policy: str, scenario: Scenario, outcome: ReplayOutcome, bounds: B
 
 
 def _ratio(part: float, whole: float) -> float | None:
-    """``part`` of ``whole``; None if there is nothing to divide by."""
+    """Divide ``part`` by ``whole``; None if there is nothing to divide by."""
     return part / whole if whole else None
 
 

@@ -47,7 +47,7 @@ class TimeToDone:
 def time_to_done(
     window: LogWindow, arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]
 ) -> TimeToDone:
-    """Measure all trainers that are submitted before the window ends."""
+    """Measure the times until done of all trainers that are submitted before the window ends."""
     finished_s = {run.trainer.id: run.finished_s for run in runs}
     since_s = _submitted(window, arrivals)
     ends_s = [finished_s.get(a.trainer.id) for a in arrivals if a.at_s <= window.end_s]
@@ -56,7 +56,10 @@ def time_to_done(
 
 
 def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | None:
-    """The bound on mean and last (no percentile); None if the length of a trainer is unknown."""
+    """Compute times that no policy goes below: if all nodes were one server that each training uses
+    at its best rate per node. It bounds mean and last (no percentile); None if a trainer's length
+    is unknown.
+    """
     trainers = [a.truth for a in arrivals if a.at_s <= window.end_s]
     if any(trainer.samples_total is None for trainer in trainers):
         return None
@@ -85,12 +88,12 @@ def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | 
 
 
 def _submitted(window: LogWindow, arrivals: Sequence[Arrival]) -> list[float]:
-    """When each trainer is submitted, at the window's start at the earliest."""
+    """Return when each trainer is submitted, at the window's start at the earliest."""
     return [max(a.at_s, window.start_s) for a in arrivals if a.at_s <= window.end_s]
 
 
 def _summary(since_s: Sequence[float], done_s: Sequence[float], unfinished: int) -> TimeToDone:
-    """Mean, percentile and last of the times between submissions and ends."""
+    """Compute mean, percentile and last of the times between submissions and ends."""
     if not done_s:
         return TimeToDone(None, None, None, 0)
     took_h = (np.array(done_s) - np.array(since_s)) / 3600
@@ -99,14 +102,16 @@ def _summary(since_s: Sequence[float], done_s: Sequence[float], unfinished: int)
 
 
 def _least_node_s(trainer: Trainer) -> float:
-    """The fewest node-seconds that the training takes: at its best rate per node."""
+    """Return the fewest node-seconds that the training takes: at its best rate per node."""
     best = max(rate / n for n, rate in enumerate(rates(trainer)) if n)
     return (trainer.samples_total or 0.0) / best if best else 0.0
 
 
 def _shortest_first(released: Sequence[float], works: Sequence[float]) -> list[float]:
-    """Completions of one server of speed 1, the shortest remaining work first; jobs are
-    ``released`` in any order.
+    """Return when each job is done on one server of speed 1 that always works on the one with the
+    shortest remaining work.
+
+    ``released[j]`` is when job j arrives, in any order, ``works[j]`` its work.
     """
     order = sorted(range(len(works)), key=lambda j: released[j])
     done = [0.0] * len(works)

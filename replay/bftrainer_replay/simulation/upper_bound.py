@@ -43,7 +43,9 @@ _ALL = 1e-9  # the share that may be missing from all the work
 
 @dataclass(frozen=True, slots=True)
 class _Levels:
-    """Bins of the pool size: seconds and mean nodes of each."""
+    """The time spent at each pool size, merged into bins: the seconds and the mean number of nodes
+    of each bin.
+    """
 
     seconds: list[float]
     nodes: list[float]
@@ -51,7 +53,9 @@ class _Levels:
 
 @dataclass(frozen=True, slots=True)
 class _Model:
-    """Trainers with the same curve and sizes: their number and the breakpoints."""
+    """The ``count`` trainers with the same curve and sizes; ``points`` are the node counts at which
+    the curve bends or its sizes end.
+    """
 
     curve: Curve
     points: tuple[int, ...]
@@ -60,8 +64,9 @@ class _Model:
 
 @dataclass(slots=True)
 class _Admitted:
-    """The program with the first K trainers admitted: ``counts`` of them of each group; ``lengths``
-    are those of a trainer.
+    """The linear program with the first K trainers admitted. ``group_of[i]`` is the group (model
+    and length) of trainer i, ``lengths`` and ``counts`` are the length of a trainer and the number
+    of admitted trainers by group.
     """
 
     solver: highspy.Highs
@@ -72,7 +77,7 @@ class _Admitted:
     counts: list[int]
 
     def maximum(self, k: int) -> float | None:
-        """The optimum for K = ``k``; None if it is infeasible."""
+        """Solve the program with the first ``k`` trainers admitted; None if it is infeasible."""
         before = sum(self.counts)
         changed = self.group_of[min(before, k) : max(before, k)]
         for group in changed:
@@ -86,8 +91,10 @@ class _Admitted:
 
 
 def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """Samples on pools of these sizes; ``trainers`` in order of submission, with their true
-    curves.
+    """Compute samples that no policy exceeds on pools of these sizes without costs: the maximum,
+    over the number K of trainers admitted, of a linear program.
+
+    ``trainers`` are in order of submission, with their true curves.
     """
     levels = _levels_of(sizes)
     if not trainers or not levels.seconds:
@@ -127,7 +134,9 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
 
 
 def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
-    """The place of each trainer's model, and the models."""
+    """Group the trainers by model (curve and sizes): return the place of each trainer's model, and
+    the models.
+    """
     places: dict[tuple[Curve, tuple[int, ...]], int] = {}
     of_trainer = [places.setdefault((t.curve, sizes_of(t)), len(places)) for t in trainers]
     models = []
@@ -147,8 +156,11 @@ def _program(
     groups: Sequence[tuple[int, float | None]],
     max_parallel: int,
 ) -> tuple[highspy.Highs, int]:
-    """The program without any trainer admitted, and the row of finished trainers. The columns are
-    the groups, then x.
+    """Build the linear program without any trainer admitted; return its solver and the row that
+    counts finished trainers.
+
+    The columns are the samples of each group, then x: seconds of trainers of a model on a number of
+    nodes in a bin of the pool size.
     """
     program = ConstraintRows(native_sos=True)
     samples = [program.variable(0.0, 0.0, objective=1.0) for _ in groups]
@@ -202,7 +214,7 @@ def _levels_of(sizes: PoolSizes) -> _Levels:
 
 
 def _maximum(solver: highspy.Highs) -> float | None:
-    """The optimum, from the basis of the last solution; None if the program is infeasible.
+    """Solve the program from the basis of the last solution; None if it is infeasible.
 
     HiGHS seldom gives up from a basis ("Unknown"); it then starts again.
     """

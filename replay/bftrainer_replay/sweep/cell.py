@@ -95,8 +95,9 @@ class Task:
 
 
 def task(cell: Cell, inputs: Inputs, kind: str = REPLAY, on: Iterable[str] | None = None) -> Task:
-    """Build a task; its key has only the settings that it depends on: ``on``, or those that the
-    policy of a replay uses.
+    """Build the computation of ``kind`` for a cell. Its key depends on the settings named in
+    ``on``; by default on those that the policy uses, so that cells which differ in others share a
+    result.
     """
     unused = {"log", "workload"}
     if cell.policy in _WITHOUT_SETTINGS:

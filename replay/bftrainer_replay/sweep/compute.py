@@ -27,7 +27,7 @@ _SOLVE_S = 10.0
 
 
 def compute(task: Task, inputs: Inputs) -> Result:
-    """The result of a task."""
+    """Compute the result of a task; with ``split``, the sum over the pilots."""
     if task.kind == POOL:
         return {
             "pool_node_h": _beside_trainings(scenario_of(task.cell, inputs), policy_of(task.cell))
@@ -43,7 +43,9 @@ def compute(task: Task, inputs: Inputs) -> Result:
 
 
 def _part(whole: Scenario, number: int, split: int) -> Scenario:
-    """The nodes and trainers of one of ``split`` pilots, each with its part of P_jmax."""
+    """Return the scenario of pilot ``number`` of ``split``: its nodes, its trainers and its part of
+    P_jmax.
+    """
     names = {name for event in whole.window.events for name in event.change.joined}
     window = of_nodes(whole.window, sorted(names | whole.window.initial)[number::split])
     places = whole.max_parallel
@@ -56,7 +58,9 @@ def _part(whole: Scenario, number: int, split: int) -> Scenario:
 
 
 def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutcome]:
-    """The result of a cell's replay, and its outcome, with entries if the cell has detail."""
+    """Replay a scenario under the cell's policy; return the result to store, and the outcome (with
+    journal entries if the cell has ``detail``).
+    """
     outcome = play(whole, policy_of(cell), keep_entries=cell.detail)
     summary = summarize(cell.policy, whole, outcome, Bounds())
     hours = [
@@ -79,8 +83,8 @@ def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutc
 
 
 def _beside_trainings(whole: Scenario, policy: Policy) -> float:
-    """One-node hours of a pool that fills what the trainings leave: on any number of nodes, with
-    their mean time to start.
+    """Return the work, in one-node hours, of a pool of independent one-node tasks that gets all
+    nodes the trainings leave. Its tasks take the trainings' mean time to start.
     """
     largest = max(int(pool_sizes_of(whole.window).nodes.max(initial=0)), 1)
     start_s = float(
@@ -92,7 +96,9 @@ def _beside_trainings(whole: Scenario, policy: Policy) -> float:
 
 
 def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
-    """The scenario of a cell."""
+    """Return the scenario of a cell, with its ``cost_factor`` and knowledge of curves applied to
+    the trainers.
+    """
     arrivals = inputs.arrivals_of(cell)
     if cell.cost_factor != 1.0:
         arrivals = tuple(_with_costs(arrival, cell.cost_factor) for arrival in arrivals)

@@ -19,8 +19,8 @@ Array = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Detail:
-    """``idle`` and ``used`` are mean nodes in each of the equal steps between ``edges_s`` (seconds
-    since 1970).
+    """The data for figures of a single replay: ``idle`` and ``used`` are mean nodes in each of the
+    equal steps between ``edges_s`` (seconds since 1970).
     """
 
     edges_s: Array
@@ -29,7 +29,7 @@ class Detail:
 
 
 def detail_of(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
-    """The detail as a JSON object."""
+    """Return the :class:`Detail` of a replay as a JSON object."""
     window, entries = scenario.window, outcome.entries
     edges_s = np.linspace(window.start_s, window.end_s, _STEPS + 1)
     at_s = np.array([*(e.at_s for e in entries), window.end_s])

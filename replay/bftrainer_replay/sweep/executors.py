@@ -22,7 +22,8 @@ _CONNECT_S = 10
 
 @contextmanager
 def opened_executor(workers: str) -> Iterator[Executor | None]:
-    """The executor that ``workers`` names, until the end of the block.
+    """Open the executor that ``workers`` names (``mpi``, ``dask:ADDRESS`` or ``module:name``) until
+    the end of the block.
 
     None: this process is a rank of MPI that has computed for another one, and has no more to do.
     Raises ``UserError`` for one that is not installed, not running or not an executor.
@@ -40,6 +41,9 @@ def opened_executor(workers: str) -> Iterator[Executor | None]:
 
 @contextmanager
 def _of_mpi() -> Iterator[Executor | None]:
+    """Open an executor on the ranks of MPI; None in every rank but the first, when its work is
+    done.
+    """
     try:
         world: Any = import_module("mpi4py.MPI").COMM_WORLD
         futures: Any = import_module("mpi4py.futures")
@@ -64,6 +68,7 @@ def _of_mpi() -> Iterator[Executor | None]:
 
 @contextmanager
 def _of_dask(address: str) -> Iterator[Executor]:
+    """Open an executor on the workers of the Dask scheduler at this address."""
     try:
         distributed: Any = import_module("distributed")
     except ImportError as error:
@@ -83,6 +88,9 @@ def _of_dask(address: str) -> Iterator[Executor]:
 
 @contextmanager
 def _of_module(name: str) -> Iterator[Executor]:
+    """Open the executor ``module:name`` of the user, or the one that a function of that name
+    returns.
+    """
     loaded = _loaded(name)
     executor = loaded if isinstance(loaded, Executor) else _made(loaded, name)
     if not isinstance(executor, Executor):
@@ -102,7 +110,9 @@ def _made(build: Callable[[], Any], name: str) -> Any:
 
 
 def _loaded(name: str) -> Any:
-    """The object of ``module:name``; a module beside the user is the last that is searched for."""
+    """Import the object that ``module:name`` names; a module in the user's folder is searched for
+    last.
+    """
     module_name, colon, attribute = name.partition(":")
     if not (colon and module_name and attribute):
         raise UserError(

@@ -140,7 +140,7 @@ class GridSweep:
         return each_once(task(cell, self.inputs) for cell in self.cells)
 
     def cost_s(self, planned: Task) -> float:
-        """About how many seconds a task takes on one core."""
+        """Estimate how many seconds a task takes on one core, for the progress bar."""
         cell = planned.cell
         key = cell.log, cell.workload, cell.seed, cell.max_parallel
         if key not in self._costs_s:
@@ -170,8 +170,8 @@ def read_sweep(path: Path) -> GridSweep:
 
 
 def _workloads(tables: Sequence[TrainersTable], folder: Path) -> list[SweepWorkload]:
-    """The workloads, by their names in cells; a name that is there already gets a number, as a
-    log's does: trainers of two files of one name, or with other curves, are other trainers.
+    """Read the workloads of a grid; those with the same name become NAME, NAME#2 ..., since two
+    files of one name, or other curves, make other trainers.
     """
     workloads: dict[str, SweepWorkload] = {}
     for table in tables:
@@ -190,7 +190,9 @@ def _workloads(tables: Sequence[TrainersTable], folder: Path) -> list[SweepWorkl
 
 
 def cells_of(grid: GridTable, logs: Sequence[str], workloads: Sequence[str]) -> tuple[Cell, ...]:
-    """Every combination of logs, workloads and values; the last key varies fastest."""
+    """Return a cell for every combination of logs, workloads and values; the last key varies
+    fastest.
+    """
     names = tuple(type(grid).model_fields)
     axes = [getattr(grid, name) or (None,) for name in names]
     return tuple(
@@ -200,7 +202,9 @@ def cells_of(grid: GridTable, logs: Sequence[str], workloads: Sequence[str]) -> 
 
 
 def _cell(log: str, workload: str, values: dict[str, Any]) -> Cell:
-    """One combination, with the defaults that depend on one another."""
+    """Build the cell of one combination; the default objective depends on P_jmax, and that of T_fwd
+    on the objective.
+    """
     places = None if values["max_parallel"] == "auto" else int(values["max_parallel"])
     objective = values["objective"] or usual_objective(places)
     forward_s = values["forward_s"]
@@ -211,8 +215,8 @@ def _cell(log: str, workload: str, values: dict[str, Any]) -> Cell:
 
 
 def windows_of(tables: Sequence[LogTable], folder: Path) -> dict[str, LogWindow]:
-    """The windows of the logs, by file name and partition; a name that is there already gets a
-    number.
+    """Read the logs of a grid and cut their windows; the keys are file names with partition, and
+    those that repeat get a number (``log.csv#2``).
     """
     windows: dict[str, LogWindow] = {}
     opened: dict[tuple[Path, ImportOptions], tuple[EventLog, tuple[str, ...]]] = {}
@@ -234,6 +238,9 @@ def windows_of(tables: Sequence[LogTable], folder: Path) -> dict[str, LogWindow]
 
 
 def _window(table: LogTable, log: EventLog, folder: Path) -> LogWindow:
+    """Cut the window that the grid file describes out of a log; raises :class:`InputFileError` for
+    a window that the log does not have.
+    """
     where = str(table.path)
     if log.gpus is not None:
         raise InputFileError(where, "is in GPUs, expected a log in nodes")
@@ -267,7 +274,7 @@ def _time(text: str, where: str) -> float:
 
 
 def _nodes(table: LogTable, log: EventLog, folder: Path) -> tuple[str, ...] | None:
-    """The chosen names, or None for all."""
+    """Return the names of the nodes that the grid file chooses from a log; None for all."""
     if table.node_list is None and table.nodes is None:
         return None
     names = log.nodes() if table.node_list is None else read_node_list(folder / table.node_list)
@@ -282,7 +289,8 @@ def _beside(folder: Path, path: Path | None) -> Path | None:
 
 
 def shard_of(tasks: Sequence[Task], text: str) -> tuple[Task, ...]:
-    """The tasks of the shard ``i/n``, i from 1 to n. Raises ``UserError`` for another text.
+    """Return the tasks of the shard ``i/n``, i from 1 to n: every n-th from the i-th on. Raises
+    ``UserError`` for another text.
 
     Tasks that are neighbors in the grid take about as long, so they go to different shards.
     """

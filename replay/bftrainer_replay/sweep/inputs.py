@@ -73,7 +73,9 @@ class SweepWorkload:
 
 
 def workload_of(table: WorkloadTable) -> SweepWorkload:
-    """Read a trainer table, or prepare to generate trainers."""
+    """Read the trainers of a table or, without one, prepare to generate ``hpo`` or ``diverse``
+    trainers.
+    """
     curves = TABLE_2 if table.curves is None else read_curves(table.curves)
     if table.trainers is not None:
         read = read_workload(table.trainers, curves, table.model)
@@ -98,8 +100,8 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
 
 
 def enough(window: LogWindow, curves: Mapping[str, Curve], places: int = 0, units: int = 1) -> int:
-    """The number of trainers that outlast the log, even at their most efficient size and with
-    ``places`` of them at once.
+    """Return the number of generated trainers that outlast the log, even at their most efficient
+    size and with ``places`` of them at once.
 
     The models come in turn. Trainers are admitted in order, so all but the last ``places`` that
     were admitted are finished: the time that those need comes on top, as if they were of the
@@ -117,7 +119,7 @@ def enough(window: LogWindow, curves: Mapping[str, Curve], places: int = 0, unit
 def inputs_of(
     windows: Mapping[str, LogWindow], workloads: Sequence[SweepWorkload], cells: Sequence[Cell]
 ) -> Inputs:
-    """Collect the windows and trainers that the cells refer to.
+    """Collect the windows and make the trainers that the cells refer to.
 
     Checks all names, and what each policy needs to know of trainers.
     """

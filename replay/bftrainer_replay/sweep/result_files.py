@@ -38,7 +38,9 @@ class ResultStore:
         raise UserError(f"{present} {problem}; specify another directory with --out")
 
     def get(self, task: Task) -> Result | None:
-        """The result; None if there is none yet. A file that is not JSON counts as missing."""
+        """Read the result of a task; None if there is none yet. A file that is not JSON counts as
+        missing.
+        """
         try:
             content = json.loads(self._path(task).read_bytes())
         except (FileNotFoundError, ValueError, RecursionError):

@@ -74,7 +74,7 @@ class SweepRow:
 
 
 def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[SweepRow, ...]:
-    """The rows of all cells that have results."""
+    """Return a row for each cell that has a result in the store, in the order of the cells."""
     rows = []
     for cell in cells:
         result = store.get(task(cell, inputs))
@@ -98,7 +98,9 @@ def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
 
 
 def added_up(results: Sequence[Result]) -> dict[str, object]:
-    """The result of parts that together are one replay."""
+    """Add up the results of parts that together are one replay: pieces of a log, or pilots that
+    divide its nodes.
+    """
     ended_at = [result["work_ran_out_at"] for result in results]
     return {
         **_sums(results),
@@ -108,7 +110,7 @@ def added_up(results: Sequence[Result]) -> dict[str, object]:
 
 
 def _sums(results: Sequence[Result]) -> dict[str, float]:
-    """The results that add up, added up."""
+    """Return the sums of the results that add up, such as samples and node-hours."""
     sums = {}
     for name in (*SUMMED, "wall_s"):
         sums[name] = sum(result[name] for result in results)
@@ -116,7 +118,7 @@ def _sums(results: Sequence[Result]) -> dict[str, float]:
 
 
 def _mean_runtime_h(results: Sequence[Result]) -> float | None:
-    """The mean time of all trainers that were completed; None without any."""
+    """Return the mean run time of all completed trainers, in hours; None without any."""
     runtimes = [
         (float(result["mean_runtime_h"]), int(result["completed"]))
         for result in results
@@ -129,7 +131,7 @@ def _mean_runtime_h(results: Sequence[Result]) -> float | None:
 
 
 def as_dict(row: SweepRow) -> dict[str, object]:
-    """The row as a JSON object."""
+    """Return the settings and results of a row as a JSON object."""
     settings = {}
     for field in fields(Cell):
         if field.name != "detail":

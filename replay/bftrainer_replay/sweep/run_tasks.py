@@ -91,11 +91,12 @@ def do_all(
     cost: Callable[[Task], float] = lambda task: 1,
 ) -> tuple[FailedTask, ...]:
     """Run the tasks that have no result in the store, in ``jobs`` processes or on an ``executor``;
+    return those that failed.
+
     ``on_done`` is called after each task, and every minute, with (done, total), sums of ``cost``.
 
-    A failed task does not stop the others; all failures are returned at the end. If a process is
-    killed, only the tasks that were running in it are lost: here they are computed again, and on an
-    ``executor`` they count as failed.
+    A failed task does not stop the others. If a process is killed, only the tasks that were running
+    in it are lost: here they are computed again, and on an ``executor`` they count as failed.
     """
     left = [task for task in tasks if store.get(task) is None]
     at_once = jobs if executor is None else 1
@@ -118,8 +119,10 @@ def do_all(
 def _in_processes(
     jobs: int, sweep: tuple[Inputs, ResultStore, Compute], progress: _Progress
 ) -> list[FailedTask]:
-    """Run the tasks in processes of this machine. Those of a process that was killed, for example
-    because the memory did not suffice, are run again at the end.
+    """Run the tasks in processes of this machine; return those that failed.
+
+    Tasks of a process that was killed, for example because the memory did not suffice, are run
+    again at the end.
     """
     failures: list[FailedTask] = []
     left, breaks = list(progress.left), 0
@@ -152,7 +155,9 @@ def _on_executor(
     left: Sequence[Task],
     progress: _Progress,
 ) -> list[FailedTask]:
-    """Run the tasks on an executor that may be on other hosts."""
+    """Run the tasks on an executor, whose workers may be on other hosts; return the tasks that
+    failed.
+    """
     failures: list[FailedTask] = []
     futures: list[Future[list[FailedTask]]] = []
     try:
@@ -166,7 +171,9 @@ def _on_executor(
 
 
 def _outcome(task: Task, future: Future[list[FailedTask]] | None) -> list[FailedTask]:
-    """What a worker returned, or that it was lost."""
+    """Return what the worker of a task returned: its failure, if any. A worker that was lost is a
+    failure as well.
+    """
     error = CancelledError() if future is None or future.cancelled() else future.exception()
     if future is not None and error is None:
         return future.result()
@@ -181,12 +188,12 @@ def _ended(
     show: Callable[[], None],
     futures: list[Future[list[FailedTask]]],
 ) -> Iterator[tuple[Task, Future[list[FailedTask]] | None]]:
-    """The tasks as they end, each with its future; None for one that the executor does not take any
-    more. All futures are added to ``futures``.
+    """Submit the tasks, and yield each with its future when it ends; the future is None if the
+    executor refused the task. All futures are added to ``futures``.
 
-    A ProcessPoolExecutor starts its workers as tasks are submitted. A signal in the middle of that
-    would leave a worker that the parent does not list, and whose semaphores are removed while it
-    opens them: it would end with a traceback.
+    Signals wait until all tasks are submitted: a ProcessPoolExecutor starts its workers then. A
+    signal in the middle of that would leave a worker that the parent does not list, and whose
+    semaphores are removed while it opens them: it would end with a traceback.
     """
     ended: SimpleQueue[tuple[Task, Future[list[FailedTask]] | None]] = SimpleQueue()
     with ending_deferred():
@@ -218,12 +225,12 @@ def _put(
 
 
 SHOW_S = 60.0
-"""Between two reports of progress, where no task ends."""
+"""Seconds between two reports of progress, where no task ends."""
 
 
 def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> list[FailedTask]:
-    """Compute and store a result. An error becomes text, because not every exception can be sent
-    between processes.
+    """Compute and store the result of a task; return the failure, if any, as text, because not
+    every exception can be sent between processes.
     """
     try:
         store.put(task, compute(task, inputs))
@@ -233,7 +240,7 @@ def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> l
 
 
 class _SharedArguments:
-    """What every worker needs, pickled once into memory that all of them map.
+    """The arguments that every worker process needs, pickled once into memory that all of them map.
 
     A worker that starts receives a file descriptor only. Sent through its pipe, a log of some
     megabytes would hold the parent until the worker has read it.
@@ -262,7 +269,9 @@ class _SharedArguments:
 
 
 def _begin_worker(begin: Callable[..., None], shared: _SharedArguments) -> None:
-    """Begin a worker process that ends when its parent ends, even if the parent is killed."""
+    """Call ``begin`` in a new worker process, which from then on ends when its parent ends, even if
+    the parent is killed.
+    """
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
 
@@ -281,8 +290,8 @@ def process_pool(
     begin: Callable[..., None],
     arguments: tuple[Any, ...] = (),
 ) -> Iterator[Executor]:
-    """Processes of one core each, forked from a server that has imported the module ``preload``;
-    each calls ``begin`` first.
+    """Open a pool of ``jobs`` processes of one core each. They are forked from a server that has
+    imported the module ``preload``, and each first calls ``begin(*arguments)``.
     """
     before = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # one core each
@@ -318,8 +327,8 @@ def process_pool(
 
 
 def _start_server_deaf_to_the_terminal() -> None:
-    """Start the fork server with the signals of a terminal blocked. Its workers inherit that: none
-    prints a traceback.
+    """Start the fork server with the signals of a terminal blocked. Its workers inherit that, so
+    Ctrl-C makes none print a traceback.
 
     multiprocessing's resource tracker is started first: it ignores Ctrl-C itself, and unblocks it
     here when it has started.
@@ -347,7 +356,9 @@ def _in_child(task: Task) -> list[FailedTask]:
 def _on_any_host(
     shared: SharedInputs, store: ResultStore, compute: Compute, task: Task
 ) -> list[FailedTask]:
-    """Compute a task in a worker that shares the results' folder with the command."""
+    """Compute a task in a worker on any host that has the results' folder; return the failure, if
+    any.
+    """
     if store.get(task) is not None:
         return []
     for name in _ONE_THREAD:

@@ -37,7 +37,9 @@ _LARGEST = 0.8  # of the log: a larger part is not worth the doubt
 
 @dataclass(frozen=True)
 class LogSample:
-    """What is replayed of a log: ``pieces``, in order of time, or all of it (one piece)."""
+    """The part of a log that is replayed: its ``pieces``, in order of time, or all of it (one
+    piece).
+    """
 
     log: LogWindow
     pieces: tuple[LogWindow, ...]
@@ -89,7 +91,9 @@ class LogSample:
     def rows(
         self, cells: Sequence[Cell], inputs: Inputs, store: ResultStore
     ) -> dict[Cell, SweepRow]:
-        """The rows of the cells, summed over the pieces, which are their ``parts``."""
+        """Return the results of the cells, summed over the pieces; the rows of the pieces are their
+        ``parts``.
+        """
         shown = list(self.windows).index(self.shown)
         rows = {
             cell: summed(cell, rows_of(self.cells(cell), inputs, store), shown) for cell in cells
@@ -99,7 +103,7 @@ class LogSample:
         return {cell: self._with_usable(row, inputs) for cell, row in rows.items()}
 
     def _with_usable(self, row: SweepRow, inputs: Inputs) -> SweepRow:
-        """Add the idle node-hours that the trainers could use to a row and its parts.
+        """Add to a row and its parts how many idle node-hours the trainers could use.
 
         The pieces may have more or fewer idle nodes than the log, and places for trainers limit how
         many can be used.
@@ -117,13 +121,15 @@ class LogSample:
 
 
 def whole(log: LogWindow) -> LogSample:
-    """All of the log."""
+    """Return the sample that is all of the log."""
     return LogSample(log, (log,))
 
 
 def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
-    """Draw about ``share`` of the log, in the longest pieces of which there are enough; at least
-    three times six hours.
+    """Draw a sample of about ``share`` of the log, one piece at random in each equal part of it.
+
+    Pieces are as long as possible (a week, a day ...) if there are then enough of them; they are at
+    least three of six hours. A share of 80% or more is the whole log.
     """
     if share >= _LARGEST:
         return whole(log)
@@ -143,8 +149,8 @@ def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
 
 
 def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """About how many decisions a replay makes: one per change of the pool, and one per trainer that
-    the used nodes complete.
+    """Estimate how many decisions a replay makes: one per change of the pool, and one per trainer
+    that the used nodes complete.
 
     ``trainers`` may be a few of the workload, of every model.
     """
@@ -159,7 +165,7 @@ def decisions_of(window: LogWindow, trainers: Sequence[Trainer], max_parallel: i
 
 
 def cost_s(window: LogWindow, trainers: Sequence[Trainer], max_parallel: int) -> float:
-    """About how many seconds a replay takes on one core.
+    """Estimate how many seconds a replay takes on one core.
 
     Fitted to replays of Summit, KTH-SP2, Theta, Mira and LLNL-Thunder: 0.4 ms per decision with ten
     trainers on a few hundred idle nodes; twice that with 40 trainers, or with 12,000 idle nodes.

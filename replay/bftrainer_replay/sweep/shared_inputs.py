@@ -46,8 +46,8 @@ def shared_inputs(inputs: Inputs, folder: Path) -> Iterator[SharedInputs]:
 
 @lru_cache(maxsize=1)  # a worker computes many tasks of one sweep
 def read_shared(shared: SharedInputs) -> Inputs:
-    """The inputs of a sweep. Raises ``UserError`` if the file is missing, or not the one that was
-    written.
+    """Read the inputs of a sweep in a worker. Raises ``UserError`` if the file is missing, or not
+    the one that was written.
     """
     try:
         data = shared.path.read_bytes()

@@ -13,7 +13,9 @@ from bftrainer_replay.sweep.results import SweepRow, as_dict
 
 
 def as_csv(rows: Sequence[SweepRow]) -> bytes:
-    """A row per cell, in the order of the grid; the same bytes on every machine."""
+    """Write a CSV table with a row per cell, in the order of the grid; the same bytes on every
+    machine.
+    """
     text = io.StringIO(newline="")
     tables = [as_dict(row) for row in rows]
     writer = csv.DictWriter(text, list(tables[0]) if tables else (), lineterminator="\n")
@@ -23,7 +25,9 @@ def as_csv(rows: Sequence[SweepRow]) -> bytes:
 
 
 def as_parquet(rows: Sequence[SweepRow]) -> bytes | None:
-    """The same table; None without pyarrow. A column with numbers and ``auto`` is text."""
+    """Write the same table in Parquet; None without pyarrow. A column with numbers and ``auto`` is
+    text.
+    """
     if find_spec("pyarrow") is None:
         return None
     arrow: Any = import_module("pyarrow")

@@ -31,9 +31,10 @@ from bftrainer_replay.simulation.replay_world import Arrival
 def unfinished_trainers(
     state: Path, group: str | None, at_s: float
 ) -> tuple[tuple[Arrival, ...], tuple[str, ...]]:
-    """The trainers of :func:`queue_of`, submitted at ``at_s`` in their order; and the names of
-    those whose length or speed is unknown, which are left out. Raises
-    :class:`~bftrainer.errors.UserError` if none is left.
+    """Return the trainers of :func:`queue_of` as submitted at ``at_s``, in their order; and the
+    names of those that are left out, since their length or speed is unknown.
+
+    Raises :class:`~bftrainer.errors.UserError` if none is left.
     """
     queue = [queued for queued in queue_of(state) if group in (None, queued.group)]
     arrivals = tuple(Arrival(at_s, queued.trainer) for queued in queue if not queued.lacks)
@@ -46,8 +47,8 @@ def unfinished_trainers(
 
 
 class Queued(NamedTuple):
-    """An unfinished trainer with what is left of it. ``lacks``: what its end depends on and is not
-    known.
+    """An unfinished trainer of a pilot, with what is left of its work. ``lacks`` says why its end
+    cannot be known (empty: it can).
     """
 
     trainer: Trainer
@@ -56,10 +57,10 @@ class Queued(NamedTuple):
 
 
 def queue_of(state: Path) -> tuple[Queued, ...]:
-    """All that trains or waits, in the order of the decisions, also what no pilot has read yet;
-    without pools that fill.
+    """Return all trainers of a pilot that train or wait, in the order of its decisions, with those
+    it has not read yet and without pools that fill.
 
-    A trainer whose end is not known takes its nodes for good.
+    A trainer whose end is not known keeps its nodes for good.
     """
     submissions = pending_submissions(state)
     last: State | None = None
@@ -102,7 +103,7 @@ def _measured_keys(state: State | None) -> frozenset[str]:
 def _queued(
     trainer: Trainer, group: str | None, done: float, measured: frozenset[str] | None
 ) -> Queued:
-    """Queue what is left of a trainer, and say what is not known of it.
+    """Build the :class:`Queued` of a trainer that has ``done`` samples.
 
     ``measured``: keys of curves that have been measured; None: its curve needs none.
     """
@@ -119,7 +120,7 @@ def _queued(
 
 
 def _lacks_speed(trainer: Trainer, measured: frozenset[str] | None) -> bool:
-    """Whether the curve has to be measured first."""
+    """Return whether the trainer's curve has to be measured first."""
     if measured is None:
         return False
     if trainer.learning is None:
@@ -128,8 +129,9 @@ def _lacks_speed(trainer: Trainer, measured: frozenset[str] | None) -> bool:
 
 
 def pool_of(store: Store, end_s: float) -> LogWindow | None:
-    """The pool of the journal up to now; None if it is empty. Times without a trainer, when a pilot
-    lets its nodes go, and those between two pilots are gaps.
+    """Read the pool of a pilot's journal up to ``end_s`` as a window; None if it is empty.
+
+    Times without a trainer, when a pilot lets its nodes go, and those between two pilots are gaps.
     """
     pool = _JournalPool()
     begins_s = deque(begun_s(store))
@@ -142,7 +144,8 @@ def pool_of(store: Store, end_s: float) -> LogWindow | None:
 
 @dataclass(slots=True)
 class _JournalPool:
-    """The changes of a journal's pool and the times that say nothing of it, event by event.
+    """Collects the changes of a journal's pool, and the gaps in which it says nothing of it, event
+    by event.
 
     ``idle_since_s``: since when there has been no trainer; None if there is one, or before the
     first event. ``last_s``: the time of the last event.
@@ -186,7 +189,9 @@ class _JournalPool:
         self.changes.append(PoolEvent(event.at_s, effective, event.all_joined))
 
     def window(self, end_s: float) -> LogWindow | None:
-        """The window from the first change to ``end_s``; None if there is nothing before."""
+        """Return the window from the first change to ``end_s``; None if there is no
+        change before.
+        """
         if not self.changes or self.changes[0].at_s >= end_s:
             return None
         gaps = list(self.gaps)

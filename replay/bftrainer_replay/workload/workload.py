@@ -29,7 +29,9 @@ SAMPLES_TOTAL = 1.3e8  # 100 epochs of ImageNet (paper 4.2)
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Arrivals in file order, and warnings about valid but unusual curves."""
+    """The trainers of a table with their submission times, in file order, and warnings about valid
+    but unusual curves.
+    """
 
     arrivals: tuple[Arrival, ...]
     warnings: tuple[str, ...] = ()
@@ -74,6 +76,7 @@ def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = N
 
 
 def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arrival:
+    """Build the trainer of a row, and when it is submitted; raises :class:`InputFileError`."""
     name = model or row.text("model")
     try:
         at_s = parse_time(row.text("Tsub"))
@@ -102,8 +105,8 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
 
 
 def one_node_pool(name: str, max_nodes: int, start_s: float) -> Trainer:
-    """A pool that fills, on up to ``max_nodes`` nodes; its unit of work is what one node does in a
-    second.
+    """Build a pool of independent one-node tasks that fills up to ``max_nodes`` nodes; its unit of
+    work is what one node does in a second.
     """
     curve = Curve((1,), (1.0,))
     if max_nodes > 1:
@@ -113,8 +116,8 @@ def one_node_pool(name: str, max_nodes: int, start_s: float) -> Trainer:
 
 @dataclass(frozen=True, slots=True)
 class RescaleCosts:
-    """What generated trainers pay: R_up and R_dw, or with a start the start and the stalls at the
-    switch.
+    """The rescale costs of generated trainers: R_up and R_dw or, with ``start_s``, the start of new
+    nodes and the stalls at the switch.
     """
 
     up_s: float = 18.0
@@ -128,8 +131,8 @@ def hpo(
     curves: Mapping[str, Curve] = TABLE_2,
     costs: RescaleCosts | None = None,
 ) -> tuple[Arrival, ...]:
-    """Hyperparameter optimization (paper 5.1): identical trials, R_up 18 s, R_dw 12 s unless other
-    costs are given.
+    """Generate the trainers of a hyperparameter optimization (paper 5.1): identical trials, with
+    R_up 18 s and R_dw 12 s unless other costs are given.
     """
     curve, costs = find_curve(model, curves), costs or RescaleCosts()
     return tuple(
@@ -141,8 +144,8 @@ def hpo(
 def diverse(
     submissions_s: Sequence[float], seed: int, curves: Mapping[str, Curve] = TABLE_2
 ) -> tuple[Arrival, ...]:
-    """Many users (paper 5.2): the models in turn, R_up uniform in 17-19 s and R_dw in 11-13 s, as
-    in the authors' table.
+    """Generate the trainers of many users (paper 5.2): the models in turn, with R_up uniform in
+    17-19 s and R_dw in 11-13 s, as in the authors' table.
     """
     rng = np.random.default_rng(np.random.PCG64(seed))
     models = sorted(curves)
@@ -159,8 +162,8 @@ def diverse(
 def submissions(
     start_s: float, count: int, spacing_s: float, *, poisson_seed: int | None = None
 ) -> tuple[float, ...]:
-    """Submission times from ``start_s``: every ``spacing_s``, or a Poisson process with that mean
-    spacing.
+    """Generate ``count`` submission times from ``start_s``: every ``spacing_s``, or a Poisson
+    process with that mean spacing.
     """
     if poisson_seed is None:
         return tuple(start_s + i * spacing_s for i in range(count))
@@ -171,8 +174,8 @@ def submissions(
 
 
 def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
-    """Write a trainer table that :func:`read_workload` can read. Starts are a column if every
-    trainer has one.
+    """Write a trainer table that :func:`read_workload` can read; it has a column Tstart if every
+    trainer has a time to start.
     """
     has_starts = all(arrival.trainer.start_s is not None for arrival in arrivals)
     header = ["job", "model", *REQUIRED[1:]]
@@ -182,7 +185,7 @@ def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
 
 
 def _row(arrival: Arrival, has_start: bool) -> list[object]:
-    """The row of a trainer in its table."""
+    """Return the row of a trainer in its table."""
     trainer = arrival.trainer
     row: list[object] = [
         trainer.id,
@@ -200,7 +203,7 @@ def _row(arrival: Arrival, has_start: bool) -> list[object]:
 
 
 def _trainer(name: str, model: str, curve: Curve, costs: RescaleCosts) -> Trainer:
-    """A trainer on up to as many nodes as its curve has."""
+    """Build a trainer that can run on 1 node up to as many as its curve has."""
     return Trainer(
         name,
         curve,
