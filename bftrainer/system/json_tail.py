@@ -59,8 +59,8 @@ class JsonTail:
         self.offset = max(status.st_size - but_bytes, 0)
 
     def read(self) -> list[dict[str, Any]]:
-        """The objects appended since the last call. A line that is no JSON object (a torn write) is
-        skipped.
+        """Return the objects appended since the last call. A line that is no JSON object (a torn
+        write) is skipped.
         """
         return [line for line in self.read_lines() if not isinstance(line, BadLine)]
 
@@ -115,7 +115,9 @@ class JsonTail:
             return 0
 
     def _rest_of_the_old(self) -> tuple[list[dict[str, Any] | BadLine], bool]:
-        """The next unread lines of the file that was renamed, and whether these are all."""
+        """Return the next unread lines of the file that was renamed to ``.1``, and whether no more
+        are left there.
+        """
         if self._file is None:
             return [], True
         try:
@@ -133,6 +135,9 @@ class JsonTail:
             os.close(handle)
 
     def _new_lines(self, handle: int, size: int) -> list[dict[str, Any] | BadLine]:
+        """Return the next whole lines of an open file from ``offset`` on, :data:`PIECE_BYTES` at
+        most. A longer line is returned once, as a :class:`BadLine`, and skipped to its end.
+        """
         if size <= self.offset:
             return []
         try:

@@ -48,7 +48,9 @@ def is_alive(process: ProcessId) -> bool:
 
 
 def send(process: ProcessId, signum: signal.Signals) -> bool:
-    """Send a signal if the pid still belongs to the process; return whether it did."""
+    """Send a signal to a process, unless its pid belongs to another one by now; return whether it
+    was sent.
+    """
     if not is_alive(process):
         return False
     with suppress(ProcessLookupError, PermissionError):
@@ -58,8 +60,8 @@ def send(process: ProcessId, signum: signal.Signals) -> bool:
 
 
 def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL) -> None:
-    """End processes by a signal; return when none is left. SIGKILL for those that are left after
-    :data:`PATIENCE_S`.
+    """Send a signal to processes until none is left; those that still live after :data:`PATIENCE_S`
+    get SIGKILL, and then this returns at once.
 
     The signal is repeated: a program that has just started may lose one, srun 22.05 for a fifth of
     a second.
@@ -97,8 +99,8 @@ def with_variable(name: str, value: str) -> Iterator[ProcessId]:
 
 
 def environment_of(process: ProcessId) -> dict[str, str]:
-    """The environment that the process was started with; empty if it is gone or belongs to another
-    user.
+    """Return the environment that the process was started with; empty if the process has ended or
+    belongs to another user.
     """
     try:
         data = Path(f"/proc/{process.pid}/environ").read_bytes()
@@ -115,6 +117,9 @@ def parent_of(process: ProcessId) -> int:
 
 
 def _stat(pid: int) -> list[str] | None:
+    """Return the fields of /proc/PID/stat after the command's name; None if there is no such
+    process.
+    """
     # Without pathlib and buffers: the pilot calls this for every driver five times a second.
     try:
         handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)

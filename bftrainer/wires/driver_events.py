@@ -203,7 +203,7 @@ class EventLine:
 
 
 def format_event(line: EventLine) -> str:
-    """The JSON object, without a line end."""
+    """Format an event as the JSON object of its line, without a line end."""
     head = {
         "time": round(line.at_s, 4),
         "event": line.event.word.value,
@@ -213,17 +213,17 @@ def format_event(line: EventLine) -> str:
 
 
 def parse_event(line: Mapping[str, Any]) -> EventLine | None:
-    """A line's object as written by this version or another one; None where its word or its keys
-    are not known here.
+    """Convert a line's JSON object into an event, for readers that skip what they cannot use: None
+    for an unknown word or wrong values (:func:`read_event` tells them apart).
     """
     parsed = read_event(line)
     return parsed if isinstance(parsed, EventLine) else None
 
 
 def read_event(line: Mapping[str, Any], now_s: float | None = None) -> EventLine | BadEvent | None:
-    """A line's object, with finite values and bounded text; None for a word of another version.
-
-    ``now_s`` is the time at which the line is read: a line cannot be from later.
+    """Convert a line's JSON object into an event with finite values and bounded text: a
+    :class:`BadEvent` if the values cannot be used, None for a word of another version. ``now_s`` is
+    the time at which the line is read; a later time in the line is replaced by it.
     """
     word = line.get("event")
     if not isinstance(word, str):
@@ -257,8 +257,8 @@ _RANGES = {
 
 
 def _bounded(event: AnyDriverEvent) -> AnyDriverEvent:
-    """The event with text of bounded length. Raises :class:`RefusedValueError` where cutting would
-    change the meaning.
+    """Return the event with long text cut. Raises :class:`RefusedValueError` for names and numbers
+    out of bounds, because cutting would change their meaning.
     """
     changed: dict[str, Any] = {}
     for name, value in to_fields(event).items():

@@ -152,7 +152,7 @@ class TrainerDirectory:
 
 
 def older_part(path: Path) -> Path:
-    """Where a file that has grown too long goes when another is begun: ``progress.jsonl.1``,
+    """Return the path to which a file is renamed when it has grown too long: ``progress.jsonl.1``,
     ``driver.log.1``.
     """
     return path.with_name(f"{path.name}.1")

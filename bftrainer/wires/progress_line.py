@@ -78,7 +78,9 @@ class ProgressLine(NamedTuple):
 
 
 def format_progress(line: ProgressLine) -> str:
-    """The JSON object, without a line end. Numbers of NumPy or torch are written as plain ones."""
+    """Format a progress line as its JSON object, without a line end. Numbers of NumPy or torch are
+    written as plain ones.
+    """
     phase = line.phase and line.phase.value
     value: dict[str, object] = {
         "time": round(line.at_s, 4),
@@ -106,11 +108,10 @@ def format_progress(line: ProgressLine) -> str:
 
 
 def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> ProgressLine:
-    """A line's object, with finite values within bounds. What a script leaves out is None, and so
-    is what cannot be used.
+    """Convert a line's JSON object into a progress line with finite values within bounds. A key
+    that is missing or cannot be used becomes None; ``refused`` names the latter.
 
-    ``now_s`` is the time at which the line is read: a line cannot be from later. Without it times
-    are only finite.
+    ``now_s`` is the time at which the line is read; a later time in the line is replaced by it.
     """
     refused: list[tuple[str, str]] = []
     get = line.get

@@ -82,12 +82,14 @@ class Keys:
 
 
 def packed(message: Hello | NextStep | Turn | Keys) -> bytes:
-    """The message on its way."""
+    """Encode a message as the bytes of a JSON object."""
     return json.dumps(asdict(message)).encode()
 
 
 def unpacked(kind: type[T], data: bytes | bytearray) -> T:
-    """Raises :class:`SealError`: a peer that knows the key speaks this language."""
+    """Decode a message of the given kind. Raises :class:`SealError` for anything else: a peer that
+    knows the key speaks this language.
+    """
     try:
         return from_fields(kind, json.loads(data), kind.__name__)
     except (ValueError, InputFileError, RecursionError) as error:

@@ -44,10 +44,10 @@ class TaskLog:
             raise InputFileError(str(path), f"cannot be written: {error.strerror}") from error
 
     def lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The index of the task of each line, and the line. Once all are read, what a crash has cut
-        of the last one is removed.
+        """Read the log: for each line, the index of its task and its object. At the end, a last
+        line that a crash has cut is removed from the file.
 
-        Raises :class:`InputFileError`, with the line that is not of this log.
+        Raises :class:`InputFileError`, with the line, for a line that is not of this log.
         """
         whole_bytes, number, torn = 0, 0, b""
         with os.fdopen(os.dup(self._handle), "rb") as file:
@@ -89,8 +89,8 @@ class TaskLog:
         os.close(self._handle)
 
     def line(self, task: TaskId, value: Any, **further: object) -> bytes:
-        """A line of this log. Raises ``ValueError`` or ``TypeError`` for a value that could not be
-        written or read back.
+        """Format a line of this log. Raises ``ValueError`` or ``TypeError`` for a value that could
+        not be written or read back.
         """
         text = json.dumps({"task": task, self._key: value, **further})
         if is_too_deep(text):
@@ -100,6 +100,7 @@ class TaskLog:
         return text.encode() + b"\n"
 
     def _line_of(self, line: bytes) -> tuple[int, dict[str, Any]] | None:
+        """Parse a line into (index of its task, object); None for a line that is not of this log."""
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
@@ -110,8 +111,8 @@ class TaskLog:
         return None if index is None else (index, record)
 
     def _is_beginning(self, line: bytes) -> bool:
-        """Whether a crash can have left this of a line: its beginning, with zeros for data that
-        were not on disk yet.
+        """Return whether a crash can have left this of a line: its beginning, followed by zeros
+        where data were not on disk yet.
         """
         beginning = line.rstrip(b"\0")
         if b"\n" in beginning or b"\0" in beginning or not beginning.isascii():
@@ -129,6 +130,7 @@ class TaskLog:
         return is_of_source and (rest.startswith(separator) or separator.startswith(rest))
 
     def _foreign(self, number: int, line: bytes) -> InputFileError:
+        """Build the error for a line that is not of this log."""
         problem = f"expected {self._key}s of the tasks in {self._source.path}, found {line[:60]!r}"
         if is_too_deep(line.decode(errors="replace")):
             problem = (
