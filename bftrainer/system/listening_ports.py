@@ -256,7 +256,9 @@ class Port:
         return min(self.limits.strangers, max(soft // 4, _FEW))
 
     def _let_late_in(self) -> None:
-        """Let waiting strangers in, one after the other, as long as there is room for the next one."""
+        """Let waiting strangers in, one after the other, as long as there is room for the next
+        one.
+        """
         while self._late and self._makes_room_for(self._late[0]):
             self._let_in(self._late.popleft())
 
@@ -293,7 +295,9 @@ class Port:
         stranger.raw.close()
 
     def _first_bytes(self, stranger: Stranger) -> None:
-        """Begin to serve a stranger that has sent its first bytes, or forget one that has closed."""
+        """Begin to serve a stranger that has sent its first bytes, or forget one that has
+        closed.
+        """
         asyncio.get_running_loop().remove_reader(stranger.raw.fileno())
         if _has_gone(stranger.raw):
             stranger.raw.close()

@@ -42,7 +42,9 @@ class HostSlots:
 
     @property
     def part(self) -> tuple[str, str]:
-        """The key that all GPUs of one holder share; a host that is not a GPU has a key of its own."""
+        """The key that all GPUs of one holder share; a host that is not a GPU has a key of its
+        own.
+        """
         return self.node, job_of(self.fragment) if self.is_gpu else self.fragment
 
 

@@ -168,7 +168,9 @@ def after_events(
 
 
 def after_event(view: DriverView, line: EventLine) -> DriverView:
-    """Return the view after one more event, with the times of :mod:`bftrainer.wires.worker_times`."""
+    """Return the view after one more event, with the times of
+    :mod:`bftrainer.wires.worker_times`.
+    """
     view = _after_event(view, line)
     times = worker_times.after_event(view.times, line, view.with_workers)
     return view if times is view.times else replace(view, times=times)

@@ -100,7 +100,9 @@ class TaskLog:
         return text.encode() + b"\n"
 
     def _line_of(self, line: bytes) -> tuple[int, dict[str, Any]] | None:
-        """Parse a line into (index of its task, object); None for a line that is not of this log."""
+        """Parse a line into (index of its task, object); None for a line that is not of this
+        log.
+        """
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):

@@ -57,7 +57,9 @@ class LegalSizes:
         return count > 0 and self.largest_within(count) == count
 
     def shortage(self, count: int) -> str:
-        """Why ``count`` nodes are too few, for a driver's reason."""
+        """Say that ``count`` nodes are too few, for a driver's reason: ``2 nodes, but min_nodes is
+        3``.
+        """
         nodes = counted(count, "node")
         if self.listed is None:
             return f"{nodes}, but min_nodes is {self.min_nodes}"
@@ -70,11 +72,11 @@ ANY_SIZE = LegalSizes()
 def in_use(
     present: Sequence[HostT], sizes: LegalSizes, preferred: Sequence[Sequence[HostT]] = ()
 ) -> list[HostT]:
-    """The hosts of ``present`` that a trainer uses, in their order: as many as the largest legal
-    size allows.
+    """Return the hosts of ``present`` that a trainer uses, in their order: as many as the largest
+    legal size within their number.
 
-    Those of the first collection in ``preferred`` stay before those of the second, and so on: a
-    group gives up nodes that it does not train on yet before others.
+    ``preferred`` says which ones stay if not all do: those of its first collection before those of
+    the second, and so on. A group gives up nodes that it does not train on yet before others.
     """
     size = sizes.largest_within(len(present))
     if size == len(present):

@@ -47,8 +47,8 @@ class RestartBackend(Backend, ABC):
 
     @abstractmethod
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
-        """Open the meeting point of this incarnation's workers; the workers, in the order of their
-        ranks.
+        """Open the meeting point of this incarnation's workers; return the workers in the order of
+        their ranks.
         """
 
     def start(self, member: Member) -> None:
@@ -70,8 +70,8 @@ class RestartBackend(Backend, ABC):
 
 
 def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
-    """One worker per slot, host by host, with the variables that every framework needs. The GPUs of
-    a part are one host.
+    """Return one worker per slot, host by host, with RANK, WORLD_SIZE and the other variables that
+    every framework needs. The GPUs of one holder count as one host.
     """
     size = sum(host.slots for host in hosts)
     parts = parts_of(hosts)

@@ -35,8 +35,8 @@ class Retries:
         return Retries(self.in_succession, self.last_s, {**self.waiting}, Counter(self.failures))
 
     def failed(self, member: Member, end: Exit, now_s: float) -> None:
-        """Note a failure, or a loss, which says nothing about the program: its node may have been
-        preempted.
+        """Note that a worker failed, and when it is started again. The end of a preempted worker
+        delays its member only: it says nothing about the program.
         """
         if now_s - self.last_s > FORGET_S:
             self.in_succession, self.failures = 0, Counter()
@@ -61,7 +61,7 @@ class Retries:
         self.waiting = {key: due_s for key, due_s in self.waiting.items() if key[0] != member}
 
     def due(self, now_s: float) -> list[tuple[Member, int]]:
-        """Where workers are to be started now; each is named once."""
+        """Return where workers are to be started now, (member, slot), and forget these places."""
         due_keys = [key for key, due_s in self.waiting.items() if due_s <= now_s]
         for key in due_keys:
             del self.waiting[key]

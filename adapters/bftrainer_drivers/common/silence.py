@@ -23,15 +23,15 @@ _NAME = b"bftrainer"
 
 
 def reported_progress(directory: TrainerDirectory) -> list[ProgressLine]:
-    """The lines in the last 64 KiB of progress, of all incarnations."""
+    """Return the progress lines in the last 64 KiB of ``progress.jsonl``, of all incarnations."""
     tail = JsonTail(directory.progress)
     tail.skip(_BYTES)
     return [parse_progress(line) for line in tail.read()]
 
 
 def mentions_reports(command: Sequence[str], cwd: Path) -> bool:
-    """Whether a file that the command names, such as its script, mentions bftrainer: it imports
-    what reports its steps.
+    """Whether a file that the command names, such as its script, mentions bftrainer: then it
+    probably reports its steps.
     """
     for word in command[:_WORDS]:
         with suppress(OSError, ValueError):
@@ -41,8 +41,8 @@ def mentions_reports(command: Sequence[str], cwd: Path) -> bool:
 
 
 def longest_silence_s(lines: Iterable[ProgressLine]) -> float:
-    """The longest time between two lines of one incarnation: what a driver before this one has seen
-    end well.
+    """Return the longest time between two lines of the same incarnation: a silence that has ended
+    well before this driver started.
     """
     longest_s, last = 0.0, None
     for line in lines:

@@ -60,7 +60,8 @@ class WorkerProcess:
     """Set once its exit has been reported."""
 
     def status(self) -> int | None:
-        """Exit status, or minus the number of the signal that ended it; None while it runs.
+        """Return the exit status, or minus the number of the signal that ended the worker; None
+        while it runs.
 
         The worker is not reaped: until :meth:`WorkerStarter.wait` its pid cannot be reused, so its
         group can be killed.
@@ -107,7 +108,9 @@ class WorkerProcess:
             return  # another thread has reaped it
 
     def send(self, line: bytes) -> bool:
-        """Write to its standard input and close it; False if the worker no longer reads it."""
+        """Write a line to the worker's standard input and close it; return False if the worker no
+        longer reads it.
+        """
         assert self.process.stdin is not None, "started with a pipe"
         try:
             self.process.stdin.write(line)
@@ -145,8 +148,8 @@ class WorkerStarter:
         incarnation: int | None = None,
         on_marked: Callable[[], None] = lambda: None,
     ) -> WorkerProcess:
-        """Start one worker. With a ``marker`` its standard input is a pipe (see
-        :meth:`WorkerProcess.send`), else empty.
+        """Start one worker through the prefix, report that, and return it. With a ``marker`` its
+        standard input is a pipe (see :meth:`WorkerProcess.send`), else empty.
 
         ``on_marked`` is called from another thread once the worker has printed the marker.
         """
@@ -210,8 +213,8 @@ class WorkerStarter:
         return worker
 
     def wait(self, worker: WorkerProcess) -> int:
-        """Wait until a worker ends; report and return its exit status, or minus the signal's
-        number.
+        """Wait until a worker ends; report and return its exit status, or minus the number of the
+        signal that ended it.
         """
         worker.end_group_with_leader()
         status = worker.process.wait()

@@ -34,8 +34,8 @@ NOTICE_BYTES = 1 << 16
 
 
 def in_a_group() -> bool:
-    """Whether Horovod is initialized. Not while a group forms: an error would end the process
-    then.
+    """Return whether Horovod is initialized. It is not while a group forms: an error would end the
+    process then.
     """
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("horovod.")]
     basics = {
@@ -47,7 +47,7 @@ def in_a_group() -> bool:
 
 
 def connections(timeout_s: int) -> Iterator[socket.socket]:
-    """Duplicates of Gloo's connections among this process's descriptors, to shut them down.
+    """Yield a duplicate of each connection of Gloo in this process, to shut it down.
 
     They are recognized by their options. Gloo makes its connections non-blocking, without Nagle's
     algorithm, and with its own timeout in both directions (``Pair::handleConnected`` of
@@ -63,14 +63,16 @@ def connections(timeout_s: int) -> Iterator[socket.socket]:
 
 
 def _duplicate(descriptor: int) -> int:
-    """Of a socket. Raises OSError for anything else, and for what was closed meanwhile."""
+    """Duplicate the descriptor of a socket. Raises ``OSError`` for anything else, and for one that
+    was closed meanwhile.
+    """
     if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         raise OSError(f"descriptor {descriptor} is no socket")
     return os.dup(descriptor)
 
 
 def is_gloo(connection: socket.socket, timeout_s: int) -> bool:
-    """Whether a socket has the options that Gloo sets."""
+    """Return whether a socket is connected and has the options that Gloo sets."""
     if (
         connection.family not in (socket.AF_INET, socket.AF_INET6)
         or not connection.type & socket.SOCK_STREAM
@@ -121,7 +123,9 @@ class Short:
 
 
 def install() -> None:
-    """Listen to the driver's notices, which are short."""
+    """Listen to the driver's notice of a lost member, and bound what Horovod reads at the port for
+    notices.
+    """
     from horovod.common.elastic import notification_manager
     from horovod.runner.common.util import network
 

@@ -101,7 +101,7 @@ class RendezvousServer:
         self._http.stop()
 
     def split(self, path: str) -> tuple[str, str] | None:
-        """Scope and key of a path that carries the token, else None."""
+        """Split a path into scope and key; None if it does not carry the token."""
         first, slash, rest = path.removeprefix("/").partition("/")
         is_authorized = is_same_token(first.partition(":")[0], self.token)
         scope, again, key = rest.partition("/")
@@ -112,7 +112,9 @@ class RendezvousServer:
         )
 
     def get(self, scope: str, key: str) -> bytes | None:
-        """A stored value, or the answer to ``rank_and_size``."""
+        """Return a stored value (None: there is none) or, for the scope ``rank_and_size``, a
+        worker's place in the next group, which blocks until that is known.
+        """
         if scope == "rank_and_size":
             assert self.callbacks is not None
             host, rank = _worker(key)
@@ -121,8 +123,8 @@ class RendezvousServer:
             return self.values.get((scope, key))
 
     def put(self, scope: str, key: str, value: bytes) -> None:
-        """Store a value; a worker's registration goes to the driver instead. Raises
-        :class:`InvalidValueError`.
+        """Store a value; a worker's registration is passed to the driver instead. Raises
+        :class:`InvalidValueError` for a wrong registration, or too many keys.
         """
         if scope == "worker_addresses":
             assert self.callbacks is not None

@@ -70,7 +70,9 @@ class TaskServer:
         self._server.stop()
 
     def ended(self, worker: str) -> TaskId | None:
-        """A worker's process has ended: the task that it had is free again."""
+        """Note that a worker's process has ended; return the task that it had, which is free again,
+        or None.
+        """
         with self._lock:
             self.workers.discard(worker)
             return self.board.hand_back(worker) if self.board else None
@@ -89,6 +91,9 @@ class TaskServer:
         return True  # a result is on disk when it is answered
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
+        """Answer a worker's request: 409 for wrong input of the user, 507 if results cannot be
+        written, 410 to a worker that has ended.
+        """
         try:
             answer = self._answer(json.loads(request.body))
         except UserError as error:
@@ -104,7 +109,9 @@ class TaskServer:
         return HttpAnswer(410) if answer is None else HttpAnswer(200, json.dumps(answer).encode())
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """None to a worker that has ended: an orphan of its own may still ask."""
+        """Carry out a worker's request and return the answer; None if the worker has ended: an
+        orphan of its own may still ask.
+        """
         worker = request["worker"]
         if worker not in self.workers:
             return None
@@ -130,6 +137,9 @@ class TaskServer:
         raise ValueError("expected the verb take, done or back")
 
     def _opened(self, source: Path, results: Path) -> TaskBoard:
+        """Return the board of tasks, which the first request opens. Raises :class:`InputFileError`
+        if a worker names another list or another file of results.
+        """
         with self._opening:
             if self.board is None:
                 board = TaskBoard(TaskSource(source), results, self._directory.failures)
@@ -144,7 +154,9 @@ class TaskServer:
         return self.board
 
     def _check_same(self, now: TaskCounts) -> None:
-        """The list is that of the pool's earlier drivers, whose results are there."""
+        """Raise :class:`InputFileError` if the list differs from that of the pool's earlier
+        drivers, whose results are there.
+        """
         if self._directory.tasks.exists():
             was = read_json(TaskCounts, self._directory.tasks)
             if (was.source, was.digest, was.results) != (now.source, now.digest, now.results):

@@ -85,8 +85,8 @@ class Quorum:
         self.asked.pop(replica, None)
 
     def ask(self, request: StepRequest) -> bool:
-        """Note a request; False if the replica is none of this trainer's, has already asked, or is
-        ahead of the group.
+        """Note a replica's request; return False if the replica is none of this trainer's, has
+        already asked, or is ahead of the group.
         """
         jumps = self.latest is not None and request.step > self.latest + 1
         if (
@@ -104,7 +104,7 @@ class Quorum:
         self.asked.pop(replica, None)
 
     def missing(self) -> set[str]:
-        """Members that the next step waits for."""
+        """Return the members that the next step still waits for."""
         return {
             replica
             for replica in self.group
@@ -112,8 +112,8 @@ class Quorum:
         }
 
     def form(self, now_s: float) -> Formed | None:
-        """The next step's quorum, once it can begin, of a legal size. The requests of its replicas,
-        and of released ones, are then over.
+        """Form the next step's quorum and return it; None while it cannot begin with a legal size.
+        It answers the requests of its replicas and of those that are released.
         """
         if not self.asked or self.missing():
             return None
@@ -144,7 +144,8 @@ class Quorum:
         return everyone or now_s - self._first_s >= self.straggler_s
 
     def _fitting(self, replicas: Set[str]) -> tuple[str, ...]:
-        """Those of a legal number of nodes, the group's own first; none if it has no legal size.
+        """Return those of ``replicas`` that form a group of a legal number of nodes, the present
+        group's own first; empty if no legal size has room for these.
 
         A node joins once all of its replicas have asked.
         """
@@ -162,8 +163,8 @@ class Quorum:
         return tuple(sorted(name for name in replicas if self._node_of[name] in nodes))
 
     def _released(self) -> set[str]:
-        """Those that leave now: all that were dismissed, unless the others still need a copy of the
-        latest weights.
+        """Return the replicas that leave now: all that were dismissed, unless the others still need
+        a copy of their latest weights.
         """
         leaving = self.asked.keys() & self.leaving
         staying = self.asked.keys() - leaving

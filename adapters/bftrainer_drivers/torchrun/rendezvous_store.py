@@ -98,7 +98,9 @@ class StoreHost:
         self._server: PortServer | None = None
 
     def open(self) -> StorePlace:
-        """The place of a new store. Raises ``OSError``."""
+        """Close the last store, open a new one on a new port, and return its place. Raises
+        ``OSError``.
+        """
         self.close_store()
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # each worker has a few connections
         descriptors = min(hard, _MOST_DESCRIPTORS)
@@ -130,7 +132,7 @@ class TorchStore:
         self._waiting: dict[_Client, frozenset[bytes]] = {}
 
     async def serve(self, connection: Connection) -> None:
-        """One client, from accept to close."""
+        """Serve one connection from accept to close; one without the key ends at the handshake."""
         sealed = SealedServer(connection.read, connection.send, self._key)
         with suppress(SealError):  # a stranger, whose connection ends
             await sealed.greet()
@@ -139,7 +141,7 @@ class TorchStore:
                 await self._serve(_Client(self, connection, sealed))
 
     async def _serve(self, client: _Client) -> None:
-        """One connection of a worker, from its first message to its end."""
+        """Answer the messages of one worker until it goes."""
         try:
             client.begin()
             if await client.take(len(_MAGIC)) == _MAGIC:
@@ -151,7 +153,9 @@ class TorchStore:
             client.end()
 
     def keep(self, count: int) -> None:
-        """Count bytes that are kept from now on; negative: that no longer are."""
+        """Count ``count`` more bytes as kept, or fewer if it is negative. Raises an error that ends
+        the connection if the store is full.
+        """
         if count > self._left:
             raise _RefusedError
         self._left -= count
@@ -163,7 +167,7 @@ class TorchStore:
         raise _RefusedError
 
     async def _answer_change(self, client: _Client, command: int) -> bool:
-        """Answer a command that changes values; False for another command."""
+        """Answer a command that changes values; return False for any other command."""
         match command:
             case Command.SET:
                 self._put(await client.key(), await client.value())
@@ -195,7 +199,7 @@ class TorchStore:
         return True
 
     async def _answer_query(self, client: _Client, command: int) -> bool:
-        """Answer a command that reads values; False for another command."""
+        """Answer a command that reads values; return False for any other command."""
         match command:
             case Command.GET:
                 await client.send_bytes(self._values.get(await client.key(), b""))
@@ -220,7 +224,7 @@ class TorchStore:
         return True
 
     async def _answer_wait(self, client: _Client, command: int) -> bool:
-        """Answer a command that waits, or cancels a wait; False for another command."""
+        """Answer a command that waits, or cancels a wait; return False for any other command."""
         match command:
             case Command.WAIT:
                 await self._wait(client, await client.keys())
@@ -243,7 +247,7 @@ class TorchStore:
         self._wake(key)
 
     def _delete(self, key: bytes) -> int:
-        """The number of keys that are gone: 0 or 1."""
+        """Delete a key and return how many were deleted: 0 or 1."""
         value = self._values.pop(key, None)
         if value is None:
             return 0
@@ -251,6 +255,7 @@ class TorchStore:
         return 1
 
     def _add(self, key: bytes, more: int) -> int:
+        """Add to the number under a key (0 if there is none) and return the sum."""
         try:
             total = int(self._values.get(key, b"0")) + more
             struct.pack("<q", total)
@@ -267,6 +272,9 @@ class TorchStore:
         self._wake(key)
 
     async def _pop(self, client: _Client, key: bytes) -> None:
+        """Send a queue's length and its oldest value, which is removed; only the length if it is
+        empty.
+        """
         queue = self._queues.get(key, deque())
         await client.send_number(len(queue))
         if queue:
@@ -281,7 +289,7 @@ class TorchStore:
         return all(key in self._values or key in self._queues for key in keys)
 
     async def _wait(self, client: _Client, keys: list[bytes]) -> None:
-        """Answer when all keys are there; the client may cancel that meanwhile."""
+        """Answer the client when all keys are there; it may cancel the wait before."""
         self._stop_waiting(client)
         if self._has(keys):
             await client.send(_YES)
@@ -319,6 +327,7 @@ class _Client:
         self._own_bytes = _CLIENT_BYTES
 
     async def take(self, count: int) -> bytes:
+        """Read exactly ``count`` bytes of the message."""
         while len(self._unread) < count:
             chunk = await self._sealed.receive(CHUNK_BYTES)
             self._store.keep(len(chunk))
@@ -379,7 +388,9 @@ class _Client:
         await self.send(data)
 
     def send_now(self, data: bytes) -> None:
-        """To a client that waits for this, from another one's task."""
+        """Send to a client from another client's task, without waiting: one that does not read is
+        disconnected.
+        """
         packed = self._sealed.packed(data)
         try:
             is_whole = self._connection.raw.send(packed) == len(packed)
