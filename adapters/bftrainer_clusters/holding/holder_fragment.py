@@ -115,8 +115,8 @@ class HolderFragment:
 
     @property
     def has_left(self) -> bool:
-        """Whether its payload, one of several of its job, has ended because the fragment was
-        released.
+        """Whether the payload has ended because the fragment was released, while its job, which has
+        several nodes, goes on.
         """
         return (
             self.payload_left
@@ -125,13 +125,13 @@ class HolderFragment:
         )
 
     def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> HolderFragment:
-        """In another phase; the first reason is kept."""
+        """Return the fragment in another phase; the first reason is kept."""
         since_s = self.since_s if phase is self.phase else now_s
         fragment = replace(self.fragment, phase=phase, why=self.fragment.why or why)
         return replace(self, fragment=fragment, since_s=since_s)
 
     def with_why(self, why: str) -> HolderFragment:
-        """With this reason, whatever was known before."""
+        """Return the fragment with this reason, whatever it was before."""
         return replace(self, fragment=replace(self.fragment, why=why))
 
     def reaching(self, *stages: tuple[NodeStage, float]) -> HolderFragment:
@@ -140,8 +140,8 @@ class HolderFragment:
         )
 
     def with_gpus(self, mark: str) -> HolderFragment:
-        """The GPUs that its payload names, ``1700000000.123456 gpus=1,2,5``; of a part also its
-        cores, ``cores=6``.
+        """Return the fragment with the GPUs that its payload names in the mark ``1700000000.123456
+        gpus=1,2,5``; ``cores=6`` after them shows that it has only a part of the node.
         """
         match = _READY.fullmatch(mark.strip())
         gpus = match[2].split(",") if match and match[2] else ()
@@ -153,24 +153,28 @@ class HolderFragment:
         )
 
     def released(self, now_s: float) -> HolderFragment:
-        """Told to end. A pending one stays PENDING until the scheduler says that it is over."""
+        """Return the fragment as told to end. A pending one stays PENDING until the scheduler says
+        that it is over.
+        """
         ending = replace(self, is_released=True)
         return ending if self.is_pending else ending.become(FragmentPhase.LEAVING, now_s, RELEASED)
 
     def left(self, mark: str, now_s: float) -> HolderFragment:
-        """Its payload has written why it left."""
+        """Return the fragment as leaving, with the reason that its payload has written."""
         leaving = self.become(FragmentPhase.LEAVING, now_s, why_left(mark))
         return leaving if self.payload_left else leaving.reaching(*left_at(mark))
 
     def left_with(self, other: HolderFragment, now_s: float) -> HolderFragment:
-        """Another fragment of its job leaves, and this one with it. A pending one stays so until
-        the job is over.
+        """Return the fragment as leaving because ``other``, of the same job, leaves. A pending one
+        stays so until the job is over.
         """
         phase = FragmentPhase.LEAVING if self.phase is FragmentPhase.READY else self.phase
         return self.become(phase, now_s, f"{other.fragment.why}, with {other.node} of the same job")
 
     def listed_as(self, job: ListedJob, now_s: float) -> HolderFragment:
-        """As the scheduler lists its job."""
+        """Return the fragment after the scheduler has listed its job; the same object if nothing
+        has changed.
+        """
         held = replace(self, is_unlisted=False) if self.is_unlisted else self
         match job.phase:
             case JobPhase.OVER:
@@ -199,6 +203,7 @@ class HolderFragment:
                 return held
 
     def _running_until(self, ends_s: float | None, now_s: float) -> HolderFragment:
+        """Return the fragment with its job running until ``ends_s`` (None: unknown)."""
         held, before_s = self, self.fragment.ends_s
         if before_s is None and ends_s is not None and self.submission is not None:
             held = held.reaching((NodeStage.JOB_STARTED, ends_s - self.submission.limit_s))
@@ -211,14 +216,16 @@ class HolderFragment:
         return replace(held, runs=True, since_s=now_s if self.is_pending else self.since_s)
 
     def is_late(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> bool:
-        """Whether it is pending for too long, or although it was released. ``turn_s``: until the
-        scheduler's next turn.
+        """Return whether the fragment has been pending for too long, or is pending although it was
+        released. ``turn_s``: the time until the scheduler looks at it again.
         """
         limit_s = settings.start_within_s + (0.0 if self.runs else turn_s)
         return self.is_pending and (self.is_released or now_s - self.since_s >= limit_s)
 
     def why_given_up(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> str:
-        """Why a late one is given up, once the scheduler has been asked; empty if it is not."""
+        """Return why a late fragment is given up; empty if it gets more time, as during a
+        Prolog.
+        """
         waited_s = now_s - self.since_s
         if not self.runs:
             reason = f" ({self.reason})" if self.reason not in ("", "None") else ""
@@ -235,7 +242,9 @@ class HolderFragment:
 
 
 def ready_since(mark: str) -> tuple[tuple[NodeStage, float], ...]:
-    """A payload's mark, ``1700000000.123456``, as an instant."""
+    """Read the mark ``1700000000.123456`` of a payload that is ready: the stage and its time; empty
+    for any other text.
+    """
     match = _READY.fullmatch(mark.strip())
     return () if match is None else ((NodeStage.PAYLOAD_READY, float(match[1])),)
 
@@ -252,14 +261,14 @@ _MARK = re.compile(
 
 
 def left_at(mark: str) -> tuple[tuple[NodeStage, float], ...]:
-    """When a payload has left, by its mark."""
+    """Read from a payload's mark when it had left; empty for any other text."""
     match = _MARK.fullmatch(mark)
     return () if match is None else ((NodeStage.LEFT, float(match[1]) + float(match[4])),)
 
 
 def why_left(mark: str) -> str:
-    """The mark of a payload that has left in words: ``1700000000.123456 SIGTERM killed=3
-    took_s=0.021000``.
+    """Put the mark of a payload that has left into words: ``1700000000.123456 SIGTERM killed=3
+    took_s=0.021000`` -> ``preempted; 3 processes ended in 0.02 s``.
     """
     match = _MARK.fullmatch(mark)
     if match is None:

@@ -87,12 +87,13 @@ class SubmissionHistory:
     limit_wait: Backoff = Backoff()
 
     def sent(self, jobs: int, now_s: float) -> SubmissionHistory:
-        """Holders were submitted."""
+        """Return the history after ``jobs`` holders were submitted."""
         return replace(
             self, sent_s=(*(at_s for at_s in self.sent_s if now_s - at_s < HOUR_S), *[now_s] * jobs)
         )
 
     def after(self, outcome: HolderOutcome, rules: HolderRules, now_s: float) -> SubmissionHistory:
+        """Return the history after a holder has started, failed or ended."""
         match outcome:
             case HolderStarted(node, node_class, took_s):
                 others = {name: backoff for name, backoff in self.nodes.items() if name != node}
@@ -113,8 +114,8 @@ class SubmissionHistory:
                 return replace(self, times=self.times.ended(node_class, took_s))
 
     def observed(self, without_a_job: frozenset[str]) -> SubmissionHistory:
-        """A node with a job had one that was faster than the holder: that is no failure of the
-        node.
+        """Return the history without the back-offs of nodes that have a job now: that job was
+        faster than the holder, which is no failure of the node.
         """
         if self.nodes.keys() <= without_a_job:
             return self
@@ -129,8 +130,8 @@ class SubmissionHistory:
         return backoff.wait_s(now_s)
 
     def cap_wait_s(self, cap: int | None, more: int, now_s: float) -> float:
-        """Seconds until one more, after ``more`` now, leaves at most ``most`` in the hour before
-        it; 0 without a cap.
+        """Return the seconds until one more submission, after ``more`` now, stays within ``cap`` in
+        the hour before it; 0 without a cap.
         """
         sent_s = self.sent(more, now_s).sent_s
         if cap is None or len(sent_s) < cap:
@@ -140,7 +141,7 @@ class SubmissionHistory:
     def why_not(
         self, request: NodeRequest, settings: HolderSettings, now_s: float
     ) -> Refusal | None:
-        """Why no holder is submitted on this node; None if one may be."""
+        """Return why no holder is submitted on this node now; None if one may be."""
         if words := self.times.why_too_short(request, settings.longest_s):
             return Refusal(request.node, words, max(request.window_s, 0.0))
         wait_s = self.nodes.get(request.node, Backoff()).wait_s(now_s)
@@ -149,8 +150,8 @@ class SubmissionHistory:
     def why_no_other(
         self, node: str, rules: HolderRules, pending: int, more: int, now_s: float
     ) -> Refusal | None:
-        """Why no further holder is submitted, whatever the node, with ``pending`` holders and
-        ``more`` about to be.
+        """Return why no further holder is submitted, whatever the node; None if one may be.
+        ``pending`` holders have not started, and ``more`` are about to be submitted.
         """
         settings, table = rules.settings, rules.traits.table
         if pending + more >= settings.max_pending:

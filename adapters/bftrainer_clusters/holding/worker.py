@@ -34,7 +34,9 @@ ENDS_BY = signal.SIGALRM
 
 
 def main(holders: Path, node: str, job: str, command: list[str]) -> int:
-    """Run a command in the holder; returns its exit status."""
+    """Run a command as a worker in the holder; return its exit status, or 137 if the holder is
+    lost.
+    """
     holder = holders / fragment_name(node, job)
     order = holder / "work" / f"{time.time_ns()}-{os.getpid()}"
     try:
@@ -61,7 +63,9 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
 
 
 def _follow(holder: Path, order: Path) -> int:
-    """Copy the worker's output until it ends."""
+    """Copy the worker's output until the worker ends or the holder is lost; return the
+    exit status.
+    """
     next_s, offset = 0.0, 0
     while True:
         if time.monotonic() >= next_s:
@@ -78,7 +82,7 @@ def _follow(holder: Path, order: Path) -> int:
 
 
 def _has_left(holder: Path) -> bool:
-    """Whether the payload has marked it: the mark is empty before."""
+    """Return whether the payload has marked that it leaves; before, the mark is empty."""
     try:
         return bool((holder / "leaving").read_bytes())
     except OSError:
@@ -86,6 +90,7 @@ def _has_left(holder: Path) -> bool:
 
 
 def _copy_output(order: Path, offset: int) -> int:
+    """Copy what the worker has written from ``offset`` on; return the next offset."""
     try:
         with (order / "out").open("rb") as file:
             file.seek(offset)
@@ -115,6 +120,10 @@ def _copy_input(order: Path) -> None:
 
 
 def _pass_signals_to(order: Path) -> None:
+    """Pass signals on to the worker, by a file in the folder of its order; :data:`ENDS_BY` becomes
+    SIGKILL.
+    """
+
     def pass_on(number: int, frame: FrameType | None) -> None:
         with suppress(OSError):  # the order is over
             write(str(order / "signal"), str(int(signal.SIGKILL if number == ENDS_BY else number)))
@@ -128,8 +137,8 @@ def _pass_signals_to(order: Path) -> None:
 
 
 def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver: int) -> None:
-    """From the driver the signal is for the worker; from a scheduler it announces the end of the
-    *pilot's* job, and is ignored.
+    """Pass SIGUSR2 on to the worker if the driver has sent it. From a scheduler it announces the
+    end of the *pilot's* job, and is ignored.
     """
     while True:
         if signal.sigwaitinfo({signal.SIGUSR2}).si_pid == driver:

@@ -32,7 +32,7 @@ _NEEDED_VERSION = (10, 1, 0, 2)
 
 
 def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
-    """One check per command."""
+    """Run each query that the pilot makes to LSF, and return a check for each."""
     now_s, user = time.time(), own_name()
     slots = settings.slots_per_node
     bjobs, brsvs = settings.pending == "bjobs", settings.reservations
@@ -92,6 +92,9 @@ def _version(settings: LsfSettings, keep_in: Path) -> Check:
 def _ask(
     name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, keep_in: Path
 ) -> Check:
+    """Run one query and parse its answer. What is not understood is kept in a file, for
+    an issue.
+    """
     try:
         output = command.outcome(argv, timeout_s=settings.timeout_s)
     except CommandError as error:
@@ -110,6 +113,7 @@ def _ask(
 
 
 def _queue(settings: LsfSettings, keep_in: Path) -> Check:
+    """Check whether the configured queue ends preempted jobs."""
     name = "queue"
     try:
         against = queue_problems(settings, {})
