@@ -172,8 +172,8 @@ class HolderFragment:
         return self.become(phase, now_s, f"{other.fragment.why}, with {other.node} of the same job")
 
     def listed_as(self, job: ListedJob, now_s: float) -> HolderFragment:
-        """Return the fragment after the scheduler has listed its job; the same object if nothing
-        has changed.
+        """Return the fragment as the scheduler's list shows its job: over, leaving, running,
+        waiting or suspended.
         """
         held = replace(self, is_unlisted=False) if self.is_unlisted else self
         match job.phase:

@@ -52,7 +52,7 @@ def reloader(
 ) -> Callable[[PilotConfig], tuple[str, ...]]:
     """Build the function that applies a configuration that was read again (``Site.reconfigure``):
     it applies changed ``keys`` of the site's table, and returns the names of other changed keys,
-    which need a restart.
+    which keep their old values.
     """
 
     def reconfigure(config: PilotConfig) -> tuple[str, ...]:

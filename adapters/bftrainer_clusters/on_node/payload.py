@@ -510,8 +510,8 @@ def tell(trainers):  # type: (set[tuple[bytes, bytes]]) -> None
 
 
 def gpus():  # type: () -> str
-    """Return the part of the mark that names the job's GPUs, as its script sees them, and its cores
-    where it has only a part of the node: `` gpus=1,2 cores=6``.
+    """Return the end of the mark ``ready``: the job's GPUs, as its script sees them, and its cores
+    where it has only a part of the node (``gpus=1,2 cores=6``, after a blank).
     """
     indices = os.environ.get("BFTRAINER_GPUS") or os.environ.get("SLURM_JOB_GPUS", "")
     cores = os.environ.get("BFTRAINER_CORES", "")

@@ -45,7 +45,7 @@ _MOST_REFUSALS = 3
 
 
 def cost(argv: Sequence[str]) -> int:
-    """The calls of a command."""
+    """Return how many calls of slurmctld a command makes, as counted with sdiag."""
     match argv[0], argv[1:]:
         case "squeue", options:
             return (
@@ -117,7 +117,7 @@ class SlurmCalls:
         return self.budget.wait_s(kind, calls.get(kind, LIST_CALLS))
 
     def check(self, kind: CallKind) -> None:
-        """Raise ``PostponedError`` if the budget does not allow them now."""
+        """Raise ``PostponedError`` if the budget does not allow calls of this kind now."""
         if self.budget is not None and (wait_s := self.wait_s(kind)):
             raise PostponedError(
                 f"the budget of {self.budget.per_minute:.3g} calls a minute allows the next "
@@ -126,7 +126,7 @@ class SlurmCalls:
             )
 
     def query(self, query: MarkedQuery, kind: CallKind, timeout_s: float) -> str:
-        """The answer of squeue, whose records end with the mark of the query."""
+        """Run a squeue whose records end with the mark of the query; return its output."""
         return self.run(query.argv, kind, timeout_s, query.variables)
 
     def run(
@@ -136,7 +136,8 @@ class SlurmCalls:
         timeout_s: float,
         variables: Mapping[str, str] | None = None,
     ) -> str:
-        """The output of a command, whose environment has these variables as well.
+        """Run a command within the budget and return its output; ``variables`` are added to its
+        environment.
 
         Raises ``PostponedError`` where the site's limit on calls refused it.
         """
@@ -157,8 +158,8 @@ class SlurmCalls:
         return command.parsed(argv, output, lambda text: without_heading(argv, text, self.cluster))
 
     def jobs(self, timeout_s: float, of_now: bool = False) -> JobList:
-        """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second.
-        ``of_now``: no broker's.
+        """Return the list of all jobs, from a broker if one has published it, else by one squeue;
+        :meth:`take_jobs` has the same list for half a second. ``of_now``: never from a broker.
         """
         makes_way = self.makes_way()
         jobs = None if of_now or makes_way else self.published_jobs()
@@ -172,7 +173,7 @@ class SlurmCalls:
         return jobs
 
     def take_jobs(self, timeout_s: float) -> JobList:
-        """The list that has just been read, but only once: no two observations rest on one squeue
+        """Return the list that was just read, but only once: no two observations rest on one squeue
         of this pilot.
         """
         (listed, at_s), self._jobs = self._jobs, (None, 0.0)
@@ -181,7 +182,7 @@ class SlurmCalls:
         return listed
 
     def published_jobs(self) -> JobList | None:
-        """The list that a broker has published, if there is one."""
+        """Return the list that a broker has published; None if there is none that counts."""
         try:
             listed, self.unpublished = self.published.jobs() if self.published else None, ""
         except (NotPublishedError, SchedulerError) as error:
@@ -189,8 +190,8 @@ class SlurmCalls:
         return listed
 
     def new_jobs(self) -> JobList | None:
-        """The same, as of a moment after this pilot's latest command. None: the caller asks Slurm
-        now.
+        """Return the list that a broker has published after this pilot's latest command. None: the
+        caller has to ask Slurm.
         """
         listed = self.published_jobs() if self._has_news() else None
         self._unlisted_s = math.inf
@@ -202,8 +203,8 @@ class SlurmCalls:
         return self.elapsed_s() - self._unlisted_s < _BROKER_S and self._has_news() is False
 
     def _has_news(self) -> bool | None:
-        """Whether the list that a broker has published is newer than this pilot's latest command;
-        None: there is none.
+        """Return whether the list that a broker has published is newer than this pilot's latest
+        command; None if there is no such list.
         """
         with suppress(NotPublishedError):
             return (
@@ -212,8 +213,8 @@ class SlurmCalls:
         return None
 
     def look(self, argv: Sequence[str], timeout_s: float, beside: JobList | None = None) -> str:
-        """The output of a command, or what a broker has published of it ``beside`` its list of
-        jobs.
+        """Return the answer to a command, as published by a broker if the list of jobs ``beside``
+        it is a broker's, too; otherwise run the command.
         """
         with suppress(NotPublishedError):
             if self.published is not None and beside is not None and beside.at_s is not None:
@@ -221,8 +222,8 @@ class SlurmCalls:
         return self.run(argv, CallKind.LOOK, timeout_s)
 
     def config(self, timeout_s: float) -> str:
-        """``scontrol show config``, which is kept for a while; the site's limit on calls is taken
-        from it.
+        """Return ``scontrol show config``, at most 15 minutes old, and take the site's limit on
+        calls from it.
         """
         text = self._config.text(timeout_s, self.env, lambda: self._spend(CallKind.LOOK, 2))
         if self.published is not None:
@@ -245,20 +246,22 @@ class SlurmCalls:
         return self._config.latest
 
     def forget_config(self) -> None:
-        """Slurm may have been restarted or reconfigured: its configuration is read again when it is
-        needed.
+        """Read Slurm's configuration again when it is needed next: Slurm may have been restarted or
+        reconfigured.
         """
         self._config.forget()
 
     def reconfigure(self, calls_per_minute: float) -> None:
-        """The pilot was told to read its configuration again; Slurm's is asked again as well."""
+        """Set the pilot's budget after its configuration was read again; Slurm's is read again as
+        well.
+        """
         self.forget_config()
         if self.budget is not None:
             self.budget.configure(calls_per_minute)
 
     def count(self, sdiag: str) -> None:
-        """Charge what sdiag counts beyond the pilot's own commands: workers' steps, the user's
-        commands.
+        """Charge to the budget what sdiag counts beyond the pilot's own commands: workers' steps,
+        the user's commands.
         """
         counted = parse_calls_of(sdiag, os.getuid())
         if self.budget is not None and counted is not None:
@@ -279,6 +282,9 @@ class SlurmCalls:
                 self._charged += calls
 
     def _failed(self, error: CommandError, kind: CallKind) -> None:
+        """Raise ``PostponedError`` in place of an error if the site's limit on calls may have
+        refused the command; after :data:`_MOST_REFUSALS` in a row the error itself stands.
+        """
         if self.budget is None or not self.is_limited or not is_refusal(error.problem):
             return
         wait_s, self._refusals = self.budget.refused(), self._refusals + 1

@@ -28,8 +28,8 @@ _OPTION = re.compile(r"-M|--clusters(=|$)")
 
 
 def check_name(cluster: str) -> str:
-    """The name of one cluster, or nothing. Raises ``InvalidValueError`` for several ("a,b") and for
-    "all".
+    """Return the name of one cluster, or an empty one. Raises ``InvalidValueError`` for several
+    ("a,b") and for "all".
     """
     if cluster and (cluster == "all" or not _NAME.fullmatch(cluster)):
         raise InvalidValueError(
@@ -39,12 +39,13 @@ def check_name(cluster: str) -> str:
 
 
 def cluster_options(options: Sequence[str]) -> tuple[str, ...]:
-    """Those of sbatch that name a cluster."""
+    """Return those options of sbatch that name a cluster."""
     return tuple(option for option in options if _OPTION.match(option))
 
 
 def check_environment(cluster: str, environment: Mapping[str, str], where: str) -> None:
-    """Raise ``UserError`` where users' own commands would go to another cluster than the pilot's.
+    """Raise ``UserError`` if SLURM_CLUSTERS sends the user's own commands to another cluster than
+    the pilot's.
 
     The environment is not obeyed: a successor, and a pilot started from another shell, have another
     one.
@@ -63,7 +64,9 @@ def check_environment(cluster: str, environment: Mapping[str, str], where: str) 
 
 
 def chosen_cluster(environment: Mapping[str, str]) -> str:
-    """The cluster of commands that have no configuration. Raises ``UserError`` unless it is one."""
+    """Return the cluster of commands that have no configuration, by SLURM_CLUSTERS; empty: that of
+    slurm.conf. Raises ``UserError`` if it names several.
+    """
     try:
         return check_name(environment.get(VARIABLE, ""))
     except InvalidValueError as error:
@@ -71,15 +74,15 @@ def chosen_cluster(environment: Mapping[str, str]) -> str:
 
 
 def of_cluster(argv: Sequence[str], cluster: str) -> list[str]:
-    """The command for this cluster; empty: as it is."""
+    """Return the command for this cluster (``-M``); unchanged if ``cluster`` is empty."""
     if not cluster or argv[0] == "sacctmgr":
         return [*argv]
     return [argv[0], "-M", cluster, *argv[1:]]
 
 
 def without_heading(argv: Sequence[str], text: str, cluster: str) -> str:
-    """What squeue printed for this cluster, without the line ``CLUSTER: name`` before its header
-    (none with ``-h``).
+    """Return squeue's output without the line ``CLUSTER: name``, which ``-M`` puts before the
+    header (but not with ``-h``).
     """
     if not cluster or argv[0] != "squeue" or "-h" in argv or not text:
         return text
@@ -118,7 +121,9 @@ def cluster_check(cluster: str, name: str, federation: str) -> Check:
 
 
 def why_no_cluster(cluster: str, name: str, federation: str) -> str:
-    """Why holders cannot be submitted without ``slurm.cluster``; ``name`` is ClusterName."""
+    """Return why holders cannot be submitted without ``slurm.cluster``: the cluster, whose
+    ClusterName is ``name``, is in a federation. Empty if they can.
+    """
     if cluster or not federation:
         return ""
     return (

@@ -48,8 +48,8 @@ Job = dict[str, str]
 
 
 def query(ended: bool = False, mark: str | None = None, with_waits: bool = False) -> MarkedQuery:
-    """All jobs, with those that ``ended`` lately; ``with_waits`` with the columns of :data:`WAITS`.
-    --noconvert: 1024 nodes would be ``1K``.
+    """Build the squeue of all jobs; ``ended``: with those that ended lately, ``with_waits``: with
+    the columns of :data:`WAITS`. Without --noconvert, 1024 nodes would be ``1K``.
     """
     states = ("-t", "all") if ended else ()
     columns = WAITS if with_waits else FORMAT
@@ -70,7 +70,7 @@ class JobList:
     has_waits: bool = False
 
     def as_printed(self, form: str, is_wanted: Callable[[Job], bool]) -> str:
-        """The wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
+        """Format the wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
         columns = form.split("|")
         lines = ["|".join(_COLUMNS[column] for column in columns)]
         lines += [
@@ -80,7 +80,7 @@ class JobList:
 
 
 def parse_jobs(text: str, mark: str) -> JobList:
-    """Raises :class:`~bftrainer.errors.SchedulerError`."""
+    """Parse the answer to :func:`query`. Raises :class:`~bftrainer.errors.SchedulerError`."""
     has_waits = text.startswith(f"{_WAITS_HEADER}|")
     columns = tuple(_WAIT_COLUMNS if has_waits else _COLUMNS)
     header = _WAITS_HEADER if has_waits else _HEADER
@@ -89,6 +89,9 @@ def parse_jobs(text: str, mark: str) -> JobList:
 
 
 def _job(record: str, columns: tuple[str, ...]) -> Job:
+    """Parse a record into a job. Name and comment are left empty unless the job is named like a
+    holder or a pilot.
+    """
     values = fields_of(record, len(columns) - 1)
     name, _, comment = values.pop().partition("|")
     return dict(
@@ -97,7 +100,7 @@ def _job(record: str, columns: tuple[str, ...]) -> Job:
 
 
 def waits(job: Job) -> bool:
-    """Whether it is pending; EXPEDITING is requeued with ``--requeue=expedite``, and no job of ``-t
-    PD`` (26.05.5).
+    """Return whether a job is pending. EXPEDITING is a job requeued with ``--requeue=expedite``,
+    which ``-t PD`` does not list (26.05.5).
     """
     return job["%T"] in ("PENDING", "EXPEDITING")

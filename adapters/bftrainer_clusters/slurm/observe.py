@@ -91,7 +91,9 @@ class SlurmScheduler:
         self._clock = ServerClock(self.calls.elapsed_s)
 
     def observe(self) -> Observation:
-        """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is
+        """Observe the cluster, within the budget of calls.
+
+        Jobs are read before nodes: a job that starts in between shows on its nodes. The time is
         read last, so windows may look shorter than they are, but never longer.
         """
         self.check_budget()
@@ -137,13 +139,17 @@ class SlurmScheduler:
         )
 
     def _node_waits(self, jobs: JobList | None, nodes: tuple[NodeView, ...]) -> NodeWaits | None:
-        """Only where this pilot makes way for main jobs."""
+        """Return which jobs wait for which nodes; None unless this pilot makes way for
+        main jobs.
+        """
         if jobs is None or not jobs.has_waits:
             return None
         return command.parsed(["squeue"], "", lambda _: node_waits(jobs, nodes))
 
     def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
-        """Only where main-queue jobs share a limit with holders."""
+        """Return the main-queue jobs that wait for a limit which they share with holders; Slurm is
+        not asked if there is no such limit.
+        """
         if not (shared := self.shared_limits()).limits:
             return ()
         jobs = jobs or self.calls.take_jobs(self.timeout_s)

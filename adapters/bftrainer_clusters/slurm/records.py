@@ -45,7 +45,9 @@ class MarkedQuery:
 
 
 def parse_records(text: str, mark: str, header: str, what: str) -> list[str]:
-    """The records after the header, without their marks."""
+    """Split squeue's output into the records after the header, without their marks. Raises
+    ``SchedulerError`` if it is truncated.
+    """
     if not text.strip():
         raise SchedulerError(f"Slurm printed nothing about {what}")
     first, *records = text.split(f"|{mark}\n")
@@ -57,7 +59,9 @@ def parse_records(text: str, mark: str, header: str, what: str) -> list[str]:
 
 
 def fields_of(record: str, count: int) -> list[str]:
-    """The fields of a record that begins with a job id; the last one may contain bars."""
+    """Split a record that begins with a job id into ``count`` fields; the last one may contain
+    bars.
+    """
     fields = record.split("|", count - 1)
     if len(fields) != count or not is_number(fields[0]):
         raise SchedulerError(f"squeue: record truncated or garbled: {record[:80]!r}")

@@ -51,8 +51,8 @@ class SiteSetup:
 
 
 def holder_kinds(settings: SlurmSettings, by_gpu: bool) -> tuple[SlurmSettings, ...]:
-    """The settings of each kind of holder: of whole nodes, and with ``nodes.unit = "gpu"`` of parts
-    of nodes.
+    """Return the settings of each kind of holder: of whole nodes, and with ``nodes.unit = "gpu"``
+    of parts of nodes.
     """
     if not by_gpu or not settings.holds_parts:
         return (settings,)
@@ -73,7 +73,8 @@ def read_site(
     may_hold: MayHold = lambda node: True,
     by_gpu: bool = False,
 ) -> SiteSetup:
-    """Raises CommandError or SchedulerError. An accounting that does not answer is a fact
+    """Read how the site is set up: partitions, accounting, and which QOSes are unused. Raises
+    ``CommandError`` or ``SchedulerError``; an accounting that does not answer is a fact
     (``Accounting.silence``).
     """
     partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
@@ -90,7 +91,7 @@ def read_site(
 
 
 def unused(names: frozenset[str], user: str, ask: RunCommand) -> frozenset[str]:
-    """Those of some QOSes that no job has used for a week.
+    """Return those of the named QOSes that no job has used for a week.
 
     A short time is asked for first: a busy QOS is found there, and a week of its jobs may be a
     million lines. slurmdbd can hide the jobs of others (PrivateData in slurmdbd.conf) and says so
@@ -118,7 +119,9 @@ def jobs_argv(since: str, qos: frozenset[str]) -> list[str]:
 
 
 def fingerprint(config_text: str) -> tuple[tuple[str, str], ...]:
-    """What a restart of slurmctld (BOOT_TIME) or its reconfiguration changes."""
+    """Return the configuration in a form that changes when slurmctld is restarted (BOOT_TIME) or
+    reconfigured.
+    """
     config = parse_config(config_text)
     return tuple(
         sorted((key, value) for key, value in config.items() if key not in _CHANGES_BY_ITSELF)

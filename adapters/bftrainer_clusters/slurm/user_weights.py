@@ -29,8 +29,8 @@ def argv(cluster: str, account: str) -> list[str]:
 
 
 def parse(text: str, user: str) -> dict[str, int]:
-    """By user, where they differ from 1. Empty where only ``user``, who asks, is shown: PrivateData
-    may hide the others.
+    """Return users' weights, where they differ from 1. Empty if no user but ``user``, who asks, is
+    shown: PrivateData may hide the others.
     """
     weights = dict[str, int]()
     rows = [line.split("|") for line in filter(str.strip, text.splitlines())]
@@ -56,7 +56,9 @@ class Weights:
     _read: tuple[str, float] = ("", 0.0)
 
     def now(self) -> Mapping[str, int]:
-        """At most one command. Empty without an account or accounting: all users weigh the same."""
+        """Return the weights of users, after at most one command. Empty without an account or
+        accounting: all users weigh the same.
+        """
         account, quarter = self.account(), self.host_s() // EVERY_S
         if (account, quarter) != self._read:
             self._weights, self._read = (
