@@ -197,6 +197,7 @@ async def _in_a_thread(look: Callable[[], HttpAnswer]) -> HttpAnswer:
 async def _send(
     connection: Connection, http: h11.Connection, answer: HttpAnswer, keeps: bool = False
 ) -> None:
+    """Send an answer; ``keeps``: the connection stays open for the next request."""
     fixed = [
         ("Content-Length", str(len(answer.body))),
         *([] if keeps else [("Connection", "close")]),

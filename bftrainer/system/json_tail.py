@@ -168,6 +168,7 @@ class JsonTail:
 
 
 def _parsed(line: bytes) -> dict[str, Any] | BadLine:
+    """Parse a line into its object, or into a :class:`BadLine` that says what is wrong."""
     try:
         value = json.loads(line)
     except UnicodeDecodeError:

@@ -84,7 +84,7 @@ class Connection:
         self.due(port.limits.request_s - (time.monotonic() - stranger.since_s))
 
     async def read(self) -> bytes:
-        """What has arrived. Raises ``EOFError`` at the end."""
+        """Return the bytes that have arrived. Raises ``EOFError`` at the end."""
         data = await self._loop.sock_recv(self.raw, _CHUNK)
         if not data:
             raise EOFError

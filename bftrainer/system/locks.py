@@ -82,6 +82,9 @@ class OwnerLock:
             self._handle = None
 
     def _opened(self) -> int:
+        """Open the lock's file, or make it. Raises :class:`NotLockableError` if another user has
+        put it there.
+        """
         try:
             handle = open_regular(self.path, os.O_RDWR | os.O_CREAT)
         except OSError as error:

@@ -24,8 +24,8 @@ class Mount:
 
 
 def mount_of(folder: Path) -> Mount:
-    """The mount below which a folder lies. Raises :class:`InvalidValueError` where /proc does not
-    list it.
+    """Return the mount on which a folder lies. Raises :class:`InvalidValueError` where /proc does
+    not list it.
     """
     device = folder.stat().st_dev
     return find_mount(

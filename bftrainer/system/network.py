@@ -19,7 +19,9 @@ _DATAGRAM_BYTES = 65_536
 
 
 def interface_address(interface: str) -> str:
-    """The IPv4 address of a network interface of this host. Raises :class:`InvalidValueError`."""
+    """Return the IPv4 address of a network interface of this host. Raises
+    :class:`InvalidValueError` if it has none.
+    """
     siocgifaddr = 0x8915  # netdevice(7)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:

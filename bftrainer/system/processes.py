@@ -35,7 +35,7 @@ def this_process() -> ProcessId:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has this pid now; None if there is none, or only a zombie."""
+    """Return the process that has this pid now; None if there is none, or only a zombie."""
     fields = _stat(pid)
     if fields is None or fields[_FIELD_STATE] in ("Z", "X"):
         return None
@@ -81,10 +81,11 @@ def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL)
 
 
 def with_variable(name: str, value: str) -> Iterator[ProcessId]:
-    """All processes of this user that were started with ``name=value`` in the environment.
+    """Yield all processes of this user that were started with ``name=value`` in the
+    environment.
 
-    This finds the processes of a job or trainer even if they left its session or process group.
-    The calling process is not among them.
+    This finds the processes of a job or trainer even if they left its session or process group. The
+    calling process is not among them.
     """
     wanted = f"{name}={value}".encode()
     for entry in Path("/proc").iterdir():

@@ -44,7 +44,7 @@ class Seal:
         self._sent = self._received = 0
 
     def check_proof(self, proof: bytes) -> None:
-        """Raises :class:`SealError`."""
+        """Check that the other side knows the key, by its proof. Raises :class:`SealError`."""
         if not hmac.compare_digest(proof, self._expected):
             raise SealError("the other side does not know the trainer's key")
 
@@ -104,7 +104,7 @@ class SealedClient:
 
     @property
     def host(self) -> str:
-        """This side's address."""
+        """The address of this side of the connection."""
         return str(self._socket.getsockname()[0])
 
     def send(self, message: Bytes) -> None:

@@ -25,7 +25,9 @@ MAX_LINES = 50
 
 
 class RefusedValueError(ValueError):
-    """What was expected, and what was found."""
+    """Raised for a value that cannot be used; the message says what was expected, and what was
+    found.
+    """
 
 
 def number(value: object, minimum: float = -MAX_NUMBER, maximum: float = MAX_NUMBER) -> float:
@@ -56,7 +58,7 @@ def whole(value: object, minimum: int = -MAX_INTEGER, maximum: int = MAX_INTEGER
 
 
 def number_or_none(value: object) -> float | None:
-    """:func:`number`; None for what it refuses."""
+    """Return :func:`number` of a value; None for what it refuses."""
     try:
         return number(value)
     except RefusedValueError:
@@ -64,7 +66,7 @@ def number_or_none(value: object) -> float | None:
 
 
 def whole_or_none(value: object) -> int | None:
-    """:func:`whole`; None for what it refuses."""
+    """Return :func:`whole` of a value; None for what it refuses."""
     try:
         return whole(value)
     except RefusedValueError:

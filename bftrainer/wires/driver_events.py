@@ -63,7 +63,7 @@ class Warming:
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """They are ready."""
+    """The workers of a joining node have done their imports, and wait."""
 
     word: ClassVar = DriverEvent.WARM
     host: str
@@ -72,7 +72,7 @@ class Warm:
 
 @dataclass(frozen=True, slots=True)
 class WarmingCanceled:
-    """A later ``hosts`` does without this node."""
+    """The driver ends warming workers, because a later ``hosts`` does without this node."""
 
     word: ClassVar = DriverEvent.WARMING_CANCELED
     host: str
@@ -81,7 +81,7 @@ class WarmingCanceled:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStarted:
-    """``log``: path relative to the trainer directory."""
+    """A worker was started. ``log``: path relative to the trainer directory."""
 
     word: ClassVar = DriverEvent.WORKER_STARTED
     host: str
@@ -93,8 +93,8 @@ class WorkerStarted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerExited:
-    """``status``: exit status, or minus the signal. ``planned``: the driver had dropped the
-    fragment or asked for a stop.
+    """A worker has ended. ``status``: exit status, or minus the signal. ``planned``: the driver had
+    dropped the fragment or asked for a stop.
     """
 
     word: ClassVar = DriverEvent.WORKER_EXITED
@@ -118,7 +118,7 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Training on exactly these fragments: the trainer uses no other one."""
+    """The trainer trains on exactly these fragments, and uses no other one."""
 
     word: ClassVar = DriverEvent.RUNNING
     world_size: int
@@ -127,7 +127,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """Killed for silence."""
+    """A worker has reported nothing for ``silent_s``, and is killed."""
 
     word: ClassVar = DriverEvent.HUNG
     host: str
@@ -163,7 +163,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Last line. ``tail``: the last lines of the failed worker's log."""
+    """Last line: the trainer has failed. ``tail``: the last lines of the failed worker's log."""
 
     word: ClassVar = DriverEvent.FAILED
     reason: str = ""

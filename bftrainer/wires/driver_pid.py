@@ -24,8 +24,8 @@ MAX_PID = 2**22 + 1
 
 @dataclass(frozen=True, slots=True)
 class DriverPid:
-    """``start_ticks``: field 22 of ``/proc/PID/stat`` (proc(5)), clock ticks from boot to the start
-    of the process.
+    """A driver's process. ``start_ticks``: field 22 of ``/proc/PID/stat`` (proc(5)), clock ticks
+    from boot to the start of the process.
     """
 
     pid: int

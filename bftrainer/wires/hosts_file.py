@@ -114,7 +114,7 @@ def _is_slot_count(text: str) -> bool:
 
 
 def read_hosts(path: Path) -> tuple[HostSlots, ...]:
-    """A file of this form. Raises :class:`InputFileError`."""
+    """Read a file ``hosts``. Raises :class:`InputFileError`."""
     try:
         return parse_hosts(read_regular(path, MAX_BYTES).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -122,7 +122,7 @@ def read_hosts(path: Path) -> tuple[HostSlots, ...]:
 
 
 def write_hosts(path: Path, hosts: Iterable[HostSlots]) -> None:
-    """Replace a file of this form by atomic rename."""
+    """Write a file ``hosts`` by atomic rename."""
     from bftrainer.system.files import write_atomically  # as in write_json
 
     write_atomically(path, format_hosts(hosts).encode())

@@ -19,7 +19,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@%+-]{0,63}")
 
 @dataclass(frozen=True)
 class Metric:
-    """``least`` and ``most`` with the samples of the line that had them first."""
+    """The last, the least and the most value of one name; the latter two with the samples of the
+    line that had them first.
+    """
 
     name: str
     last: float

@@ -50,7 +50,9 @@ class RankLine(NamedTuple):
 
     @property
     def group(self) -> tuple[int, int, int]:
-        """Lines of one group at one step are comparable."""
+        """The group of workers, as (incarnation, first step, size): lines of one group at one step
+        are comparable.
+        """
         return self.incarnation, self.since_step, self.world_size
 
 

@@ -36,8 +36,8 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Hello:
-    """``port``: where the replica passes its weights on, at the address that it connects from; 0: a
-    connection for keys.
+    """The first message of a replica's connection. ``port``: where the replica passes its weights
+    on, at the address that it connects from; 0: a connection for keys.
     """
 
     replica: str
@@ -46,8 +46,8 @@ class Hello:
 
 @dataclass(frozen=True)
 class NextStep:
-    """``step``: steps that the replica has committed; ``failures``: steps in succession that it
-    could not commit.
+    """A replica asks for its next step. ``step``: steps that the replica has committed;
+    ``failures``: steps in succession that it could not commit.
     """
 
     step: int
@@ -72,8 +72,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class Keys:
-    """``set`` a key to ``value`` (Latin-1), ``get`` it once it is there, or ask whether it ``has``
-    come: ``act`` is which.
+    """A replica's request about a key, and its answer. ``act`` says which: ``set`` the key to
+    ``value`` (Latin-1), ``get`` it once it is there, or ask whether the store ``has`` it.
     """
 
     act: str

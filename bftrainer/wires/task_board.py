@@ -53,7 +53,8 @@ class TaskCounts:
 
 
 class TaskBoard:
-    """Safe to use from several threads; :meth:`done` returns once the result is on disk.
+    """Keeps which tasks of a pool are open, given, done or put aside. Safe to use from several
+    threads; :meth:`done` returns once the result is on disk.
 
     ``results`` and ``failures`` are logs. Raises :class:`InputFileError` if they cannot be read or
     written.

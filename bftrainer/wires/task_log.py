@@ -27,12 +27,12 @@ _LONGEST_NAME = 2048
 
 
 class TaskLog:
-    """Lines ``{"task": ID, KEY: ...}``. Raises :class:`InputFileError` if the file cannot be read
-    and written.
+    """The log of a pool's results or failures, lines ``{"task": ID, KEY: ...}``. Raises
+    :class:`InputFileError` if the file cannot be read and written.
     """
 
     def __init__(self, path: Path, key: str, source: TaskSource, mode: int) -> None:
-        """``mode``: of a new file."""
+        """Open the log; a new file gets ``mode``."""
         self.path, self._key, self._source = path, key, source
         try:
             self._handle = open_regular_to_append(path, mode)

@@ -44,8 +44,8 @@ _SHARE = {CallKind.LIST: 0.25, CallKind.LOOK: 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """``level`` calls could be made at ``at_s``; ``per_s`` are added, up to ``size``. A level below
-    0 is debt.
+    """A token bucket of calls: ``level`` calls could be made at ``at_s``; ``per_s`` are added, up
+    to ``size``. A level below 0 is debt.
     """
 
     size: float

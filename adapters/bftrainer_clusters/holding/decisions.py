@@ -34,7 +34,9 @@ FragmentsByName = Mapping[str, HolderFragment]
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """A holder job keeps these nodes without the ``released`` fragments."""
+    """A step: the holder job keeps the nodes ``kept``, and gives back those of the ``released``
+    fragments.
+    """
 
     job: str
     kept: tuple[str, ...]
@@ -43,8 +45,9 @@ class Shrink:
 
 @dataclass(frozen=True, slots=True)
 class HoldingSteps:
-    """``changed`` fragments, and the steps in their order: leases of ``mark_released`` fragments,
-    workers, jobs whose payloads are told to ``leave``, ``end`` of jobs.
+    """What follows from a decision: the ``changed`` fragments, and steps in the order in which they
+    are taken: leases of ``mark_released`` fragments, their workers, jobs whose payloads are told to
+    ``leave``, jobs to ``end``, jobs to ``shrink``.
     """
 
     changed: FragmentsByName = field(default_factory=dict)
@@ -57,7 +60,7 @@ class HoldingSteps:
 
 
 class _JobsDraft:
-    """The steps of one decision as they come together."""
+    """Collects the changes and steps of one decision."""
 
     def __init__(self, fragments: FragmentsByName, now_s: float) -> None:
         self.before, self.now_s = fragments, now_s

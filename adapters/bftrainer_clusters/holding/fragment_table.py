@@ -13,8 +13,8 @@ from bftrainer_clusters.holding.holder_fragment import HolderFragment
 
 
 class FragmentTable:
-    """``moving`` are those that are not at rest, and some that have just come to rest. ``put`` is
-    the only writer.
+    """The fragments of a pilot by name. ``moving`` are those that are not at rest, and some that
+    have just come to rest. ``put`` is the only writer.
     """
 
     def __init__(self) -> None:

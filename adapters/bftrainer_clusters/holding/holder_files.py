@@ -36,7 +36,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class HolderFiles:
-    """All folders below ``holders``."""
+    """The files of all fragments, in the folder ``holders``: leases, marks and logs."""
 
     def __init__(self, holders: Path) -> None:
         self.root = holders

@@ -43,8 +43,8 @@ class OwnSubmission:
 
 @dataclass(frozen=True, slots=True)
 class HolderFragment:
-    """``since_s`` (elapsed seconds): the latest change of phase, or the start of the job or of its
-    script.
+    """A fragment with what its pilot knows of its holder. ``since_s`` (elapsed seconds): the latest
+    change of phase, or the start of the job or of its script.
     """
 
     fragment: Fragment
@@ -96,7 +96,9 @@ class HolderFragment:
 
     @property
     def is_at_rest(self) -> bool:
-        """Held; only its payload's mark or the scheduler's list can change that."""
+        """Whether the node is held and nothing is about to change: only its payload's mark or the
+        scheduler's list can end that.
+        """
         return (
             self.phase is FragmentPhase.READY
             and self.fragment.ends_s is not None

@@ -135,7 +135,9 @@ SettingsT_contra = TypeVar("SettingsT_contra", bound=HolderSettings, contravaria
 
 @dataclass(frozen=True, slots=True)
 class HolderRules:
-    """What decisions go by. ``turn_s`` and ``is_limit`` are :class:`HolderJobs`'."""
+    """What decisions go by beside facts. ``turn_s`` and ``is_limit`` are methods of
+    :class:`HolderJobs`.
+    """
 
     settings: HolderSettings
     traits: SchedulerTraits
@@ -146,11 +148,11 @@ class HolderRules:
 
 
 class HolderJobs(Protocol[SettingsT_contra]):
-    """A scheduler's part: submit, list and end holder jobs. All but ``end`` may raise CommandError
-    or SchedulerError.
+    """What a scheduler's adapter does for the common holder: submit, list and end holder jobs. All
+    methods but ``end`` may raise CommandError or SchedulerError.
 
-    What has a body here holds for a scheduler without limits on calls and jobs, whose jobs have one
-    node.
+    A method with a body here does what is right for a scheduler without limits on calls and jobs,
+    whose jobs have one node.
     """
 
     @property

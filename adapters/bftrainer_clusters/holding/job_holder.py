@@ -103,7 +103,7 @@ class JobHolder(Generic[SettingsT]):
         )
 
     def reconfigure(self, settings: SettingsT, poll_s: float) -> None:
-        """Applies to new holders; existing ones keep their options."""
+        """Use these settings for new holders; existing ones keep their options."""
         self._settings, self._poll_s = settings, poll_s
         self._jobs.reconfigure(settings)
 
@@ -328,7 +328,7 @@ class JobHolder(Generic[SettingsT]):
         }
 
     def _marks_and_log(self, name: str, is_pending: bool) -> Marks:
-        """The marks of a fragment, and of a pending one also the end of its log."""
+        """Read the marks of a fragment, and of a pending one also the end of its log."""
         log = self._files.log_end(name) if is_pending else None
         return Marks(self._files.ready(name), self._files.leaving(name), log)
 

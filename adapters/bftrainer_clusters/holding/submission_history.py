@@ -20,7 +20,9 @@ LIMIT_WAITS_S = (5.0, 60.0)
 
 @dataclass(frozen=True, slots=True)
 class HolderStarted:
-    """A payload is ready, ``took_s`` after the submission; None for a predecessor's."""
+    """A holder has started: its payload was ready ``took_s`` after the submission (None: a
+    predecessor has submitted it).
+    """
 
     node: str
     node_class: str
@@ -37,7 +39,7 @@ class HolderFailed:
 
 @dataclass(frozen=True, slots=True)
 class HolderEnded:
-    """A job was over this long after its payload's end, or its release."""
+    """A holder has ended: its job was over ``took_s`` after its payload's end, or its release."""
 
     node_class: str
     took_s: float
@@ -70,8 +72,8 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionHistory:
-    """``sent_s`` are the submissions of the last hour, ``nodes`` the back-offs of nodes whose
-    latest holder has failed.
+    """What has become of a pilot's submissions. ``sent_s`` are the submissions of the last hour,
+    ``nodes`` the back-offs of nodes whose latest holder has failed.
 
     ``limit`` are the scheduler's words for a limit on the pilot's jobs (empty: none is known). A
     limit is the pilot's, not a node's. After it was met the pilot waits, twice as long each time,

@@ -110,6 +110,7 @@ def _write_alive(order: Path) -> None:
 
 
 def _copy_input(order: Path) -> None:
+    """Copy this process's standard input to the worker's, by the file ``in`` of the order."""
     try:
         with (order / "in").open("ab", buffering=0) as file:
             while data := os.read(0, 65536):

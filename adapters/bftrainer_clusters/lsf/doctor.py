@@ -79,6 +79,7 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
 
 
 def _version(settings: LsfSettings, keep_in: Path) -> Check:
+    """Check whether LSF's version prints what the pilot parses."""
     check = _ask("version", ["lsid"], lsf_text.parse_version, settings, keep_in)
     if check.state is not CheckStatus.OK:
         return Check.warning("version", check.detail, check.remedy)
@@ -139,6 +140,9 @@ def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
 
 
 def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
+    """Describe the hosts for a check, and name one whose number of slots is not the
+    configured one.
+    """
     odd = [node.name for node in views if node.cpus not in (0, slots)]
     odd_hosts = (
         f", {len(odd)} do not have {counted(slots, 'slot')}, such as {odd[0]} "

@@ -126,14 +126,16 @@ def known_argv(jobs: Iterable[str]) -> list[str]:
 
 
 def cancel_argv(jobs: Iterable[str]) -> list[str]:
-    """End jobs. Never without ids: bkill alone ends the user's latest job."""
+    """Build the command that ends jobs. Never without ids: bkill alone ends the user's
+    latest job.
+    """
     ids = sorted(jobs)
     assert ids, "bkill without a job id ends something else"
     return ["bkill", *ids]
 
 
 def signal_argv(jobs: Iterable[str], number: signal.Signals) -> list[str]:
-    """Send a signal to jobs."""
+    """Build the command that sends a signal to jobs."""
     return ["bkill", "-s", number.name.removeprefix("SIG"), *cancel_argv(jobs)[1:]]
 
 

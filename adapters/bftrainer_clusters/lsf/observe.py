@@ -38,17 +38,17 @@ def hosts_argv(settings: LsfSettings) -> list[str]:
 
 
 def pending_argv() -> list[str]:
-    """All pending jobs of all users."""
+    """Build the query for all pending jobs of all users."""
     return ["bjobs", "-u", "all", "-p", "-o", lsf_text.PENDING_FIELDS, "-json"]
 
 
 def windows_argv(settings: LsfSettings) -> list[str]:
-    """All backfill windows with their hosts."""
+    """Build the query for all backfill windows with their hosts."""
     return ["bslots", "-l", *_selected(settings)]
 
 
 def reservations_argv() -> list[str]:
-    """All advance reservations, not truncated."""
+    """Build the query for all advance reservations, not truncated."""
     return ["brsvs", "-w"]
 
 
@@ -69,7 +69,7 @@ def ask(
 
 @dataclass
 class LsfScheduler:
-    """LSF as its commands show it. ``env`` is added to the environment of each."""
+    """Observes LSF by its commands. ``env`` is added to the environment of each."""
 
     settings: LsfSettings
     clock: Clock

@@ -69,17 +69,17 @@ class ParamFacts:
 
 
 def queue_argv(queue: str) -> list[str]:
-    """All of one queue."""
+    """Build the query for all settings of a queue."""
     return ["bqueues", "-l", queue]
 
 
 def app_argv(app: str) -> list[str]:
-    """All of one application profile."""
+    """Build the query for all settings of an application profile."""
     return ["bapp", "-l", app]
 
 
 def params_argv() -> list[str]:
-    """All parameters of the cluster."""
+    """Build the query for all parameters of the cluster."""
     return ["bparams", "-a"]
 
 

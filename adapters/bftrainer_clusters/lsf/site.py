@@ -30,7 +30,9 @@ _NOT_FOR_WORKERS = ("SLURM_", "SBATCH_", "SRUN_", "LSB_", "LS_")
 
 
 class LsfSite(SimpleSite[LsfSettings]):
-    """The plug-in: pilots may run as jobs, and doctor runs every query of theirs."""
+    """The plug-in that the pilot finds as site ``lsf``: pilots may run as jobs, and doctor runs
+    every query of theirs.
+    """
 
     @property
     def batch(self) -> LsfBatch:

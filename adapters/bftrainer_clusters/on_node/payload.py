@@ -136,8 +136,8 @@ def folder_of_job(name, lines, mounts):  # type: (str, str, str) -> str
 
 
 class Steps:
-    """The job's processes by its cgroup, which none of them can leave; independent of the other
-    processes on the node.
+    """Lists the job's processes by its cgroup, which none of them can leave; this takes no longer
+    on a node with many other processes.
     """
 
     def __init__(self, folder, me):  # type: (str, int) -> None
@@ -264,8 +264,8 @@ class Sweep:
         )
 
     def look(self):  # type: () -> None
-        """Note the current steps in quiet times, so that a step that ends is later not taken for
-        one that begins.
+        """Note in quiet times which steps there are, so that a step that ends is later not taken
+        for one that begins.
         """
         if self.by_cgroup:
             self.steps.find()
@@ -370,7 +370,9 @@ def is_manager(pid):  # type: (int) -> bool
 
 
 def is_task(pid):  # type: (int) -> bool
-    """Whether Slurm itself has started it: all other processes of the step descend from such."""
+    """Return whether Slurm itself has started a process: all other processes of a step descend from
+    such.
+    """
     return is_manager(parent_of(pid))
 
 
@@ -380,7 +382,9 @@ def limit_s(lease_s):  # type: (float) -> float
 
 
 class Silence:
-    """How long a text has not changed; a gap between two looks counts for ``most_s`` at most."""
+    """Measures how long a text has not changed. A gap between two looks counts for ``most_s`` at
+    most.
+    """
 
     def __init__(self, most_s):  # type: (float) -> None
         self.most_s = most_s
@@ -399,7 +403,7 @@ class Silence:
 
 
 class Lease:
-    """The lease's files, read by a thread of its own."""
+    """The state of the lease, by its two files (see above), which a thread of its own reads."""
 
     def __init__(self, folder):  # type: (str) -> None
         self.own = os.path.join(folder, "lease")
@@ -408,7 +412,7 @@ class Lease:
         self.released = False
 
     def watch(self):  # type: () -> None
-        """Read the files forever.
+        """Read the two files once a second, for ever.
 
         The lease exists before it is looked for: a host that once found no file may believe that
         for a minute (NFS).

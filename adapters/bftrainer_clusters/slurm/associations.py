@@ -54,7 +54,7 @@ class Association:
 
     @property
     def name(self) -> str:
-        """In messages."""
+        """The association in messages: ``user ada in account ml``, ``account ml``."""
         return (
             f"user {self.user} in account {self.account}"
             if self.user

@@ -161,7 +161,9 @@ class Guard:
 
 @dataclass
 class Broker:
-    """``per_minute`` calls to slurmctld. Without ``weights``, pilots ask for them."""
+    """Asks Slurm and publishes the answers in ``folder``, with ``per_minute`` calls to slurmctld at
+    most. Without ``weights``, pilots ask for these themselves.
+    """
 
     folder: Path
     calls: SlurmCalls

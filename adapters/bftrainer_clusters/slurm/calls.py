@@ -67,8 +67,8 @@ def _of_commands() -> float:
 
 @dataclass
 class SlurmCalls:
-    """Runs commands; without a budget all of them at once. ``env`` is added to the environment of
-    each.
+    """Runs Slurm's commands within a budget of calls; without one, all of them at once. ``env`` is
+    added to the environment of each.
 
     ``cluster``: the one that they ask (slurm.cluster); empty: that of slurm.conf.
     """
@@ -222,8 +222,8 @@ class SlurmCalls:
         return self.run(argv, CallKind.LOOK, timeout_s)
 
     def config(self, timeout_s: float) -> str:
-        """Return ``scontrol show config``, at most 15 minutes old, and take the site's limit on
-        calls from it.
+        """Return ``scontrol show config``, which is asked for again after 15 minutes only, and take
+        the site's limit on calls from it.
         """
         text = self._config.text(timeout_s, self.env, lambda: self._spend(CallKind.LOOK, 2))
         if self.published is not None:

@@ -44,7 +44,7 @@ class VersionTrial:
 
     @property
     def release(self) -> tuple[int, int]:
-        """(22, 5) of 22.05.8: patches of a release answer alike."""
+        """The release of the version: (22, 5) of 22.05.8. Patches of a release answer alike."""
         year, month = self.version.split(".")[:2]
         return int(year), int(month)
 

@@ -95,24 +95,26 @@ def without_heading(argv: Sequence[str], text: str, cluster: str) -> str:
 
 
 def cluster_name(config_text: str) -> str:
-    """``scontrol show config``: ClusterName."""
+    """Return ClusterName from ``scontrol show config``; empty if it is not there."""
     line = re.search(r"^ClusterName\s*=\s*(\S+)", config_text, re.MULTILINE)
     return line[1] if line else ""
 
 
 def federation_argv() -> list[str]:
-    """The federation of this cluster."""
+    """Build the query for the federation of this cluster."""
     return ["scontrol", "show", "federation"]
 
 
 def parse_federation(text: str) -> str:
-    """The name of the federation; empty if the cluster is in none."""
+    """Parse the answer to :func:`federation_argv`: the federation's name; empty if the cluster is
+    in none.
+    """
     line = re.search(r"^Federation:\s+(\S+)", text, re.MULTILINE)
     return line[1] if line else ""
 
 
 def cluster_check(cluster: str, name: str, federation: str) -> Check:
-    """What doctor says of the cluster that it looked at, whose ClusterName is ``name``."""
+    """Return doctor's line on the cluster that it looked at, whose ClusterName is ``name``."""
     if why := why_no_cluster(cluster, name, federation):
         return Check.broken("cluster", why, f'set slurm.cluster = "{name}"')
     if cluster:

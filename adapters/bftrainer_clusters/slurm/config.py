@@ -95,8 +95,8 @@ class SlurmSettings(HolderSettings):
 
     @property
     def holds_parts(self) -> bool:
-        """Slurm preempts the holders of the lowest priority first: main jobs land on parts, and not
-        on idle nodes.
+        """Whether the pilot holds parts of nodes as well: their holders have a lower priority, and
+        Slurm preempts these first, so main jobs land on parts, and not on idle nodes.
         """
         return bool(self.parts_partition or self.parts_qos)
 

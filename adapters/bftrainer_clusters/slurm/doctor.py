@@ -162,7 +162,9 @@ def _holder(
 
 
 def holder_check(settings: SlurmSettings, nodes: tuple[NodeView, ...]) -> Check:
-    """``sbatch --test-only`` of a holder with these settings, on one of these nodes."""
+    """Check by ``sbatch --test-only`` that Slurm would accept a holder with these settings on one
+    of these nodes.
+    """
     idle = [node.name for node in nodes if node.availability is Availability.FREE]
     return _guarded(lambda: _holder(settings, nodes, idle))
 

@@ -124,7 +124,9 @@ class SlurmHolder(JobHolder[SlurmSettings]):
 
 @dataclass
 class Listing:
-    """Successive outputs of squeue: of 5,000 records all but a few are the same as before."""
+    """This pilot's holders in successive outputs of squeue: of 5,000 records all but a few are the
+    same as before, and only the others are parsed.
+    """
 
     comment: str
     _jobs_by_record: dict[str, HolderJob | None] = field(
@@ -145,7 +147,9 @@ class Listing:
 
 @dataclass
 class _Slurm(HolderJobs[SlurmSettings]):
-    """The scheduler's part."""
+    """Slurm's part of the holder: submits, lists and ends its jobs (the port
+    :class:`.HolderJobs`).
+    """
 
     settings: SlurmSettings
     files: HolderFiles
@@ -272,7 +276,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
         return max(self.calls.wait_s(kind), awaits_s)
 
     def is_limit(self, reason: str) -> bool:
-        """Slurm's words for limits of a QOS, an association or a user."""
+        """Return whether a reason is in Slurm's words for a limit of a QOS, an association or a
+        user.
+        """
         return jobs.is_limit(reason)
 
     @property
@@ -334,6 +340,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
         )
 
     def listed(self) -> Mapping[str, HolderJob]:
+        """Return this pilot's holders by job id. After a failure, Slurm's configuration is read
+        again.
+        """
         try:
             listed = self._listed()
         except (CommandError, SchedulerError) as error:

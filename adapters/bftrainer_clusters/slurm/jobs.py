@@ -337,7 +337,7 @@ def shorten_argv(jobs: Iterable[str], seconds: float) -> list[str]:
 
 
 def cancel_argv(jobs: Iterable[str]) -> list[str]:
-    """End jobs."""
+    """Build the command that ends jobs."""
     return ["scancel", *sorted(jobs)]
 
 
@@ -423,5 +423,5 @@ def _holder_steps(steps: Iterable[tuple[str, str]]) -> HolderSteps:
 
 
 def kill_steps_argv(steps: Iterable[str]) -> list[str]:
-    """SIGKILL to steps."""
+    """Build the command that sends SIGKILL to steps."""
     return ["scancel", "-s", "KILL", *sorted(steps)]

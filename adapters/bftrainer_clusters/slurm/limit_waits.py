@@ -44,7 +44,9 @@ class SharedLimit:
 
 @dataclass(frozen=True, slots=True)
 class SharedLimits:
-    """All of them, and where holders run: other jobs there are of pilots as well."""
+    """All shared limits, and the QOS or partition of holders: other jobs there are of pilots as
+    well.
+    """
 
     limits: tuple[SharedLimit, ...] = ()
     own_qos: str = ""
@@ -88,7 +90,7 @@ def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) ->
 
 
 def below(account: str, parents: Mapping[str, str]) -> frozenset[str]:
-    """An account and all accounts below it."""
+    """Return an account and all accounts below it."""
     members, new = {account}, {account}
     while new:
         new = {name for name, parent in parents.items() if parent in new} - members

@@ -69,7 +69,7 @@ def _is_pilots(job: dict[str, str], own: SharedLimits) -> bool:
 
 @dataclass
 class WaitingMainJobs:
-    """Since when such jobs wait, from look to look."""
+    """Remembers since when main jobs have waited for held nodes, from look to look."""
 
     elapsed_s: Callable[[], float]
     _since_s: dict[str, float] = field(default_factory=dict)

@@ -43,8 +43,8 @@ RESERVATIONS_ARGV = ("scontrol", "-a", "-o", "show", "reservation")
 
 @dataclass
 class ServerClock:
-    """slurmctld's time between two calls of sdiag: its clock and this host's differ by the same
-    seconds from look to look.
+    """Tells slurmctld's time between two calls of sdiag: its clock and this host's differ by the
+    same seconds from look to look.
 
     ``elapsed_s`` never goes back, and counts time in which the host slept: the time shown is late
     at no time.
@@ -62,7 +62,7 @@ class ServerClock:
         return self.elapsed_s() - self._set_s >= CLOCK_KEPT_S
 
     def set(self, at_s: float, planned_s: float | None) -> None:
-        """What sdiag has just shown."""
+        """Note the times that sdiag has just shown."""
         self._at_s, self._set_s, self.planned_s = at_s, self.elapsed_s(), planned_s
 
     def now_s(self) -> float:
@@ -74,11 +74,11 @@ class ServerClock:
 
 @dataclass
 class SlurmScheduler:
-    """Slurm as its commands show it.
+    """Observes Slurm by its commands.
 
-    ``shared_limits`` are those for which main-queue jobs count beside holders. ``by_gpu``: nodes
-    have their idle part. ``main_jobs_wait`` is told of main-queue jobs that held nodes would be
-    enough for.
+    ``shared_limits`` returns the limits that main-queue jobs share with holders. ``by_gpu``: nodes
+    are seen with their idle part. ``main_jobs_wait`` is told of main-queue jobs that held nodes
+    would be enough for.
     """
 
     timeout_s: float = 10.0

@@ -138,7 +138,7 @@ def file_log(path: Path) -> JobLog:
 
 
 def _days(begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
-    """The days of a period, so that no answer has to hold all of it."""
+    """Yield the days of a period as (from, to), so that no answer has to hold all of it."""
     from_s = begin_s
     while from_s < end_s:
         to_s = min(from_s + _DAY_S, end_s)
@@ -181,6 +181,9 @@ def _header(path: Path, line: str) -> tuple[str, ...]:
 
 
 def _bounded(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a file without their ends. Raises ``InputFileError`` for a line, or a
+    file, that is too long.
+    """
     for number, line in enumerate(lines, start=2):
         if number > _MAX_LINES or len(line) > _MAX_LINE:
             raise InputFileError(

@@ -176,13 +176,15 @@ def split_hosts(text: str) -> tuple[str, ...]:
 
 
 def announce_argv(job: str, comment: str) -> list[str]:
-    """Set the comment of the pilot's own job."""
+    """Build the command that sets the comment of the pilot's own job."""
     return ["scontrol", "update", f"JobId={job}", f"Comment={comment}"]
 
 
 @dataclass
 class SlurmPeerPilots:
-    """``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new
+    """Finds the pilots of all users, and shows them what this one claims.
+
+    ``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new
     holders. ``weights``: for a list of jobs without them.
     """
 

@@ -77,7 +77,7 @@ def parse_job(text: str) -> SlurmJobFacts | None:
 
 
 def waiting_argv(user: str, name: str) -> list[str]:
-    """Ids of pending jobs with this user and name."""
+    """Build the query for the ids of pending jobs with this user and name."""
     return ["squeue", "-a", "-h", "-t", "PD", "-u", user, "-n", name, "-o", "%i"]
 
 

@@ -38,10 +38,11 @@ class NotPublishedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """``at_s``: when the command began, by the publisher's clock; ``for_s``: how long the answer
-    counts. ``size``: bytes of the text. ``mark`` ends the records of jobs. ``news`` changes with
-    the jobs, their comments, and the weights of users. ``weights_size``: bytes of these before the
-    text (0: none, ask for them). ``cluster``: the one that was asked.
+    """The first line of a published file. ``at_s``: when the command began, by the publisher's
+    clock; ``for_s``: how long the answer counts. ``size``: bytes of the text. ``mark`` ends the
+    records of jobs. ``news`` changes with the jobs, their comments, and the weights of users.
+    ``weights_size``: bytes of these before the text (0: none, ask for them). ``cluster``: the one
+    that was asked.
     """
 
     at_s: float
@@ -54,7 +55,7 @@ class Head:
 
 
 def name_of(argv: Sequence[str]) -> str:
-    """The file with the answer to a command."""
+    """Return the name of the file with the answer to a command."""
     return "-".join(word.lstrip("-") for word in argv)
 
 
@@ -107,8 +108,8 @@ class _File:
 
 @dataclass
 class Published:
-    """The folder of a publisher, who is this user. Answers of another cluster do not count; empty:
-    it is not known yet.
+    """Reads the answers that a broker, who is user ``uid``, publishes in ``folder``. Answers of
+    another cluster than ``cluster`` do not count; empty: it is not known yet.
     """
 
     folder: Path

@@ -45,7 +45,9 @@ def _import_probed(env: Mapping[str, str]) -> Any:
 
 @dataclass
 class PyslurmScheduler:
-    """``load`` returns the module; it is called at the first observation."""
+    """Observes Slurm by pyslurm. ``load`` returns the module; it is called at the first
+    observation.
+    """
 
     commands: SlurmScheduler = field(default_factory=SlurmScheduler)
     load: Callable[[Mapping[str, str]], Any] = _import_probed

@@ -118,17 +118,17 @@ _QOS = (*_QOS_FIELDS, *_QOS_CAPS, *_QOS_HOURS)
 
 
 def config_argv() -> list[str]:
-    """The server's configuration."""
+    """Build the query for the server's configuration."""
     return ["scontrol", "show", "config"]
 
 
 def partitions_argv() -> list[str]:
-    """All partitions, including hidden ones."""
+    """Build the query for all partitions, including hidden ones."""
     return ["scontrol", "-a", "-o", "show", "partition"]
 
 
 def qos_argv() -> list[str]:
-    """All QOSes; needs accounting."""
+    """Build the query for all QOSes; it needs accounting."""
     return ["sacctmgr", "-nP", "show", "qos", "format=" + ",".join(_QOS)]
 
 

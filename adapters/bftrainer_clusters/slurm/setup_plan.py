@@ -131,6 +131,7 @@ def _by_partition(view: SiteView, name: str) -> SetupPlan:
 
 
 def _new_partition(name: str, nodes: frozenset[str]) -> PartitionChange:
+    """Return the settings of a new partition for holders."""
     settings = {
         "Nodes": ",".join(folded(nodes)),
         "PriorityTier": "1",
@@ -315,6 +316,7 @@ def plan_text(plan: SetupPlan, view: SiteView, advice: Iterable[str] = ()) -> st
 
 
 def _difference(plan: SetupPlan) -> Iterator[str]:
+    """Yield the changes of slurm.conf as lines of a difference (``-old``, ``+new``)."""
     for change in plan.config:
         if change.old:
             yield f"-{change.key}={change.old}"

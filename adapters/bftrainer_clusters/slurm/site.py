@@ -61,7 +61,7 @@ _STEP = ("--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--cpu-bind=none"
 
 
 class SlurmSite:
-    """The plug-in."""
+    """The plug-in that the pilot finds as site ``slurm``."""
 
     table: type[ConfigTable] = SlurmSettings
     init_values: Mapping[str, object] = {}

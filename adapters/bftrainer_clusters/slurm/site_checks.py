@@ -28,9 +28,9 @@ the others main jobs run beside holders, or need nodes whose number the pilot ca
 
 @dataclass(frozen=True, slots=True)
 class WayChoice:
-    """``nodes.give_way``, what this pilot can keep of it, and what decides about QOSes.
-
-    ``hides_jobs``: the site hides the queue from the pilot. ``qos`` is that of the holders.
+    """What decides who frees nodes for main jobs: ``give_way`` is nodes.give_way, ``keeps`` the
+    modes that this pilot can keep. ``hides_jobs``: the site hides the queue from the pilot. ``qos``
+    is that of the holders.
     """
 
     give_way: str = "site"

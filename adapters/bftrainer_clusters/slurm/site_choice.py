@@ -87,12 +87,14 @@ class Place:
 
     @property
     def name(self) -> str:
-        """For lists of names."""
+        """The place in lists of names: ``gpu (scavenger)``."""
         return f"{self.partition.name} ({self.qos})" if self.qos else self.partition.name
 
     @property
     def words(self) -> str:
-        """For comments and questions."""
+        """The place in comments and questions: ``partition gpu with QOS low (8 nodes, 32
+        GPUs)``.
+        """
         qos = f" with QOS {self.qos}" if self.qos else ""
         gpus = f", {counted(self.gpus, 'GPU')}" if self.gpus else ""
         return f"partition {self.partition.name}{qos} ({counted(self.nodes, 'node')}{gpus})"

@@ -43,7 +43,7 @@ class SiteSetup:
         return parse_config(self.config_text)
 
     def holders(self, settings: SlurmSettings) -> Holders:
-        """What limits the holders of these settings."""
+        """Return which limits apply to the holders of these settings."""
         accounting = self.accounting
         return holders_of(
             settings, self.config, self.partitions, accounting.qos or {}, accounting.associations
@@ -113,7 +113,9 @@ def unused(names: frozenset[str], user: str, ask: RunCommand) -> frozenset[str]:
 
 
 def jobs_argv(since: str, qos: frozenset[str]) -> list[str]:
-    """The QOS and the user of each job since then; with ``qos``, of jobs of these alone."""
+    """Build the query for the QOS and the user of each job since then; with ``qos``, of jobs of
+    these QOSes only.
+    """
     chosen = [f"--qos={','.join(sorted(qos))}"] if qos else []
     return ["sacct", "-a", "-X", "-n", "-P", "-S", since, *chosen, "-o", "QOS,User"]
 

@@ -66,7 +66,9 @@ class Holders:
 
     @property
     def sources(self) -> tuple[LimitSource, ...]:
-        """All places with limits, in Slurm's order of precedence."""
+        """All places whose limits apply to holders, in Slurm's order of precedence; none if
+        slurmctld enforces no limits.
+        """
         limits = (
             *self._of_partition(),
             *self._of_qos(),
@@ -79,6 +81,7 @@ class Holders:
         )
 
     def _of_partition(self) -> Iterator[LimitSource]:
+        """Yield the limits of the partition's QOS, which come before those of a job's own."""
         if self.partition is None or (qos := self.partition_qos) is None:
             return
         name, own = self.partition.name, self.qos.name if self.qos is not None else ""
@@ -94,6 +97,7 @@ class Holders:
         )
 
     def _of_qos(self) -> Iterator[LimitSource]:
+        """Yield the limits of the holders' QOS."""
         if self.qos is not None:
             beside = "" if self.has_own_qos else f"main jobs of QOS {self.qos.name}"
             remedy = "give holders a QOS of their own (slurm.qos)"

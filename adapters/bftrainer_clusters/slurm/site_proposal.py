@@ -114,6 +114,9 @@ def _question_of_rules(place: Place) -> str:
 
 
 def _place_keys(choice: SiteChoice, cluster: str) -> Iterator[DecidedKey]:
+    """Yield the keys that name the place: cluster, partition, QOS, account, and nodes to leave
+    alone.
+    """
     place = choice.place
     if cluster:
         yield DecidedKey("slurm", "cluster", cluster, "SLURM_CLUSTERS names it")
@@ -173,7 +176,9 @@ def _size_keys(
 
 
 def _gpu_words(sizes: Counter[int]) -> str:
-    """Say which numbers of GPUs the nodes have, and how many nodes have each."""
+    """Return the reason for ``nodes.slots``: one worker for each GPU, of the smallest node if nodes
+    differ.
+    """
     if len(sizes) == 1:
         return "one worker for each GPU of a node"
     kinds = ", ".join(
@@ -199,6 +204,7 @@ def _nodes_per_holder(place: Place, holders: Holders) -> tuple[int, int, str]:
 
 
 def _network_keys(network: Network, wishes: SiteWishes) -> Iterator[DecidedKey]:
+    """Yield the keys by which workers on the nodes reach the pilot's host."""
     if wishes.interface:
         yield DecidedKey("workers", "interface", wishes.interface, _BY_OPTION)
     elif network.interface:

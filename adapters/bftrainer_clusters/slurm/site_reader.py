@@ -68,7 +68,7 @@ def propose(wishes: SiteWishes) -> SiteProposal | None:
 
 
 def setup_steps(partition: str, qos: str) -> str:
-    """What an administrator would change at the Slurm of this host."""
+    """Return what an administrator would change at the Slurm of this host, as text."""
     cluster = chosen_cluster(os.environ)
     view, _, _ = _read(_ask_of(cluster), cluster)
     return plan_text(plan_setup(view, partition, qos), view, recommendations(view))

@@ -59,8 +59,10 @@ class SiteWatch:
     _config: str = ""
 
     def update(self) -> None:
-        """Read the site now. The longest time limit stays as it was while there is no answer: a
-        holder with too long a limit is pending, and does no harm.
+        """Read the site now.
+
+        The longest time limit stays as it was while there is no answer: a holder with too long a
+        limit is pending, and does no harm.
         """
         self._due_s = self.elapsed_s() + (FIRST_AGAIN_S if self._facts is None else FAILED_AGAIN_S)
         try:

@@ -23,7 +23,7 @@ nearly the same time.
 
 
 def argv(cluster: str, account: str) -> list[str]:
-    """The associations in an account."""
+    """Build the query for the associations in an account."""
     where = ["where", f"cluster={cluster}", f"account={account}"]
     return ["sacctmgr", "-nP", "show", "assoc", *where, "format=User,Partition,Share"]
 
@@ -46,7 +46,9 @@ def parse(text: str, user: str) -> dict[str, int]:
 
 @dataclass
 class Weights:
-    """As last read. What cannot be read stays as it was: pilots that run go on with the same."""
+    """The weights of users as they were last read. If they cannot be read, they stay as they were,
+    so that running pilots go on with the same.
+    """
 
     calls: SlurmCalls
     account: Callable[[], str]

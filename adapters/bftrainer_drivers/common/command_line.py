@@ -145,8 +145,8 @@ _APPTAINER = "apptainer exec $([ -e /dev/nvidiactl ] && echo --nv) "
 
 
 class WorkerContainer(NamedTuple):
-    """``of_step``: options of srun; ``runtime`` starts ``arguments`` and the command; ``variables``
-    of its environment.
+    """How a worker is started in a container: srun gets the options ``of_step``, or ``runtime``
+    starts ``arguments`` and the command; ``variables`` are added to the environment.
     """
 
     of_step: tuple[str, ...] = ()

@@ -96,7 +96,7 @@ class HostsListed:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """By the pilot: checkpoint and leave."""
+    """The pilot asks the trainer to checkpoint and leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,16 @@ class EndNow:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A line of this incarnation's progress."""
+    """The script has reported a line of progress of this incarnation."""
 
     line: ProgressLine
 
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """All workers of a member wait for their ranks; or it has none that could (``is_cold``)."""
+    """All workers of a member wait for their ranks; or the member has none that could wait
+    (``is_cold``).
+    """
 
     member: Member
     is_cold: bool = False
@@ -154,7 +156,7 @@ class Excused:
 
 @dataclass(frozen=True, slots=True)
 class TaskFinished:
-    """By a worker of this member."""
+    """A worker of this member has finished a task."""
 
     member: Member
 
@@ -173,7 +175,7 @@ class GroupOver:
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """Nothing else."""
+    """Time has passed, and nothing else was heard."""
 
 
 Heard: TypeAlias = (
@@ -247,7 +249,7 @@ class Leaving:
 
 @dataclass(slots=True)
 class RunState:
-    """A driver between two things that it hears; ``outcome`` is set when it ends."""
+    """What a driver knows between two pieces of news; ``outcome`` is set when it ends."""
 
     terms: Terms
     membership: Membership

@@ -18,8 +18,8 @@ HostT = TypeVar("HostT")
 
 @dataclass(frozen=True, slots=True)
 class LegalSizes:
-    """Every count from ``min_nodes`` to ``max_nodes`` (None: no bound); with ``listed``, these
-    only.
+    """The node counts at which a trainer may train: every count from ``min_nodes`` to ``max_nodes``
+    (None: no bound), or with ``listed`` these only.
     """
 
     min_nodes: int = 1

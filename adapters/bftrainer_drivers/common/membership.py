@@ -54,8 +54,8 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Checkpoint, stop, restart later: ``hosts`` keeps no node of the group, so no worker can pass
-    the weights on; or (``is_short``) too few nodes are left for any legal size.
+    """The group is to checkpoint and stop, and restarts later: ``hosts`` keeps no node of it, so no
+    worker can pass the weights on; or (``is_short``) too few nodes are left for any legal size.
     """
 
     reason: str
@@ -67,8 +67,8 @@ Action = StartWarming | Drop | Announce | Leave
 
 @dataclass(slots=True)
 class Membership:
-    """``order`` and ``tick`` return the actions to take; the other methods note what has
-    happened.
+    """Follows which hosts are listed, warm, announced and in the group. ``order`` and ``tick``
+    return the actions to take; the other methods note what has happened.
     """
 
     restarts: bool = False

@@ -52,7 +52,7 @@ def end(left: Mapping[ProcessId, str]) -> None:
 
 
 class Reaper:
-    """The driver's end of the pipe."""
+    """The driver's end of the pipe: starts the reaper, and tells it which processes to end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -21,8 +21,8 @@ Rank = tuple[HostSlots, int, dict[str, str]]
 
 
 class RestartBackend(Backend, ABC):
-    """Workers start together and end together. Those of the next incarnation do their imports while
-    the present one trains.
+    """The base of launchers whose workers start together and end together. Those of the next
+    incarnation do their imports while the present one trains.
     """
 
     def __init__(self, run: Run, *, collective: bool, warm: bool = True) -> None:
@@ -42,7 +42,9 @@ class RestartBackend(Backend, ABC):
         self._left: int | None = None
 
     def first_variables(self, host: HostSlots) -> dict[str, str]:
-        """What a warm worker needs before its imports; all other variables follow with its rank."""
+        """Return what a warm worker needs before its imports; all other variables follow with its
+        rank.
+        """
         return {}
 
     @abstractmethod

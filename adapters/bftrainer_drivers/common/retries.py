@@ -21,8 +21,8 @@ MOST_OF_A_MEMBER = 2
 
 @dataclass(slots=True)
 class Retries:
-    """``in_succession``: failures since a task was finished. Those of one member at a time count
-    once, lost workers never.
+    """Which failed workers start again, and when. ``in_succession``: failures since a task was
+    finished. Those of one member at a time count once, lost workers never.
     """
 
     in_succession: int = 0
@@ -51,12 +51,12 @@ class Retries:
         return self.failures[member] >= MOST_OF_A_MEMBER
 
     def succeeded(self, member: Member) -> None:
-        """A worker of the member has finished a task."""
+        """Note that a worker of the member has finished a task: its failures are forgotten."""
         self.in_succession = 0
         self.failures.pop(member, None)
 
     def forget(self, member: Member) -> None:
-        """The member is not used any more."""
+        """Start no worker of this member again: it is not used any more."""
         self.failures.pop(member, None)
         self.waiting = {key: due_s for key, due_s in self.waiting.items() if key[0] != member}
 

@@ -54,7 +54,9 @@ def longest_silence_s(lines: Iterable[ProgressLine]) -> float:
 
 @dataclass(slots=True)
 class ReportSilence:
-    """Armed by the first report: a script that reports nothing never counts as hung."""
+    """Measures how long a script has reported nothing. It begins with the first report: a script
+    that reports nothing never counts as hung.
+    """
 
     hang_s: float
     longest_s: float = 0.0
@@ -77,7 +79,7 @@ class ReportSilence:
             self.heard_s = now_s
 
     def seconds(self, now_s: float) -> float:
-        """Since the last report; 0 before the first one."""
+        """Return the seconds since the last report; 0 before the first one."""
         return 0.0 if self.heard_s is None else now_s - self.heard_s
 
     def is_hung(self, now_s: float) -> bool:

@@ -154,6 +154,7 @@ class Relay:
 async def _send(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal
 ) -> None:
+    """Pass on what torch's client sends, in messages with a code."""
     while True:
         data = await reader.read(CHUNK_BYTES)
         if not data:
@@ -165,6 +166,7 @@ async def _send(
 async def _receive(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal
 ) -> None:
+    """Pass on what the store sends, after a check of each message's code."""
     while True:
         (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
         if length > _MOST_BYTES:
@@ -188,7 +190,7 @@ async def _first_to_end(*directions: Awaitable[None]) -> None:
 
 
 async def _relay(place: str, parent: int) -> None:
-    """Serve until the worker, which is the parent, ends."""
+    """Print the relay's port and serve until the worker, which is the parent, ends."""
     host, port, key = place.rsplit(":", 2)
     sys.stdout.write(f"{await Relay(host, int(port), bytes.fromhex(key)).listen()}\n")
     sys.stdout.close()

@@ -30,11 +30,10 @@ _LOST_PEER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A group whose workers have ended (or are killed, as ``hung`` says why), in the order in which
-    they were noticed.
-
-    ``leave``: why the workers were asked to leave for good; ``left``: they were asked to leave, if
-    only for another group. ``taken``: a node of a group that is not elastic was lost.
+    """How a group has ended: its workers in the order in which their ends were noticed (``hung``:
+    why they are killed). ``leave``: why the workers were asked to leave for good; ``left``: they
+    were asked to leave, if only for another group. ``taken``: a node of a group that is not elastic
+    was lost.
     """
 
     exits: tuple[Exit, ...]

@@ -45,7 +45,9 @@ for the others.
 
 @dataclass(slots=True)
 class HangWatch:
-    """Stragglers of a group, by ``hang_s``; a group of which all are silent has hung as a whole."""
+    """Finds the stragglers of a group that is over, by ``hang_s``. It does not watch a group of
+    which all are silent: that has hung as a whole.
+    """
 
     hang_s: float
     waiting_since_s: float | None = None

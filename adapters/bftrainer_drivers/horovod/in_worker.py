@@ -93,8 +93,8 @@ def is_gloo(connection: socket.socket, timeout_s: int) -> bool:
 
 
 class Listener:
-    """Registered beside the script's elastic state; called in the thread that receives the driver's
-    notices.
+    """Receives the driver's notices: registered beside the script's elastic state, and called in
+    the thread that receives them.
     """
 
     def on_hosts_updated(self, timestamp: int, _: object) -> None:
@@ -107,15 +107,17 @@ class Listener:
 
 
 class Short:
-    """What comes to the port for notices. Horovod reads as many bytes as a stranger says before it
-    checks the key's code.
+    """A connection to the port for notices that is cut after :data:`NOTICE_BYTES`: Horovod reads as
+    many bytes as a stranger announces before it checks the key's code.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
     def read(self, count: int) -> bytes:
-        """Raises EOFError, at which Horovod closes the connection without a word."""
+        """Return ``count`` bytes. Raises EOFError if that is too many, or if there are fewer:
+        Horovod then closes the connection without a word.
+        """
         data = self._file.read(count) if 0 <= count <= NOTICE_BYTES else b""
         if len(data) < count or count < 0:
             raise EOFError

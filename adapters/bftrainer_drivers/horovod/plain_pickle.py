@@ -30,7 +30,7 @@ Addresses = dict[str, list[tuple[str, int]]]
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Plain data needs no globals and no persistent ids; code does."""
+    """Refuses globals and persistent ids, which plain data does not need and code does."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"{module}.{name} is not plain data")

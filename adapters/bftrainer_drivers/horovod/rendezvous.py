@@ -152,11 +152,14 @@ class RendezvousServer:
         return HttpAnswer(403) if self.split(head.target) is None else None
 
     def blocks(self, request: HttpRequest) -> bool:
-        """Ranks are known only when all workers have left the last group."""
+        """Return whether the answer waits: ranks are known only when all workers have left the last
+        group.
+        """
         scope, _ = self._place(request)
         return request.method == "GET" and scope == "rank_and_size"
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
+        """Carry out a worker's request for a key; 403 for anything else."""
         scope, key = self._place(request)
         try:
             match request.method:

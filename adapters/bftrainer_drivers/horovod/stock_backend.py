@@ -55,8 +55,8 @@ notice that has arrived.
 
 
 class StockBackend(Backend):
-    """The workers are not this process's: what becomes of them is in the events that ``ssh_shim``
-    writes.
+    """Runs stock horovodrun. Its workers are not this process's: the events that ``ssh_shim``
+    writes say what becomes of them.
     """
 
     def __init__(self, run: Run) -> None:

@@ -54,7 +54,7 @@ program.
 
 
 class TaskReport:
-    """Tasks that are settled, done or put aside, count as samples."""
+    """Reports how far a pool is. Tasks that are settled, done or put aside, count as samples."""
 
     def __init__(self, directory: TrainerDirectory, incarnation: int) -> None:
         self._directory = directory
@@ -106,7 +106,9 @@ class TaskReport:
 
 
 class PoolBackend(Backend):
-    """``hang_s`` does not apply: a task may take as long as it likes."""
+    """Starts a worker for each slot, without groups. ``hang_s`` does not apply: a task may take as
+    long as it likes.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run

@@ -32,8 +32,8 @@ _ASK_AGAIN_S = 0.5
 
 
 class TaskServer:
-    """``board`` is open once a worker has said what the tasks are. Workers are known by name, from
-    their start to their end.
+    """Answers the workers' requests for tasks. ``board`` is open once a worker has said what the
+    tasks are. Workers are known by name, from their start to their end.
 
     ``on_bad_input`` and ``on_finished`` are called from threads of the server.
     """
@@ -56,7 +56,7 @@ class TaskServer:
         self.board: TaskBoard | None = None
 
     def open(self, interface: str, networks: Sequence[str]) -> None:
-        """Listen on a new port. Raises ``OSError``."""
+        """Listen on a new port, and write it to ``meeting.json``. Raises ``OSError``."""
         address = interface_address(interface)
         raise_descriptor_limit()  # each worker keeps a connection
         listener = tcp_listener(address, 0, _BACKLOG)

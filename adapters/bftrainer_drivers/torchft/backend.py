@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 
 class ReplicaBackend(Backend):
-    """The lighthouse has an event loop in a thread of its own, where all of the quorum is read and
-    changed.
+    """Starts a replica for each host slot. The lighthouse has an event loop in a thread of its own,
+    where all of the quorum is read and changed.
     """
 
     def __init__(self, run: Run) -> None:
@@ -180,6 +180,7 @@ class ReplicaBackend(Backend):
         self.run.tell(GroupFormed(tuple(sorted(labels))))
 
     def _environment(self, host: HostSlots, slot: int, replica: str) -> dict[str, str]:
+        """Return the variables of a replica; those that the trainer sets itself are left out."""
         trainer, settings = self.run.trainer, self.run.settings
         given = {
             REPLICA: replica,

@@ -125,6 +125,7 @@ class Lighthouse:
             self.quorum.withdraw(replica)
 
     async def _serve_keys(self, connection: Connection, sealed: SealedServer, replica: str) -> None:
+        """Answer a replica's requests for keys, one after the other, until it goes."""
         self._with_keys.add(replica)
         try:
             while True:

@@ -44,8 +44,8 @@ class Formed:
 
 @dataclass(slots=True)
 class Quorum:
-    """Replicas are named so that their order by name is the order in which they were started: the
-    oldest has rank 0.
+    """Decides which replicas take part in the next step. Their order by name is the order in which
+    they were started: the oldest has rank 0.
     """
 
     sizes: LegalSizes
@@ -78,7 +78,7 @@ class Quorum:
         self.leaving |= self.admitted & set(replicas)
 
     def lose(self, replica: str) -> None:
-        """A replica has ended."""
+        """Note that a replica has ended."""
         self.admitted.discard(replica)
         self._node_of.pop(replica, None)
         self.leaving.discard(replica)
@@ -138,7 +138,9 @@ class Quorum:
         return Formed(self.number, replicas, changed, tuple(sorted(released)), steps)
 
     def _enough(self, now_s: float) -> bool:
-        """Whether the first step can begin."""
+        """Return whether the first step can begin: all replicas have asked, or ``straggler_s`` has
+        passed.
+        """
         self._first_s = now_s if self._first_s is None else self._first_s
         everyone = self.admitted - self.leaving <= self.asked.keys()
         return everyone or now_s - self._first_s >= self.straggler_s

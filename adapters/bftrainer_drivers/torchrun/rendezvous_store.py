@@ -74,7 +74,9 @@ class Command(IntEnum):
 
 
 class _RefusedError(EOFError):
-    """A message that is none, or that does not fit: the connection ends."""
+    """Raised for bytes that are no message, or a message that does not fit; it ends the
+    connection.
+    """
 
 
 class StorePlace(NamedTuple):
@@ -85,12 +87,12 @@ class StorePlace(NamedTuple):
     key: bytes
 
     def __str__(self) -> str:
-        """As in a worker's environment."""
+        """The place as a worker's environment has it: ``host:port:key``."""
         return f"{self.host}:{self.port}:{self.key.hex()}"
 
 
 class StoreHost:
-    """One store after the other. ``address``: of the interface."""
+    """Opens one store after the other, at the address of an interface of this host."""
 
     def __init__(self, interface: str, networks: Sequence[str]) -> None:
         self.address = interface_address(interface)
@@ -122,7 +124,7 @@ class StoreHost:
 
 
 class TorchStore:
-    """Keys and values, and who waits for them."""
+    """The keys and values of one incarnation, and the clients that wait for keys."""
 
     def __init__(self, key: bytes, most_bytes: int = MOST_BYTES) -> None:
         self._key = key
@@ -322,7 +324,7 @@ class _Client:
         self._message_bytes = self._own_bytes = 0
 
     def begin(self) -> None:
-        """It is a client's: from now on the connection counts."""
+        """Count the connection as a client's from now on."""
         self._store.keep(_CLIENT_BYTES)
         self._own_bytes = _CLIENT_BYTES
 
@@ -343,7 +345,7 @@ class _Client:
         self._message_bytes += count
 
     def forget(self) -> None:
-        """The message is answered."""
+        """Count the bytes of the answered message no longer."""
         self._store.keep(-self._message_bytes)
         self._message_bytes = 0
 
