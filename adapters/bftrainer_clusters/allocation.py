@@ -54,9 +54,8 @@ class Allocation:
         self._clock = clock
         self._ends_by = signal.Signals(ends_by)
         self._unreported: list[Fragment] = []
-        self._ended: set[str] = (
-            set()
-        )  # fragments that were released, but whose folders cannot be removed
+        # Fragments that were released, but whose folders could not be removed.
+        self._ended: set[str] = set()
         remove_leftovers(self._holders)
 
     def observe(self) -> Observation:

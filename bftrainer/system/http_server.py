@@ -163,9 +163,8 @@ async def _whole(
     connection: Connection, http: h11.Connection, head: HttpRequest, most_bytes: int
 ) -> HttpRequest | None:
     """Return the request with its body; None if the body is too long."""
-    if (
-        int(head.headers.get("content-length", "0")) > most_bytes
-    ):  # h11 has checked that it is a number
+    # h11 has checked that the header is a number.
+    if int(head.headers.get("content-length", "0")) > most_bytes:
         return None
     body = bytearray()
     while isinstance(event := await _event(connection, http), h11.Data):

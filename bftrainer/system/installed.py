@@ -51,9 +51,8 @@ def _places(kind: Installed) -> Iterator[Path]:
     # pip's record knows whatever scheme pip used: a virtual environment, --user, --prefix, a
     # distribution's own.
     for file in importlib.metadata.files("bftrainer") or ():
-        if file.parent.as_posix().endswith(
-            kind.share
-        ):  # not the __pycache__ that pip makes for examples
+        # The folder itself, not the __pycache__ that pip makes there for examples.
+        if file.parent.as_posix().endswith(kind.share):
             yield Path(str(file.locate())).resolve().parent
             return
     yield Path(sysconfig.get_path("data")) / kind.share  # a system package need not bring a record

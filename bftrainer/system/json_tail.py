@@ -143,9 +143,8 @@ class JsonTail:
         try:
             data = os.pread(handle, min(size - self.offset, PIECE_BYTES), self.offset)
         except OSError as error:
-            if (
-                error.errno == errno.ESTALE
-            ):  # another host has just replaced the file: the next call opens the new one
+            # Another host has just replaced the file: the next call opens the new one.
+            if error.errno == errno.ESTALE:
                 return []
             raise
         end = data.rfind(b"\n") + 1

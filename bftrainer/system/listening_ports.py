@@ -78,9 +78,8 @@ class Connection:
         self.is_client = False
         self._deadline: asyncio.TimerHandle | None = None
         self.task = self._loop.create_task(self._run())
-        self.task.add_done_callback(
-            self._ended
-        )  # a task that is canceled before it begins runs no line of its own
+        # A task that is canceled before it begins runs no line of its own.
+        self.task.add_done_callback(self._ended)
         self.due(port.limits.request_s - (time.monotonic() - stranger.since_s))
 
     async def read(self) -> bytes:
@@ -131,9 +130,8 @@ class Connection:
         self.is_client = True
         self._port.clients += 1
         self._port.forget(self._stranger)
-        self.raw.setsockopt(
-            socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
-        )  # a node may be lost without a word
+        # A node may be lost without a word: then only keepalive ends the connection.
+        self.raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return True
 
     def due(self, seconds: float | None) -> None:
@@ -145,9 +143,8 @@ class Connection:
         )
 
     async def _run(self) -> None:
-        with suppress(
-            OSError, EOFError, asyncio.CancelledError
-        ):  # it has gone, or its time is over: no peer is there to tell
+        # The peer has gone, or its time is over: there is nobody to tell.
+        with suppress(OSError, EOFError, asyncio.CancelledError):
             await self._port.serve(self)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -303,9 +300,8 @@ class Port:
             stranger.raw.close()
             self.forget(stranger)
             return
-        of_host = self._of_host[
-            stranger.host
-        ]  # it is the last to be ended now: those who only connect say nothing
+        # Who has said something is the last to be ended: those who only connect say nothing.
+        of_host = self._of_host[stranger.host]
         of_host[stranger] = of_host.pop(stranger)
         stranger.connection = Connection(self, stranger)
         self.tasks.add(stranger.connection.task)

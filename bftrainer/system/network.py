@@ -126,12 +126,13 @@ def _receive_only_from(listener: socket.socket, networks: Iterable[IPv4Network])
     The filter is a classic BPF program (socket(7), SO_ATTACH_FILTER). It needs no privilege for
     UDP; for TCP it does, since Linux 6.18.
     """
+    # The instructions BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_JMP|JEQ|K, BPF_RET|K.
     load, mask, compare, leave = (
         0x20,
         0x54,
         0x15,
         0x06,
-    )  # BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_JMP|JEQ|K, BPF_RET|K
+    )
     source = 0xFFF00000 + 12  # SKF_NET_OFF, and where an IPv4 header has its source address
     program = b""
     for network in networks:

@@ -12,11 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 
 PATIENCE_S = 1.0
+# Fields of /proc/PID/stat, counted after the command's closing bracket.
 _FIELD_STATE, _FIELD_PARENT, _FIELD_START = (
     0,
     1,
     19,
-)  # of /proc/PID/stat, counted after the command's closing bracket
+)
 
 
 @dataclass(frozen=True, slots=True)

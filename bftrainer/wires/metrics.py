@@ -19,8 +19,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@%+-]{0,63}")
 
 @dataclass(frozen=True)
 class Metric:
-    """The last, the least and the most value of one name; the latter two with the samples of the
-    line that had them first.
+    """The last, the smallest and the largest value of one name; ``least`` and ``most`` with the
+    samples of the line that had them first.
     """
 
     name: str

@@ -56,7 +56,7 @@ class ProgressLine(NamedTuple):
     ``ranks_disagree``: the weights or learning rates of two ranks that differ, as rank 0 saw it
     last; empty where all agree. ``further`` are the script's own keys. ``refused`` says of each
     value that cannot be used what is wrong with it: (key, problem). ``metrics`` are values by name
-    (``protocol.metrics``); ``checkpoint`` is the path of the checkpoint that was written, relative
+    (``wires.metrics``); ``checkpoint`` is the path of the checkpoint that was written, relative
     to the trainer's working directory. ``samples_total``: samples of the whole training, as the
     script expects now.
     """

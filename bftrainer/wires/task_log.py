@@ -63,9 +63,8 @@ class TaskLog:
                     raise self._foreign(number, line)
                 yield result
                 whole_bytes += len(line)
-                if not line.endswith(
-                    b"\n"
-                ):  # a whole line, of which a crash, or an editor, has left out the end
+                # A whole line, of which a crash, or an editor, has left out the end.
+                if not line.endswith(b"\n"):
                     self.append(b"\n")
                     whole_bytes += 1
         if torn:

@@ -70,9 +70,10 @@ def read_object(path: Path) -> dict[str, Any]:
 
 def write_json(path: Path, message: Any, mode: int = 0o666) -> None:
     """Write a message to ``path`` by atomic rename, with the version of the trainer directory."""
+    # Training scripts write no messages and need no tempfile.
     from bftrainer.system.files import (
         write_atomically,
-    )  # training scripts write no messages and need no tempfile
+    )
 
     value = {"version": VERSION, **to_fields(message)}
     write_atomically(path, json.dumps(value, default=_plain).encode(), mode)

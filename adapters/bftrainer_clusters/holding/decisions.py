@@ -118,9 +118,8 @@ class _JobsDraft:
         held = self.after[name]
         if marks.leaving is not None and not held.is_gone:
             held = self.put(held.left(marks.leaving, self.now_s))
-            if (
-                is_one_of_several(name) and not held.has_left
-            ):  # the whole job is preempted, or it will end
+            # It left unasked: the whole job is preempted, or about to end.
+            if is_one_of_several(name) and not held.has_left:
                 for other in self.members(held.job):
                     if other is not held:
                         self.put(other.left_with(held, self.now_s))

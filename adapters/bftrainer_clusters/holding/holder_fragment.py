@@ -189,9 +189,8 @@ class HolderFragment:
                     and why.startswith(PREEMPTED)
                     and not self.is_released
                 ):
-                    held = held.with_why(
-                        f"canceled{why.removeprefix(PREEMPTED)}"
-                    )  # by a user: SIGTERM comes in both cases
+                    # Canceled by a user, not preempted: SIGTERM comes in both cases.
+                    held = held.with_why(f"canceled{why.removeprefix(PREEMPTED)}")
                 return held.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
             case JobPhase.LEAVES:
                 return held.become(FragmentPhase.LEAVING, now_s, PREEMPTED)

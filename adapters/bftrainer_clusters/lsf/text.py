@@ -145,9 +145,8 @@ def parse_version(text: str) -> str:
     10 2022``.
     """
     first = text.lstrip().partition("\n")[0].strip()
-    if not re.search(
-        r"[0-9]\.[0-9]", first
-    ):  # `[0-9]+` would look at each of a million digits a million times
+    # `[0-9]+` would look at each of a million digits a million times.
+    if not re.search(r"[0-9]\.[0-9]", first):
         raise SchedulerError(f"lsid shows no version: {first[:80]!r}")
     return printable(first[:80])
 

@@ -171,9 +171,8 @@ class Steps:
             if step == "step_batch":
                 continue
             ours = {pid for pid in pids if not is_manager(pid)}
-            if (
-                step == "step_extern"
-            ):  # spare Slurm's own sleep there: its end makes slurmctld schedule
+            # Spare Slurm's own sleep there: its end makes slurmctld schedule.
+            if step == "step_extern":
                 ours = {pid for pid in ours if not is_task(pid)}
                 self.begun.add(step)
             if ours:
@@ -484,9 +483,8 @@ def let_save(pids):  # type: (set[int]) -> bool
                 )
             )
             waiting.add(pid)
-    waiting = {
-        pid for pid in waiting if parent_of(pid) not in waiting
-    }  # what they have started dies with them
+    # Only the topmost: what they have started dies with them.
+    waiting = {pid for pid in waiting if parent_of(pid) not in waiting}
     if not waiting:
         return False
     end_s = time.monotonic() + limit_s

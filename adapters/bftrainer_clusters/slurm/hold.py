@@ -129,9 +129,8 @@ class Listing:
     """
 
     comment: str
-    _jobs_by_record: dict[str, HolderJob | None] = field(
-        default_factory=dict
-    )  # by record; another pilot's: None
+    # Holders by their record in squeue's output; None for one of another pilot.
+    _jobs_by_record: dict[str, HolderJob | None] = field(default_factory=dict)
 
     def read(self, text: str, mark: str) -> dict[str, HolderJob]:
         """Return this pilot's holders by job id, from squeue's output. Only new records

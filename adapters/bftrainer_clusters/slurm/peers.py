@@ -218,9 +218,8 @@ class SlurmPeerPilots:
         self._hosts, self._claims = hosts, self._claims or hosts != self._hosts
         self._demand = self._demand if wants is None else (wants, is_short)
         words = claim_words(hosts, *self._demand)
-        self.on_holders(
-            claim_words(hosts, self._demand[0])
-        )  # whether it is short changes too often for them
+        # Without whether the pilot is short of nodes: that changes too often for holders' comments.
+        self.on_holders(claim_words(hosts, self._demand[0]))
         if self.job and (words or self._has_announced):
             smallest = f"; least {min(least, _MOST_WANTED)}" if least > 1 else ""
             argv = announce_argv(

@@ -35,10 +35,11 @@ def rate_limit(config: Mapping[str, str], user: str) -> RateLimit | None:
         return None
     pairs = [word.partition("=") for word in words]
     given = {key: int(value) for key, _, value in pairs if value.isdecimal()}
+    # Slurm's defaults (man slurm.conf, 23.02).
     rate, period_s = (
         given.get("rl_refill_rate", 2),
         given.get("rl_refill_period", 1),
-    )  # man slurm.conf, 23.02
+    )
     return RateLimit(given.get("rl_bucket_size", 30), rate / max(period_s, 1))
 
 

@@ -80,9 +80,8 @@ class SiteWatch:
         else:
             self._facts = facts
         self._judge(facts)
-        if (
-            not silence or not self._permit.refusal
-        ):  # the user may have accepted that accounting is silent
+        # The user may have accepted that accounting is silent.
+        if not silence or not self._permit.refusal:
             self._unknown, self._unknown_since_s = "", None
             self._due_s = self.elapsed_s() + (REFUSED_AGAIN_S if self._permit.refusal else EVERY_S)
 

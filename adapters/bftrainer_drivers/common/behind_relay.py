@@ -59,9 +59,8 @@ def open_relay() -> None:
             f"bftrainer: {sys.executable} {_RELAY}: the relay to the trainer's store has ended"
         )
     relay.stdout.close()
-    os.set_inheritable(
-        relay.stdin.fileno(), True
-    )  # the command that this process becomes keeps it open
+    # The command that this process becomes keeps the pipe to the relay open.
+    os.set_inheritable(relay.stdin.fileno(), True)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
 
 

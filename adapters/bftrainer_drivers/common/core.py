@@ -2,8 +2,8 @@
 launchers.
 
 A launcher differs by its ``Terms``, and by how it starts, announces and ends workers
-(``common.run``). Starting and recovering are one path: a new driver knows nothing but the files,
-and its first group begins as every other one.
+(``common.run_loop``). Starting and recovering are one path: a new driver knows nothing but the
+files, and its first group begins as every other one.
 """
 
 from __future__ import annotations
@@ -433,9 +433,8 @@ def _running(state: RunState) -> list[DriverStep]:
     stands_in = state.terms.elastic and any(
         member.host.fragment in state.membership.withheld for member in group
     )
-    if (
-        state.unreported_s is None or dismissed or stands_in
-    ):  # a stand-in trains until the rescale that follows
+    # A worker that stands in for a lost one trains only until the rescale that follows.
+    if state.unreported_s is None or dismissed or stands_in:
         return []
     state.unreported_s = None
     return [Report(Running(_size(state), tuple(sorted(member.host.fragment for member in group))))]
@@ -496,9 +495,8 @@ def _waiting_ended(state: RunState, member: Member, end: Exit, now_s: float) -> 
     if end.planned:
         return []
     if not state.terms.elastic and not was_taken(end.status):
-        state.membership.warmed(
-            member, now_s
-        )  # it will fail again, and shows why after a cold start
+        # It counts as warm: after a cold start it fails again, and its log shows why.
+        state.membership.warmed(member, now_s)
         return []
     steps = _withhold(state, member, f"a worker {end.told}")
     everywhere = not (
@@ -531,9 +529,8 @@ def _worker_ended(state: RunState, member: Member, end: Exit, now_s: float) -> l
     if member.host.fragment in state.preempted and not any(
         worker.member == member for worker in state.joined
     ):
-        steps += _withhold(
-            state, member, "its node is preempted"
-        )  # only now: the pilot releases the node at once
+        # Not before the last worker has ended: the pilot releases the node at once.
+        steps += _withhold(state, member, "its node is preempted")
     return steps
 
 

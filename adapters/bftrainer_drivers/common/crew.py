@@ -83,9 +83,8 @@ class Crew:
                 self._joins(member, slot, worker)
             self._follow(member, slot, worker)
         else:
-            worker.send(
-                json.dumps(dict(environment)).encode() + b"\n"
-            )  # if it has just ended, this will be told
+            # If the worker has just ended, its end will be told.
+            worker.send(json.dumps(dict(environment)).encode() + b"\n")
         return worker
 
     def _joins(self, member: Member, slot: int, worker: WorkerProcess) -> None:

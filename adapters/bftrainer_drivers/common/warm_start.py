@@ -51,9 +51,8 @@ def warm_up(path: str, own_folder: str) -> None:
         for name in names:
             attempt(name, own_folder)
         if "torch" in sys.modules:
-            attempt(
-                "torch._dynamo", own_folder
-            )  # torch's optimizers import it on first use, which takes 1 s and more
+            # torch's optimizers import it on first use, which takes 1 s and more.
+            attempt("torch._dynamo", own_folder)
 
 
 @contextlib.contextmanager

@@ -169,9 +169,8 @@ class WorkerStarter:
         has_setup = bool(self.trainer.setup)
         if has_setup and not box.of_step:  # in pyxis, the image's environment is to win
             all_variables[GIVEN] = given(all_variables, self.trainer.environment)
-        if environment.get(
-            behind_relay.STORE
-        ):  # else the command opens its relay itself, or needs none
+        # Without a place of the store, the command opens its relay later, or needs none.
+        if environment.get(behind_relay.STORE):
             command = relayed_command(command)
         if has_setup:
             all_variables[SETUP] = setup_script(self.trainer.setup)

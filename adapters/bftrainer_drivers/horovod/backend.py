@@ -193,9 +193,8 @@ class HorovodBackend(Backend):
             if (label, slot) in hung:
                 silent_s = round(state.silence.seconds(now_s), 1)
                 self.run.events.write(Hung(worker.host.node, worker.host.fragment, silent_s))
-                if (
-                    self._watch.member_lost
-                ):  # a survivor that could not leave the group: its node is not to blame
+                # A survivor that could not leave the group: its node is not to blame.
+                if self._watch.member_lost:
                     worker.planned = True
                     self.run.tell(Excused(self._members[label]))
                 worker.kill()

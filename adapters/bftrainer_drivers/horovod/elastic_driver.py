@@ -60,9 +60,8 @@ def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) ->
                 wire.write(request, out)
             with connection.makefile("rb") as answer:
                 wire.read(answer)
-    except (
-        Exception
-    ):  # Wire raises bare Exception; the notice is repeated until the group has changed
+    except Exception:
+        # Wire raises bare Exception; the notice is repeated until the group has changed.
         return False
     return True
 

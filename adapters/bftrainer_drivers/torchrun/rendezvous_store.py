@@ -6,7 +6,7 @@ Each incarnation has a new port and a new key, which keep late workers of the la
 Nothing here unpickles or interprets what is stored.
 
 torch's clients know no key: each worker has a relay beside it, which does
-(``drivers/common/store_relay.py``). Connections from outside of the trainer's networks are closed
+(``common/store_relay.py``). Connections from outside of the trainer's networks are closed
 before a byte is read, and of others nothing is kept before they have proved that they know the key.
 All that workers make this process keep is counted, stored, unread or unsent. The connection that
 asks for more than ``MOST_BYTES`` ends.
