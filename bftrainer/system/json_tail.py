@@ -17,8 +17,8 @@ from typing import Any
 from bftrainer.system.regular import open_regular
 
 PIECE_BYTES = 1 << 20
-"""Most that one call of ``read`` reads of a file; the rest comes with the next call. No line is
-longer.
+"""The most bytes of a file that one call of ``read`` reads; the rest comes with the next call. No
+line is longer.
 """
 
 

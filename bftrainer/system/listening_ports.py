@@ -44,7 +44,7 @@ MOST_DESCRIPTORS = 65_536
 _PAUSE_S = 0.5
 """Pause in accepting while the system has no descriptor, or no memory, for another connection."""
 _LOOK_S = 0.02
-"""Between two looks at whose time is over."""
+"""Time between two looks for strangers whose time is over."""
 _CHUNK = 1 << 16
 T = TypeVar("T")
 
@@ -180,7 +180,7 @@ class Port:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _of_host: dict[str, dict[Stranger, None]] = field(default_factory=dict)
     _late: deque[Stranger] = field(default_factory=deque)
-    """For whom there is no room yet."""
+    """Strangers for whom there is no room yet."""
 
     async def accept(self) -> None:
         """Accept and serve connections until this task is canceled; all connections have ended

@@ -15,7 +15,7 @@ from pathlib import Path
 from bftrainer.errors import InvalidValueError
 
 _DATAGRAM_BYTES = 65_536
-"""Of the kernel's memory; a datagram of one byte counts as about 800."""
+"""The kernel's memory for datagrams that wait; one of one byte counts as about 800."""
 
 
 def interface_address(interface: str) -> str:

@@ -15,7 +15,7 @@ from bftrainer.wires.bounds import number_or_none, whole_or_none
 
 _LONGEST_DIGEST = 64
 Indices = tuple[tuple[int, tuple[int, ...]], ...]
-"""By epoch: the numbers of samples."""
+"""The numbers of samples, by epoch."""
 
 
 class RankLine(NamedTuple):

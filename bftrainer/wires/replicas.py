@@ -17,9 +17,9 @@ from bftrainer.system.sealed import SealError
 from bftrainer.wires.typed_json import from_fields
 
 REPLICA = "BFTRAINER_REPLICA"
-"""The replica's name, in its environment."""
+"""The environment variable with the replica's name."""
 MOST_BYTES = 64 << 10
-"""Of a message."""
+"""The most bytes of a message."""
 T = TypeVar("T")
 
 

@@ -36,9 +36,11 @@ from bftrainer.wires.worker_times import TrainingTimes
 MAX_WORKERS_KNOWN = 100_000
 MAX_REFUSED = 40
 LATE = "it did not leave, and was killed after"
-"""Of the reason of a driver that could not wait for the final checkpoint."""
+"""Words in the reason of a driver that could not wait for the final checkpoint."""
 KILLED_STATUSES = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""Of a worker that was killed: of a local process, and as shells and srun say it."""
+"""The statuses of a worker that was killed: that of a local process, and that of shells
+and srun.
+"""
 NO_CHECKPOINT = 0.02
 """Resuming at a smaller share of the lost samples is starting again."""
 
@@ -54,7 +56,7 @@ class Ending(Enum):
     DONE = DriverEvent.DONE.value
     FAILED = DriverEvent.FAILED.value
     KILLED = "killed"
-    """Without a last line."""
+    """The driver ended without a last line."""
 
 
 @dataclass(frozen=True, slots=True)

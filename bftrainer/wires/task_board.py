@@ -22,7 +22,7 @@ from bftrainer.wires.task_log import TaskLog
 from bftrainer.wires.task_source import TaskId, TaskSource
 
 MOST_FAILURES = 3
-"""Of a task, until it is put aside."""
+"""The failures after which a task is put aside."""
 PUT_ASIDE = "failed"
 """The metric of a pool's progress that counts such tasks."""
 _MOST_TRACEBACK = 8000

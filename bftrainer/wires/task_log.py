@@ -19,7 +19,7 @@ from bftrainer.system.regular import NotRegularError, open_regular_to_append
 from bftrainer.wires.task_source import MOST_BYTES, MOST_LEVELS, TaskId, TaskSource, is_too_deep
 
 _LINE_BYTES = 2 * MOST_BYTES
-"""Of a line with its newline: a result of the longest, and what stands around it."""
+"""The most bytes of a line with its newline: the longest result, and what stands around it."""
 _OPENING = b'{"task": '
 _TASK = re.compile(r'[0-9]{1,18}|"[^"\\]*(?:\\.[^"\\]*)*"')
 _LONGEST_NAME = 2048

@@ -15,10 +15,10 @@ from bftrainer.errors import InputFileError
 from bftrainer.system.regular import NotRegularError, open_regular
 
 MOST_BYTES = 1 << 20
-"""Of a line, and of a result."""
+"""The most bytes of a line, and of a result."""
 MOST_LEVELS = 200
-"""Of lists and objects within each other, in a task and in a result: JSON's parser counts them as
-calls of Python's stack.
+"""The most lists and objects within each other, in a task and in a result: JSON's parser counts
+them as calls of Python's stack.
 """
 TaskId = Union[int, str]
 """The number of a line, from 1, or the name of a file."""

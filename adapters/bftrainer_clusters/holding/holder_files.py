@@ -27,7 +27,7 @@ from bftrainer.system.shared_files import ensure_exists
 from bftrainer_clusters.on_node.payload import RELEASED
 
 SEVERAL = "several"
-"""In place of a node's name, for a holder of several nodes."""
+"""What a log's name has in place of a node's name, for a holder of several nodes."""
 _NAME_BYTES = 8
 _LEASE_BYTES = 20
 _LAST_BYTES = 500

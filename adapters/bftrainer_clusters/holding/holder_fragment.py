@@ -16,7 +16,9 @@ PREEMPTED = "preempted"
 RELEASED = "released"  # also the payload's word
 _JITTER_S = 5.0
 _PROLOG_S = 300.0
-"""Most that a Prolog may take. Slurm itself has no limit by default (PrologEpilogTimeout)."""
+"""The longest time that a Prolog may take. Slurm itself has no limit by default
+(PrologEpilogTimeout).
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,9 @@ from bftrainer.system.installed import Installed, installed_file
 from bftrainer_clusters.holding.call_budget import CallKind
 
 MARGIN_S = 5.0
-"""By the time the job is submitted, a limit that just fitted the window no longer does."""
+"""Seconds that a time limit leaves of its window: a limit that fits exactly no longer does when the
+job is submitted.
+"""
 
 
 def limit_minutes(window_s: float, longest_s: float) -> int:

@@ -36,9 +36,11 @@ class NodeTimes:
     """
 
     starts: _MeasuredTimes = field(default_factory=dict)
-    """From submission to ready."""
+    """Seconds from a holder's submission until its payload was ready."""
     ends: _MeasuredTimes = field(default_factory=dict)
-    """From the payload's end, or the release, until the scheduler says that the job is over."""
+    """Seconds from the payload's end, or the release, until the scheduler said that the job was
+    over.
+    """
 
     def started(self, node_class: str, seconds: float) -> NodeTimes:
         return replace(self, starts=_with(self.starts, node_class, seconds))

@@ -30,7 +30,9 @@ _POLL_S = 0.1
 _ALIVE_EVERY_S = 1.0
 _LOST = 137
 ENDS_BY = signal.SIGALRM
-"""Used by neither schedulers nor trainers, and by default without a core file."""
+"""The signal that ends the worker and this process. Schedulers and trainers do not use it, and by
+default it leaves no core file.
+"""
 
 
 def main(holders: Path, node: str, job: str, command: list[str]) -> int:

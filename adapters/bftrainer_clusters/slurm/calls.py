@@ -32,16 +32,16 @@ ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC", **LOCAL}
 LOOK_CALLS = 5
 LIST_CALLS = 2
 STEP_CALLS = 2
-"""Of an srun in a job. Where the site limits calls, a submission reserves those of the payload and
-of the first worker, and the payload's own call.
+"""The calls of an srun in a job. Where the site limits calls, a submission reserves those of the
+payload and of the first worker, and the payload's own call.
 """
 _AT_ONCE_S = 0.5
 _BROKER_S = 12.0
-"""So long a pilot waits for a broker's list before it asks for its own."""
+"""The time for which a pilot waits for a broker's list before it asks for its own."""
 _USED_OF_LIMIT = 0.8
-"""Of the site's limit; the rest is for the user."""
+"""The share of the site's limit that the pilot uses; the rest is for the user."""
 _MOST_REFUSALS = 3
-"""In a row; from then on a refusal may be an outage, and counts as one."""
+"""The most refusals in a row that count as such; from then on, a refusal may be an outage."""
 
 
 def cost(argv: Sequence[str]) -> int:

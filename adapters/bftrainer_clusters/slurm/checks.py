@@ -31,7 +31,9 @@ from bftrainer_clusters.slurm.text import parse_has_cgroups, parse_has_epilog, p
 _SLOW_BACKFILL_S = 10
 _LONG_KILL_S = 60
 CALLS_A_MINUTE = 35
-"""By sdiag with times.poll_s = 10 (docs/slurm.md): 5 RPCs a look, 2 for each list of holders."""
+"""The calls of a pilot at rest, by sdiag with times.poll_s = 10 (docs/slurm.md): 5 RPCs a look, 2
+for each list of holders.
+"""
 
 
 @dataclass(frozen=True, slots=True)

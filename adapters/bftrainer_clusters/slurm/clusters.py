@@ -16,12 +16,14 @@ from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import InvalidValueError, SchedulerError, UserError
 
 VARIABLE = "SLURM_CLUSTERS"
-"""By which users choose a cluster for Slurm's commands; a site's module may set it."""
+"""The environment variable by which users choose a cluster for Slurm's commands; a site's module
+may set it.
+"""
 HOST_CLUSTER = "SLURM_CLUSTER_NAME"
-"""In a job: the cluster that runs it."""
+"""The environment variable that tells a job which cluster runs it."""
 LOCAL = {"SQUEUE_LOCAL": "1", "SCONTROL_LOCAL": "1"}
-"""Only this cluster's jobs and nodes, where a federation shows those of its siblings
-(FederationParameters=fed_display).
+"""Environment by which commands show only this cluster's jobs and nodes, where a federation shows
+those of its siblings as well (FederationParameters=fed_display).
 """
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _OPTION = re.compile(r"-M|--clusters(=|$)")

@@ -53,8 +53,8 @@ from bftrainer_clusters.slurm.text import parse_has_cgroups, parse_has_epilog
 STEPS_END_S = 3.0
 _SUBMISSIONS_AT_ONCE = 4
 _OF_SUBMISSION = {"SLURM_UMASK": "0077"}
-"""For sbatch, and the log of a holder, which slurmstepd makes. Workers' steps have the umask of
-their srun.
+"""Environment of sbatch: the umask of a holder's script, and of its log, which slurmstepd makes.
+Workers' steps have the umask of their srun.
 """
 
 TRAITS = SchedulerTraits(

@@ -38,13 +38,17 @@ _WAIT_COLUMNS = {
     "%N": "NODELIST",
     **_COLUMNS,
 }
-"""With what a pilot has to know of jobs for which it makes way (:mod:`.node_waits`)."""
+"""The columns for a pilot that makes way for main jobs, which has to know more of them
+(:mod:`.node_waits`).
+"""
 FORMAT, _HEADER = "|".join(_COLUMNS), "|".join(_COLUMNS.values())
 WAITS, _WAITS_HEADER = "|".join(_WAIT_COLUMNS), "|".join(_WAIT_COLUMNS.values())
 HOLDER_NAME, PILOT_NAME = NAMES = ("bftrainer-holder", "bftrainer-pilot")
 
 Job = dict[str, str]
-"""By column. Names and comments are those of pilots and holders, as any user may name a job."""
+"""A job's fields by column. Only pilots and holders have names and comments here: any user may give
+a job any name.
+"""
 
 
 def query(ended: bool = False, mark: str | None = None, with_waits: bool = False) -> MarkedQuery:

@@ -34,7 +34,9 @@ _NODES_FORMAT = "%i|%N"
 _NODES_HEADER = "JOBID|NODELIST"
 _STEP_HEADER = "STEPID|NAME"
 LAST_IN_QUEUE = "--nice=2147483645"
-"""As large as Slurm takes it: where priorities differ at all, a holder comes after main jobs."""
+"""The option of sbatch by which a holder comes after main jobs, where priorities differ at all: the
+largest nice value that Slurm takes.
+"""
 STEP_END = "end"
 """Ends a record of a step. It is no secret: only the user of a job can name its steps, and squeue
 takes the format of steps from its arguments only.

@@ -46,7 +46,7 @@ FILE_COMMAND = (
 """What a file for an audit is made with."""
 _NEEDED = ("nnodes", "eligible", "start", "end", "nodelist", "partition", "jobname")
 TIMEOUT_S = 300.0
-"""Of one call of sacct: slurmdbd takes minutes for a busy day."""
+"""Timeout of one call of sacct: slurmdbd takes minutes for a busy day."""
 _DAY_S = 86_400.0
 _MAX_LINES = 20_000_000
 _MAX_LISTED = 10_000_000

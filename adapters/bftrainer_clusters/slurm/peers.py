@@ -39,7 +39,7 @@ _MAX_CHARACTERS = 700
 """Slurm rejects comments of more than 1,024."""
 _MOST_WANTED = 9_999_999
 _MOST_CHARACTERS_OF_A_USER = 20 * _MAX_CHARACTERS
-"""Of host lists that are read; more than any user's pilots claim."""
+"""The most characters of a user's host lists that are read; more than any user's pilots claim."""
 
 
 @dataclass(frozen=True, slots=True)

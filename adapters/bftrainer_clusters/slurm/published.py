@@ -28,7 +28,7 @@ JOBS = "squeue"
 MOST_BYTES = 64 << 20
 MOST_S = 60.0
 CLOCKS_S = 1.0
-"""By so much the clocks of two hosts may differ."""
+"""The most seconds by which the clocks of two hosts may differ."""
 _HEAD_BYTES = 1 << 16
 
 

@@ -43,7 +43,7 @@ class Partition:
     over_min: str = ""
     """OverTimeLimit, where it differs from the cluster's."""
     tres: Mapping[str, float] = field(default_factory=dict)
-    """All that its nodes have."""
+    """What all its nodes have in sum, by the name of the TRES."""
     whole_blocks: bool = False
     """Whether its jobs share no block of the topology with another job."""
     whole_nodes: str = ""
@@ -90,7 +90,7 @@ class Qos:
     caps: Mapping[str, str] = field(default_factory=dict)
     """Limits on the number of jobs and nodes that are set, by sacctmgr's name."""
     hours: Mapping[str, str] = field(default_factory=dict)
-    """Limits that are used up."""
+    """Limits on usage, which is used up, by sacctmgr's name."""
 
 
 _QOS_FIELDS = (

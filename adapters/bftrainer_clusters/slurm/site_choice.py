@@ -37,7 +37,7 @@ class Way(Enum):
     YIELD = "yield"
     """Slurm does not: the pilot watches the queue and releases nodes."""
     BLIND = "blind"
-    """The same where the queue is hidden: the pilot watches Slurm's counters."""
+    """Slurm does not, and the queue is hidden: the pilot watches Slurm's counters."""
 
 
 @dataclass(frozen=True, slots=True)

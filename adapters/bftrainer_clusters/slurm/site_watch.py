@@ -21,12 +21,12 @@ from bftrainer_clusters.slurm.site_facts import SiteSetup, fingerprint
 
 EVERY_S = 3600.0
 FIRST_AGAIN_S = 60.0
-"""Until the first answer."""
+"""Time between two reads until the first answer."""
 FAILED_AGAIN_S = 600.0
 REFUSED_AGAIN_S = 900.0
-"""While a check fails, for the day on which it is fixed."""
+"""Time between two reads while a check fails, for the day on which it is fixed."""
 COUNTS_S = 3600.0
-"""So long the last answer counts while there is no other."""
+"""The time for which the last answer counts while there is no other."""
 SHORTER_AGAIN_S = 60.0
 _TOO_LONG = re.compile(r"Wall|TimeLimit\b|Requested time limit is invalid")
 

@@ -267,10 +267,10 @@ class RunState:
     taken: bool = False
     killed: bool = False
     hung: str = ""
-    """Why its workers count as hung."""
+    """Why the trainer's workers count as hung; empty if they do not."""
     unreported_s: float | None = None
     since_s: float | None = None
-    """Since when workers have run from which no report has come."""
+    """Since when workers have run without a first report; None once one has come."""
     outcome: DriverOutcome | None = None
 
     @property

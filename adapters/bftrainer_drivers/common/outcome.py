@@ -107,7 +107,9 @@ class ScriptErrors:
     _in_succession: int = 0
     _counted: bool = False
     _last: tuple[float, int, bool] = (0.0, 0, True)
-    """The same three of the group before: an error of it may be told after the next group."""
+    """(``_formed_s``, ``_in_succession``, ``_counted``) of the group before: an error of it may be
+    told after the next group has formed.
+    """
 
     def formed(self, now_s: float) -> None:
         """Note a new group."""

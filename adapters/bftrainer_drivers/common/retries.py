@@ -11,7 +11,7 @@ from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.outcome import Exit, was_taken
 
 PAUSE_S = 1.0
-"""Before a worker is started again; doubled with each further failure of its member."""
+"""The pause before a worker is started again; doubled with each further failure of its member."""
 LONGEST_PAUSE_S = 60.0
 FORGET_S = 600.0
 """A failure that comes so long after the one before is the first of a succession."""

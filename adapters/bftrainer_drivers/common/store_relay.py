@@ -29,7 +29,7 @@ import sys
 from collections.abc import Awaitable
 
 CHUNK_BYTES = 1 << 15
-"""Of a message to the store."""
+"""The most bytes of one message to the store."""
 _MOST_BYTES = 128 << 20
 _NONCE_BYTES = _TAG_BYTES = 32
 _HEAD = struct.Struct("!I")

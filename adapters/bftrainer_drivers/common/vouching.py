@@ -26,13 +26,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 VOUCH = "BFTRAINER_VOUCH"
-"""Set in the worker's environment unless no other user can reach the interface
-(``workers.private_interface``).
+"""The variable by which a worker guards its groups; set unless no other user can reach the
+interface (``workers.private_interface``).
 """
 SHARED_INTERFACE = "BFTRAINER_SHARED_INTERFACE"
-"""Set in the worker's environment where users of other hosts can reach the interface: its name."""
+"""The variable that names the interface where users of other hosts can reach it."""
 CLOSED = "bftrainer: closed a connection to gloo that no worker of this trainer has made:"
-"""In the log of a worker whose group a stranger has tried to join."""
+"""The line in the log of a worker whose group a stranger has tried to join begins so."""
 _UNCHECKED = ("ProcessGroupNCCL", "ProcessGroupUCC", "ProcessGroupXCCL")
 """torch's groups that connect by libraries of their own."""
 _NODE = "BFTRAINER_NODE"

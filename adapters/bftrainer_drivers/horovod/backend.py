@@ -38,8 +38,8 @@ ARRIVED_S = 5.0
 them.
 """
 FREE_EVERY_S = 1.0
-"""Between two notices to the same survivors; also how long workers that left without a loss wait
-for the others.
+"""Time between two notices to the same survivors; also how long workers that left without a loss
+wait for the others.
 """
 
 

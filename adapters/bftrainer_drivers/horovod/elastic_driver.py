@@ -69,7 +69,7 @@ def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) ->
 NOTICE_EVERY_S = 1.0
 RECONCILE_S = 0.2
 LEGAL_POLL_S = 0.02
-"""Between two looks at the announced hosts while their number is not legal: the driver's core
+"""Time between two looks at the announced hosts while their number is not legal: the driver's core
 announces others within one of its polls.
 """
 _NOT_IN_THE_GROUP = ",".join(["-1"] * 6).encode()

@@ -48,8 +48,8 @@ from bftrainer_drivers.pool.task_server import TaskServer
 EVERY_S = 1.0
 _RATE_OVER_S = 600.0
 WORKED_S = 60.0
-"""Without tasks, a worker that has run for so long has worked: its end says nothing about the
-program.
+"""A worker that has run for so long, in a pool without tasks, has worked: its end says nothing
+about the program.
 """
 
 
@@ -123,7 +123,7 @@ class PoolBackend(Backend):
         )
         self._workers: dict[tuple[Member, int], WorkerProcess] = {}
         self._names: dict[tuple[Member, int], tuple[str, float]] = {}
-        """And when each worker was started."""
+        """The name of each worker, and when it was started."""
         self._killed: dict[tuple[Member, int], TaskId] = {}
         """Tasks whose workers were killed: by them, if their node is still there when another
         worker is started.

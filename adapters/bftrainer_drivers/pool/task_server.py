@@ -28,7 +28,9 @@ from bftrainer.wires.typed_json import read_json, write_json
 LIMITS = Limits(strangers=2048, clients=8192, request_s=60.0, body_bytes=2 * MOST_BYTES)
 _BACKLOG = 16_384
 _ASK_AGAIN_S = 0.5
-"""With up to 100 workers; with more they ask less often."""
+"""Time after which one of up to 100 workers asks for a task again; with more workers it
+is longer.
+"""
 
 
 class TaskServer:

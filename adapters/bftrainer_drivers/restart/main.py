@@ -22,7 +22,7 @@ from bftrainer_drivers.common.restarts import Rank, RestartBackend, numbered
 from bftrainer_drivers.common.run_loop import Run, drive
 
 _FIRST_PORT, _PORTS = 20_000, 10_000
-"""Below the ports that Linux gives to clients."""
+"""A worker's meeting port is one of these: they are below the ports that Linux gives to clients."""
 
 
 class PlainBackend(RestartBackend):

@@ -49,7 +49,7 @@ class Quorum:
     """
 
     sizes: LegalSizes
-    """Of the group, in nodes."""
+    """The legal sizes of the group, in nodes."""
     any_size: bool = False
     """Whether a group may form that is to save and leave, whatever its size."""
     straggler_s: float = 1.0

@@ -32,19 +32,22 @@ from bftrainer.system.sealed import KEY_BYTES, SealedServer, SealError
 from bftrainer_drivers.common.store_relay import CHUNK_BYTES
 
 MOST_BYTES = 64 << 20
-"""Of keys, values and unfinished messages. A group of 1,000 workers needs about 1 MB."""
+"""The most bytes of keys, values and unfinished messages that a store keeps. A group of 1,000
+workers needs about 1 MB.
+"""
 _MOST_DESCRIPTORS = 65_536
 _BACKLOG = 1024
-"""With 16,384, and 2,048 strangers, a worker waits behind a longer crowd: beside two processes of
-the same host that hold thousands of connections, one took 7 s instead of 0.05 s.
+"""Length of the kernel's queue of connections. With 16,384, and 2,048 strangers, a worker waits
+behind a longer crowd: beside two processes of the same host that hold thousands of connections, one
+took 7 s instead of 0.05 s.
 """
 _KEY_BYTES, _VALUE_BYTES, _MOST_KEYS = 8 << 10, 8 << 20, 128 << 10  # of a message, as in torch
 _EACH_BYTES = 200
-"""What Python needs for a key beside its bytes."""
+"""What a key counts for beside its bytes: the memory that Python needs for it."""
 _QUEUE_BYTES = 1000
-"""For a queue beside its values."""
+"""What a queue counts for beside its values."""
 _CLIENT_BYTES = 4 << 10
-"""For a connection."""
+"""What a connection counts for."""
 _OPEN = b"\0open"
 _MAGIC = struct.pack("<BI", 0, 0x3C85F7CE)
 _YES, _NO = b"\0", b"\1"  # to CHECK; to WAIT: the keys are there; the wait was canceled
