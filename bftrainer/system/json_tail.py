@@ -48,7 +48,7 @@ class JsonTail:
         self._in_long_line = False
 
     def skip(self, but_bytes: int = 0) -> None:
-        """Move to the present end of the file, or ``but_bytes`` before it."""
+        """Skip everything up to the present end of the file, but the last ``but_bytes`` bytes."""
         self._in_long_line = False
         try:
             status = os.lstat(self._path)
@@ -108,7 +108,7 @@ class JsonTail:
         return status.st_size == self.offset and (status.st_dev, status.st_ino) == self._file
 
     def backlog_bytes(self) -> int:
-        """How much of the file has not been read."""
+        """Return how many bytes of the file have not been read."""
         try:
             return max(os.lstat(self._path).st_size - self.offset, 0)
         except (FileNotFoundError, NotADirectoryError):

@@ -71,7 +71,7 @@ def read_regular(
 
 
 def read_end(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """The last bytes of a regular file, however long it is. Raises ``OSError``."""
+    """Return the last bytes of a regular file, however long it is. Raises ``OSError``."""
     with os.fdopen(open_regular(path), "rb") as file:
         file.seek(max(os.fstat(file.fileno()).st_size - max_bytes, 0))
         return file.read(max_bytes)

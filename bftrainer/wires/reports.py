@@ -112,7 +112,7 @@ class DriverView:
 
     @property
     def occupied(self) -> frozenset[str]:
-        """Fragments on which it may have a process."""
+        """The fragments on which the driver may have a process."""
         return self.on | {fragment for fragment, _ in self.with_workers}
 
 
@@ -319,8 +319,8 @@ class _RankZeroReports:
             self.measurements.append((self.samples or 0.0, line.metrics))
 
     def _is_of_earlier_step(self, line: ProgressLine) -> bool:
-        """Return whether a line reports a checkpoint of an earlier step, written while training
-        went on: its step is older than those already reported.
+        """Return whether a line reports a checkpoint that was written while training went on: it
+        counts fewer samples than were reported before.
         """
         if line.phase is not Phase.CHECKPOINTED:
             return False

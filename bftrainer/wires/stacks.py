@@ -39,7 +39,7 @@ class StackFrame(NamedTuple):
 
     @property
     def is_of_script(self) -> bool:
-        """Whether a call is in the user's own code, not in an installed package or in Python's
+        """Whether the call is in the user's own code, not in an installed package or in Python's
         library.
         """
         return not self.file.startswith("<") and not re.search(

@@ -81,7 +81,7 @@ class TaskLog:
             raise
 
     def sync(self) -> None:
-        """Return when all lines are on disk."""
+        """Wait until all lines are on disk."""
         os.fsync(self._handle)
 
     def close(self) -> None:

@@ -126,7 +126,7 @@ _BRACKET_OR_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
 def _opened(path: Path) -> BinaryIO:
-    """The user's file, for reading. Raises ``OSError``, also for a pipe or a device, which may
+    """Open the user's file for reading. Raises ``OSError``, also for a pipe or a device, which may
     never end.
     """
     return os.fdopen(open_regular(path, follow_links=True), "rb")

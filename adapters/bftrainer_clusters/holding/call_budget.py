@@ -104,7 +104,7 @@ class CallBudget:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the site's limit is what counts."""
+        """Whether the site's limit is stricter than the pilot's own."""
         return self._site[0] < self._own[0] or self._site[1] < self._own[1]
 
     @property

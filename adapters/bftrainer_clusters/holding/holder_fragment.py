@@ -65,7 +65,7 @@ class HolderFragment:
 
     @classmethod
     def adopted(cls, name: str, now_s: float) -> HolderFragment:
-        """A fragment of the pilot before this one."""
+        """Return the fragment of a holder that the pilot before this one has submitted."""
         return cls(Fragment(name, FragmentPhase.PENDING), now_s)
 
     @property

@@ -254,8 +254,8 @@ class JobHolder(Generic[SettingsT]):
             self._lists = replace(self._lists, suspects=True)
 
     def release(self, names: frozenset[str]) -> None:
-        """End workers and holders. The leases say it as well, in case the scheduler does not
-        answer.
+        """End the workers and holders of these fragments. The leases say it as well, in case the
+        scheduler does not answer.
         """
         now_s, own = self._clock.elapsed_s(), self._table.by_name.keys() & names
         self._carry_out(decisions.released(self._table.whole_jobs(own), own, now_s))

@@ -55,7 +55,9 @@ class ListTimes:
 
 
 def _is_about_to_change(held: HolderFragment, settings: HolderSettings, now_s: float) -> bool:
-    """Whether a change is near that only the scheduler can tell of."""
+    """Return whether a fragment is about to change in a way that only the scheduler's
+    list shows.
+    """
     unknown_end = held.phase is FragmentPhase.READY and held.fragment.ends_s is None
     soon = held.phase is FragmentPhase.LEAVING or unknown_end or held.is_late(settings, now_s)
     return soon and now_s - held.since_s < _ASK_OFTEN_FOR_S

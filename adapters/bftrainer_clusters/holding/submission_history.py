@@ -127,7 +127,7 @@ class SubmissionHistory:
         )
 
     def wait_s(self, failed: HolderFailed, rules: HolderRules, now_s: float) -> float:
-        """Seconds to wait after a failure that this history includes."""
+        """Return the seconds to wait after a failure, which this history includes already."""
         backoff = self.limit_wait if rules.is_limit(failed.reason) else self.nodes[failed.node]
         return backoff.wait_s(now_s)
 

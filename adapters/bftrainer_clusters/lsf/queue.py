@@ -144,7 +144,9 @@ def parse_params(text: str) -> ParamFacts:
 
 
 def _setting(text: str, name: str) -> str:
-    """The value of a setting; empty if LSF does not print it."""
+    """Return the value of a setting (``NAME = value`` or ``NAME: value``); empty if LSF does not
+    print it.
+    """
     match = re.search(rf"^\s*{name}\s*[:=](.*)$", text, re.MULTILINE)
     return match[1].strip() if match else ""
 

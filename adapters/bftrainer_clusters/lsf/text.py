@@ -63,7 +63,7 @@ def says_nothing(text: str) -> bool:
 
 
 def is_document(text: str) -> bool:
-    """Whether this begins as ``-json`` output does, which may quote users' words."""
+    """Return whether an output begins as ``-json`` output does, which may quote users' words."""
     return text.lstrip().startswith("{")
 
 
@@ -99,7 +99,7 @@ def unknown_jobs(text: str) -> frozenset[str]:
 
 
 def without_waiting(text: str) -> str:
-    """The output without the lines that say that the command waits for mbatchd."""
+    """Return the output without the lines that say that the command waits for mbatchd."""
     return "".join(
         line for line in re.split(r"(?<=\n)", text) if not _WAITING.fullmatch(line.rstrip("\n"))
     )

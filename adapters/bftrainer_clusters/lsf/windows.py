@@ -187,7 +187,7 @@ def _weekly(text: str, now_s: float) -> tuple[float, float]:
 
 
 def _day(digits: str | None) -> int | None:
-    """A day of the week, 0 for Sunday; None for every day."""
+    """Parse a day of the week, 0 for Sunday; None means every day."""
     return None if digits is None else int(digits)
 
 

@@ -58,7 +58,7 @@ def read_variables(pid):  # type: (int) -> list[bytes]
 
 
 def ancestors(live, pid):  # type: (dict[int, tuple[int, bytes, bytes]], int) -> set[int]
-    """The ancestors of a process, as far as they are listed in ``live``."""
+    """Return the pids of a process and of its ancestors, as far as they are listed in ``live``."""
     pids = set()  # type: set[int]
     while pid in live and pid not in pids:
         pids.add(pid)

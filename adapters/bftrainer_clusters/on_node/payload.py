@@ -147,7 +147,9 @@ class Steps:
         """Steps that have had a process."""
 
     def usable(self):  # type: () -> bool
-        """Whether this process is listed, which shows that folders and pids are the right ones."""
+        """Return whether the cgroup lists this process, which shows that folders and pids are the
+        right ones.
+        """
         return bool(self.folder) and any(self.me in pids for pids in self.listed().values())
 
     def listed(self):  # type: () -> dict[str, set[int]]
@@ -364,7 +366,7 @@ def is_alive(pid):  # type: (int) -> bool
 
 
 def is_manager(pid):  # type: (int) -> bool
-    """Whether it is a slurmstepd, of any job."""
+    """Return whether a process is a slurmstepd, of any job."""
     return read(pid, "comm").rstrip(b"\n") == STEP_MANAGER
 
 
@@ -376,7 +378,7 @@ def is_task(pid):  # type: (int) -> bool
 
 
 def limit_s(lease_s):  # type: (float) -> float
-    """The silence after which the lease lapses."""
+    """Return the seconds of silence after which the lease lapses."""
     return lease_s + lease_s / RENEWALS + GRACE_S
 
 

@@ -51,7 +51,9 @@ class SimpleSite(Generic[SettingsT]):
         return SimpleBatch(self)
 
     def settings(self, config: PilotConfig, where: str) -> SettingsT:
-        """The table of a configuration. Raises ``UserError`` where it has a mistake."""
+        """Return the scheduler's table of a configuration. Raises ``UserError`` where it has a
+        mistake.
+        """
         settings = check_table(config.site_table(self.name), self.table, f"{where}: {self.name}")
         check_times(self.name, settings.timeout_s, config.times.lease_s, where)
         return settings

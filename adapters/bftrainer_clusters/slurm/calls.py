@@ -61,7 +61,9 @@ def cost(argv: Sequence[str]) -> int:
 
 
 def _of_commands() -> float:
-    """A clock that never goes back, and counts time in which the machine slept."""
+    """Return the time of a clock that never goes back, and counts time in which the
+    machine slept.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
@@ -110,7 +112,7 @@ class SlurmCalls:
         return self.budget is not None and self.budget.is_limited
 
     def wait_s(self, kind: CallKind) -> float:
-        """Seconds until the budget allows the calls of this kind."""
+        """Return the seconds until the budget allows the calls of this kind."""
         if self.budget is None:
             return 0.0
         calls = {CallKind.LOOK: LOOK_CALLS + self.is_limited, CallKind.SUBMIT: self._submission}

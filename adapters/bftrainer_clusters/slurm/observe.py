@@ -66,8 +66,8 @@ class ServerClock:
         self._at_s, self._set_s, self.planned_s = at_s, self.elapsed_s(), planned_s
 
     def now_s(self) -> float:
-        """Seconds of the server's epoch; sdiag shows whole seconds, so it may be up to one
-        early.
+        """Return the server's time in seconds since 1970; sdiag shows whole seconds, so it may be
+        up to one second early.
         """
         return self._at_s + self.elapsed_s() - self._set_s
 

@@ -22,7 +22,7 @@ from bftrainer.errors import SchedulerError
 
 
 def new_mark() -> str:
-    """64 random bits, for one call."""
+    """Return a mark for one call: 64 random bits in hexadecimal digits."""
     return secrets.token_hex(8)
 
 
@@ -38,8 +38,8 @@ class MarkedQuery:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The format as squeue takes it where no ``-o`` is given (22.05.8, 24.11.5, 26.05.5; not
-        with ``-s``).
+        """The environment that gives squeue the format, where no ``-o`` is given (22.05.8, 24.11.5,
+        26.05.5; not with ``-s``).
         """
         return {"SQUEUE_FORMAT": f"{self.columns}|{self.mark}"}
 
@@ -69,7 +69,7 @@ def fields_of(record: str, count: int) -> list[str]:
 
 
 def number(text: str) -> int:
-    """A number that Slurm wrote."""
+    """Convert a number that Slurm wrote. Raises ``SchedulerError`` for any other text."""
     if not is_number(text):
         raise SchedulerError(f"squeue: expected a number, got {text[:80]!r}")
     return int(text)

@@ -189,7 +189,7 @@ def _tested(proposal: SiteProposal, nodes: tuple[NodeView, ...]) -> SiteProposal
 
 
 def _own_groups() -> frozenset[str]:
-    """The names of this process's groups."""
+    """Return the names of this process's groups."""
     names = set()
     for gid in {os.getgid(), *os.getgroups()}:
         with suppress(KeyError):

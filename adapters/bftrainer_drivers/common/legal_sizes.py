@@ -28,7 +28,7 @@ class LegalSizes:
 
     @classmethod
     def of(cls, trainer: TrainerMessage) -> LegalSizes:
-        """The sizes that the trainer's message has."""
+        """Return the legal sizes of a trainer, by its message."""
         if trainer.sizes is None:
             return cls(trainer.min_nodes, trainer.max_nodes)
         listed = tuple(size for size in trainer.sizes if size > 0)
@@ -45,7 +45,7 @@ class LegalSizes:
         return self.min_nodes if self.listed is None else self.listed[0]
 
     def largest_within(self, count: int) -> int:
-        """The largest legal size of at most ``count`` nodes; 0: there is none."""
+        """Return the largest legal size of at most ``count`` nodes; 0 if there is none."""
         if self.listed is not None:
             return max((size for size in self.listed if size <= count), default=0)
         if count < self.min_nodes:

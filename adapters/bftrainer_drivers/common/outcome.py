@@ -112,7 +112,7 @@ class ScriptErrors:
     """
 
     def formed(self, now_s: float) -> None:
-        """Note a new group."""
+        """Note that a new group has formed."""
         self._last = (self._formed_s, self._in_succession, self._counted)
         if not self._counted:
             self._in_succession = 0  # the last group ended without an error

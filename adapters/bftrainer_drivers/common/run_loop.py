@@ -55,7 +55,7 @@ class Backend:
     terms: core.Terms
 
     def open(self) -> None:
-        """Open what the workers need. Raises what ends the driver."""
+        """Open what the workers need. An error that it raises ends the driver."""
 
     def start(self, member: Member) -> None:
         """Start a joining member's workers, and tell :class:`Warmed` when they could join."""
@@ -67,13 +67,13 @@ class Backend:
         """Let the group use these members, and no others."""
 
     def drop(self, member: Member) -> None:
-        """A member is not needed; its waiting workers have been ended."""
+        """Forget a member that is not needed; its waiting workers have been ended."""
 
     def retry(self, member: Member, slot: int) -> None:
         """Start another worker in this slot."""
 
     def note(self, heard: core.Heard) -> None:
-        """The core has heard this."""
+        """Take note of what the core has just heard."""
 
     def tick(self, now_s: float) -> None:
         """Do what time has made due."""

@@ -64,7 +64,9 @@ class ReportSilence:
 
     @property
     def limit_s(self) -> float:
-        """``hang_s``, or more once a longer silence than half of it has ended well."""
+        """The silence that counts as a hang: ``hang_s``, or more once a longer silence than half of
+        it has ended well.
+        """
         return max(self.hang_s, LEARNED * self.longest_s)
 
     def heard(self, now_s: float) -> None:

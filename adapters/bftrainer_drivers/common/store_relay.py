@@ -81,9 +81,10 @@ def _code(key: bytes, *parts: bytes) -> bytes:
 
 
 def is_own(connection: socket.socket) -> bool:
-    """Whether the other end of a loopback connection is a socket of this user.
+    """Return whether the other end of a loopback connection is a socket of this user.
 
-    A socket that was closed belongs to nobody: the kernel shows root for it, in another state.
+    A socket that was closed belongs to nobody: the kernel shows root for it, in another
+    state.
     """
     (host, port), (own_host, own_port) = connection.getpeername()[:2], connection.getsockname()[:2]
     ends = [_hexadecimal(host, port), _hexadecimal(own_host, own_port)]
@@ -98,7 +99,9 @@ def is_own(connection: socket.socket) -> bool:
 
 
 def _hexadecimal(host: str, port: int) -> str:
-    """An address as in /proc/net/tcp: the bytes of the address in the machine's order."""
+    """Write an address as /proc/net/tcp does, with its bytes in the machine's order: 127.0.0.1,
+    8080 -> ``0100007F:1F90``.
+    """
     (number,) = struct.unpack("=I", socket.inet_aton(host))
     return f"{number:08X}:{port:04X}"
 

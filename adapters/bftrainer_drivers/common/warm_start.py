@@ -31,7 +31,7 @@ MARKER = "bftrainer: this worker is warm"
 
 
 def imported(source: str) -> list[str]:
-    """The modules that the outermost statements of a script import."""
+    """Return the modules that the outermost statements of a script import."""
     names: list[str] = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.Import):

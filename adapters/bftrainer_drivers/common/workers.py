@@ -238,7 +238,7 @@ class WorkerStarter:
         return status
 
     def live(self) -> list[WorkerProcess]:
-        """Workers whose exits have not been reported."""
+        """Return the workers whose exits have not been reported."""
         with self._lock:
             return list(self._live)
 
@@ -266,5 +266,5 @@ def _close(worker: WorkerProcess) -> None:
 
 
 def exit_code(status: int) -> int:
-    """The status as a shell reports it: 128 + signal."""
+    """Convert a status to that of a shell: minus a signal becomes 128 + signal."""
     return status if status >= 0 else 128 - status

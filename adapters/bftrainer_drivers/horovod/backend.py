@@ -58,7 +58,7 @@ class HangWatch:
     _freed_s: float | None = None
 
     def regrouped(self) -> None:
-        """Note a new group."""
+        """Note that a new group has formed."""
         self.waiting_since_s = self._freed_s = None
         self.member_lost = False
 

@@ -226,7 +226,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
             self._freed.clear()
 
     def _hosts_left(self) -> int:
-        """The announced hosts that Horovod would use: a host whose worker failed is not used
+        """Return how many announced hosts Horovod would use: a host whose worker failed is not used
         again.
         """
         return len(self._host_manager.current_hosts.host_assignment_order)

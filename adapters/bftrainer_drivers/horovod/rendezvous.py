@@ -139,7 +139,7 @@ class RendezvousServer:
             self.values[scope, key] = value
 
     def delete(self, scope: str, key: str) -> None:
-        """Delete one key of a process set's scope.
+        """Delete one key, if its scope is a process set's.
 
         Every rank deletes its key of the planned scopes once it is connected, while others may
         still need to read it: these scopes last until the next ``init``.

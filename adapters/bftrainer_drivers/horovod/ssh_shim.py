@@ -45,7 +45,9 @@ def announced(directory: TrainerDirectory) -> tuple[HostSlots, ...]:
 
 
 def announced_path(directory: TrainerDirectory) -> Path:
-    """A file of the driver: the hosts without withheld fragments."""
+    """Return the driver's file with the announced hosts, which are those without withheld
+    fragments.
+    """
     return directory.path / "horovodrun.hosts"
 
 

@@ -66,15 +66,15 @@ class Quorum:
     _node_of: dict[str, str] = field(default_factory=dict)
 
     def admit(self, replicas: Iterable[str], node: str | None = None) -> None:
-        """Let these, of one node, take part from their first request on; without ``node``, each is
-        a node of its own.
+        """Let these replicas, of one node, take part from their first request on; without ``node``,
+        each is a node of its own.
         """
         names = set(replicas)
         self.admitted |= names
         self._node_of |= {replica: node or replica for replica in names}
 
     def dismiss(self, replicas: Iterable[str]) -> None:
-        """Let these leave between two steps."""
+        """Let these replicas leave between two steps."""
         self.leaving |= self.admitted & set(replicas)
 
     def lose(self, replica: str) -> None:
@@ -100,7 +100,7 @@ class Quorum:
         return True
 
     def withdraw(self, replica: str) -> None:
-        """The replica no longer waits for an answer."""
+        """Forget a replica's request: it no longer waits for the answer."""
         self.asked.pop(replica, None)
 
     def missing(self) -> set[str]:
