@@ -404,7 +404,9 @@ class Silence:
 
 
 class Lease:
-    """The state of the lease, by its two files (see above), which a thread of its own reads."""
+    """The state of the lease, by the files ``lease`` and ``renewed``, which a thread of its own
+    reads.
+    """
 
     def __init__(self, folder):  # type: (str) -> None
         self.own = os.path.join(folder, "lease")
@@ -523,8 +525,8 @@ def gpus():  # type: () -> str
 
 
 def was_preempted(job):  # type: (str) -> bool
-    """Ask Slurm whether it is preempting the job: it tells only the steps that there are at that
-    moment.
+    """Return whether Slurm is preempting the job, by asking it: its notice reaches only the steps
+    that there are at that moment, and this one may have begun later.
 
     The question has a session of its own, by which a sweep tells it and what it starts from
     workers.

@@ -293,7 +293,7 @@ def _is_like_default(view: SiteView, partition: Partition) -> str:
 
 
 def _praise(view: SiteView, partition: Partition, qos: str) -> str:
-    """Return what ends holders there, in the words of the checks."""
+    """Return what ends holders in a partition, in the words of the checks."""
     settings = SlurmSettings(partition=partition.name, qos=qos)
     name = "qos" if view.is_by_qos else "preemption"
     checks = checks_of_holding(settings, view.facts, view.user)
@@ -301,7 +301,9 @@ def _praise(view: SiteView, partition: Partition, qos: str) -> str:
 
 
 def _ends_some(view: SiteView, partition: Partition, qos: str) -> bool:
-    """Return whether Slurm ends holders for any main job at all, at once or later."""
+    """Return whether Slurm ends holders in a partition for any main job at all, at once
+    or later.
+    """
     facts = view.facts
     catalog = facts.accounting.qos or {}
     cluster_mode = facts.config.get("PreemptMode", "OFF")
