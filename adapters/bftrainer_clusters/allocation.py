@@ -54,13 +54,14 @@ class Allocation:
         self._clock = clock
         self._ends_by = signal.Signals(ends_by)
         self._unreported: list[Fragment] = []
-        self._ended: set[str] = (
-            set()
-        )  # fragments that were released, but whose folders cannot be removed
+        # Fragments that were released, but whose folders could not be removed.
+        self._ended: set[str] = set()
         remove_leftovers(self._holders)
 
     def observe(self) -> Observation:
-        """Nodes that are not held are free, without an end."""
+        """Return the nodes of the job: those that are not held are free, and no end of a window is
+        known.
+        """
         held = {f.node for f in self._held()}
         states = (Availability.FREE, Availability.BUSY)
         return Observation(
@@ -69,7 +70,9 @@ class Allocation:
         )
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """The nodes are ready at once, but reported as pending, as by every holder."""
+        """Hold nodes of the job. They are ready at once, but reported as pending first, as by every
+        holder.
+        """
         held = {f.node for f in self._held()}
         fragments, refusals = [], []
         for number, request in enumerate(requests):
@@ -83,8 +86,8 @@ class Allocation:
         return Acquired(tuple(fragments), tuple(refusals))
 
     def poll(self) -> tuple[Fragment, ...]:
-        """All fragments are ready; a node outside of the job (the pilot has moved to another) is
-        gone.
+        """Return the held fragments, all of them ready, and those that have gone since the last
+        call: released ones, and nodes outside of the job (the pilot has moved to another one).
         """
         departed, self._unreported = self._unreported, []
         held = self._held()

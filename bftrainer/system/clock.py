@@ -36,13 +36,15 @@ class SystemClock:
         return ElapsedS(time.monotonic())
 
     def sleep(self, seconds: float) -> None:
-        """Sleep until then, or until something has happened (:meth:`wake`); return at once if
-        ``seconds`` is not positive.
+        """Sleep for ``seconds``, or until :meth:`wake` is called; return at once if ``seconds`` is
+        not positive.
         """
         if seconds > 0:
             self._woken.wait(seconds)
             self._woken.clear()
 
     def wake(self) -> None:
-        """Something has happened that the sleeper waits for: end its sleep, or its next one."""
+        """End the sleep of the thread that sleeps, or its next one: something has happened that it
+        waits for.
+        """
         self._woken.set()

@@ -53,8 +53,8 @@ class Output:
 
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
-    """``environment`` without the variables of a batch job, with a locale in which parsers know the
-    output.
+    """Return ``environment`` without the variables of a batch job, and with the locale whose output
+    the parsers know.
     """
     kept = {k: v for k, v in environment.items() if k in KEPT or not k.startswith(DROPPED_PREFIXES)}
     return {**kept, "LC_ALL": "C.UTF-8"}
@@ -68,8 +68,8 @@ def run(
     stdin: str | None = None,
     cwd: str | None = None,
 ) -> str:
-    """The standard output of ``argv``; ``env`` is added to the scrubbed environment, ``cwd`` is
-    where it runs (None: here).
+    """Run ``argv`` and return its standard output. ``env`` is added to the scrubbed environment;
+    ``cwd`` is where it runs (None: here).
 
     Raises :class:`~bftrainer.errors.CommandError` if the program does not exist, takes longer than
     ``timeout_s`` (its process group is then killed) or exits with a nonzero status.
@@ -157,8 +157,8 @@ def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Pa
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process group. A process that has left the group and keeps the pipes open does not
-    block us.
+    """Kill the program's process group, and wait a moment at most: a process that has left the
+    group and keeps the pipes open does not block us.
     """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)

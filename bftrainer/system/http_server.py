@@ -54,19 +54,19 @@ class HttpService(Protocol):
         """
 
     def refusal(self, head: HttpRequest) -> HttpAnswer | None:
-        """The answer to a stranger, from the head of the request alone; None for a client with the
-        token.
+        """Return the answer to a stranger, from the head of the request alone; None for a client
+        with the token.
         """
 
     def blocks(self, request: HttpRequest) -> bool:
-        """Whether the answer may take a while: it is then awaited in a thread of its own."""
+        """Return whether the answer may take a while: it is then awaited in a thread of its own."""
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
         """The answer to a client."""
 
 
 def is_same_token(given: str, expected: str) -> bool:
-    """Compares in constant time."""
+    """Compare two tokens in constant time."""
     return hmac.compare_digest(given.encode(errors="surrogateescape"), expected.encode())
 
 
@@ -77,8 +77,8 @@ def http_port(
     *,
     keeps_clients: bool = False,
 ) -> Port:
-    """A port that serves HTTP. ``keeps_clients``: a client's connection stays for its next
-    request.
+    """Build a port that serves HTTP on ``listener``. ``keeps_clients``: a client's connection stays
+    open for its next request.
     """
     limits = limits or Limits()
     return Port(
@@ -92,7 +92,9 @@ def http_port(
 async def _serve(
     connection: Connection, service: HttpService, limits: Limits, keeps_clients: bool
 ) -> None:
-    """The requests of one connection: one, or those of a client that is kept."""
+    """Answer the requests of one connection: one request, or all that a client sends if
+    ``keeps_clients``.
+    """
     http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.head_bytes)
     await _serve_request(connection, http, service, limits, keeps_clients)
     while (
@@ -116,6 +118,9 @@ async def _serve_request(
     limits: Limits,
     keeps_clients: bool,
 ) -> None:
+    """Read one request and send its answer: a refusal to strangers, 503 if there are too many
+    clients, 413 for a body that is too long.
+    """
     try:
         head = await _head(connection, http)
         refusal = service.refusal(head)
@@ -157,10 +162,9 @@ async def _head(connection: Connection, http: h11.Connection) -> HttpRequest:
 async def _whole(
     connection: Connection, http: h11.Connection, head: HttpRequest, most_bytes: int
 ) -> HttpRequest | None:
-    """The request with its body; None if that is too long."""
-    if (
-        int(head.headers.get("content-length", "0")) > most_bytes
-    ):  # h11 has checked that it is a number
+    """Return the request with its body; None if the body is too long."""
+    # h11 has checked that the header is a number.
+    if int(head.headers.get("content-length", "0")) > most_bytes:
         return None
     body = bytearray()
     while isinstance(event := await _event(connection, http), h11.Data):
@@ -171,6 +175,9 @@ async def _whole(
 
 
 async def _in_a_thread(look: Callable[[], HttpAnswer]) -> HttpAnswer:
+    """Await an answer that takes a while, in a thread of its own; 503 if the system has no thread
+    for it.
+    """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[HttpAnswer] = loop.create_future()
 
@@ -189,6 +196,7 @@ async def _in_a_thread(look: Callable[[], HttpAnswer]) -> HttpAnswer:
 async def _send(
     connection: Connection, http: h11.Connection, answer: HttpAnswer, keeps: bool = False
 ) -> None:
+    """Send an answer; ``keeps``: the connection stays open for the next request."""
     fixed = [
         ("Content-Length", str(len(answer.body))),
         *([] if keeps else [("Connection", "close")]),
@@ -201,7 +209,9 @@ async def _send(
 async def _reject(
     connection: Connection, http: h11.Connection, error: h11.RemoteProtocolError
 ) -> None:
-    """What is no HTTP gets an answer without text, where one can be given at all."""
+    """Answer bytes that are not HTTP with a status and no text, if the connection still allows an
+    answer.
+    """
     try:
         if http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             await _send(connection, http, HttpAnswer(error.error_status_hint))

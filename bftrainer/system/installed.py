@@ -26,14 +26,16 @@ class Installed(Enum):
 
 
 def installed_folder(kind: Installed) -> Path | None:
-    """The folder of such files: the checkout's, else the installed one; None where there is
-    none.
+    """Return the folder with the installed files of this kind: the checkout's, else the one under
+    ``share``; None if neither exists.
     """
     return next((folder for folder in _places(kind) if folder.is_dir()), None)
 
 
 def installed_file(kind: Installed, name: str) -> Path:
-    """The file; raises :class:`UserError` with the places that were searched."""
+    """Return the path of an installed file. Raises :class:`UserError` with the places that were
+    searched.
+    """
     places = list(_places(kind))
     for folder in places:
         if (folder / name).is_file():
@@ -44,13 +46,13 @@ def installed_file(kind: Installed, name: str) -> Path:
 
 
 def _places(kind: Installed) -> Iterator[Path]:
+    """Yield the folders where files of this kind may be, the checkout's first."""
     yield Path(bftrainer.__file__).parents[1] / kind.value
     # pip's record knows whatever scheme pip used: a virtual environment, --user, --prefix, a
     # distribution's own.
     for file in importlib.metadata.files("bftrainer") or ():
-        if file.parent.as_posix().endswith(
-            kind.share
-        ):  # not the __pycache__ that pip makes for examples
+        # The folder itself, not the __pycache__ that pip makes there for examples.
+        if file.parent.as_posix().endswith(kind.share):
             yield Path(str(file.locate())).resolve().parent
             return
     yield Path(sysconfig.get_path("data")) / kind.share  # a system package need not bring a record

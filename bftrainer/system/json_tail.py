@@ -17,8 +17,8 @@ from typing import Any
 from bftrainer.system.regular import open_regular
 
 PIECE_BYTES = 1 << 20
-"""Most that one call of ``read`` reads of a file; the rest comes with the next call. No line is
-longer.
+"""The most bytes of a file that one call of ``read`` reads; the rest comes with the next call. No
+line is longer.
 """
 
 
@@ -48,7 +48,7 @@ class JsonTail:
         self._in_long_line = False
 
     def skip(self, but_bytes: int = 0) -> None:
-        """Move to the present end of the file, or ``but_bytes`` before it."""
+        """Skip everything up to the present end of the file, but the last ``but_bytes`` bytes."""
         self._in_long_line = False
         try:
             status = os.lstat(self._path)
@@ -59,8 +59,8 @@ class JsonTail:
         self.offset = max(status.st_size - but_bytes, 0)
 
     def read(self) -> list[dict[str, Any]]:
-        """The objects appended since the last call. A line that is no JSON object (a torn write) is
-        skipped.
+        """Return the objects appended since the last call. A line that is no JSON object (a torn
+        write) is skipped.
         """
         return [line for line in self.read_lines() if not isinstance(line, BadLine)]
 
@@ -108,14 +108,16 @@ class JsonTail:
         return status.st_size == self.offset and (status.st_dev, status.st_ino) == self._file
 
     def backlog_bytes(self) -> int:
-        """How much of the file has not been read."""
+        """Return how many bytes of the file have not been read."""
         try:
             return max(os.lstat(self._path).st_size - self.offset, 0)
         except (FileNotFoundError, NotADirectoryError):
             return 0
 
     def _rest_of_the_old(self) -> tuple[list[dict[str, Any] | BadLine], bool]:
-        """The next unread lines of the file that was renamed, and whether these are all."""
+        """Return the next unread lines of the file that was renamed to ``.1``, and whether no more
+        are left there.
+        """
         if self._file is None:
             return [], True
         try:
@@ -133,14 +135,16 @@ class JsonTail:
             os.close(handle)
 
     def _new_lines(self, handle: int, size: int) -> list[dict[str, Any] | BadLine]:
+        """Return the next whole lines of an open file from ``offset`` on, :data:`PIECE_BYTES` at
+        most. A longer line is returned once, as a :class:`BadLine`, and skipped to its end.
+        """
         if size <= self.offset:
             return []
         try:
             data = os.pread(handle, min(size - self.offset, PIECE_BYTES), self.offset)
         except OSError as error:
-            if (
-                error.errno == errno.ESTALE
-            ):  # another host has just replaced the file: the next call opens the new one
+            # Another host has just replaced the file: the next call opens the new one.
+            if error.errno == errno.ESTALE:
                 return []
             raise
         end = data.rfind(b"\n") + 1
@@ -163,6 +167,7 @@ class JsonTail:
 
 
 def _parsed(line: bytes) -> dict[str, Any] | BadLine:
+    """Parse a line into its object, or into a :class:`BadLine` that says what is wrong."""
     try:
         value = json.loads(line)
     except UnicodeDecodeError:

@@ -44,7 +44,7 @@ MOST_DESCRIPTORS = 65_536
 _PAUSE_S = 0.5
 """Pause in accepting while the system has no descriptor, or no memory, for another connection."""
 _LOOK_S = 0.02
-"""Between two looks at whose time is over."""
+"""Time between two looks for strangers whose time is over."""
 _CHUNK = 1 << 16
 T = TypeVar("T")
 
@@ -78,20 +78,21 @@ class Connection:
         self.is_client = False
         self._deadline: asyncio.TimerHandle | None = None
         self.task = self._loop.create_task(self._run())
-        self.task.add_done_callback(
-            self._ended
-        )  # a task that is canceled before it begins runs no line of its own
+        # A task that is canceled before it begins runs no line of its own.
+        self.task.add_done_callback(self._ended)
         self.due(port.limits.request_s - (time.monotonic() - stranger.since_s))
 
     async def read(self) -> bytes:
-        """What has arrived. Raises ``EOFError`` at the end."""
+        """Return the bytes that have arrived. Raises ``EOFError`` at the end."""
         data = await self._loop.sock_recv(self.raw, _CHUNK)
         if not data:
             raise EOFError
         return data
 
     async def speaks(self) -> bool:
-        """Wait until the other side says something; False if it goes instead."""
+        """Wait until the other side sends something; return False if it closes the connection
+        instead.
+        """
         loop = asyncio.get_running_loop()
         readable = loop.create_future()
         loop.add_reader(
@@ -123,19 +124,18 @@ class Connection:
             await asyncio.gather(incoming, task, return_exceptions=True)
 
     def admit(self) -> bool:
-        """It is a client's; False if there are too many."""
+        """Count the connection as a client's; return False if there are too many clients."""
         if self._port.clients >= self._port.limits.clients:
             return False
         self.is_client = True
         self._port.clients += 1
         self._port.forget(self._stranger)
-        self.raw.setsockopt(
-            socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1
-        )  # a node may be lost without a word
+        # A node may be lost without a word: then only keepalive ends the connection.
+        self.raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return True
 
     def due(self, seconds: float | None) -> None:
-        """Close it after this time; None: it may last."""
+        """Close the connection after this time; None: never."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = (
@@ -143,9 +143,8 @@ class Connection:
         )
 
     async def _run(self) -> None:
-        with suppress(
-            OSError, EOFError, asyncio.CancelledError
-        ):  # it has gone, or its time is over: no peer is there to tell
+        # The peer has gone, or its time is over: there is nobody to tell.
+        with suppress(OSError, EOFError, asyncio.CancelledError):
             await self._port.serve(self)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -181,10 +180,12 @@ class Port:
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _of_host: dict[str, dict[Stranger, None]] = field(default_factory=dict)
     _late: deque[Stranger] = field(default_factory=deque)
-    """For whom there is no room yet."""
+    """Strangers for whom there is no room yet."""
 
     async def accept(self) -> None:
-        """Serve until this is canceled; all connections have ended then."""
+        """Accept and serve connections until this task is canceled; all connections have ended
+        then.
+        """
         self.listener.setblocking(False)
         keeping = asyncio.get_running_loop().create_task(self._keep_times())
         try:
@@ -202,7 +203,9 @@ class Port:
             await asyncio.wait({*tasks, keeping})
 
     def forget(self, stranger: Stranger) -> None:
-        """This one is a client, or has gone: another may come in."""
+        """Count this connection as a stranger no longer, since it is a client or has closed, and
+        let the next one in.
+        """
         if self.strangers.pop(stranger, stranger) is None:
             of_host = self._of_host[stranger.host]
             del of_host[stranger]
@@ -211,6 +214,9 @@ class Port:
             self._let_late_in()
 
     async def _accept_batch(self) -> None:
+        """Accept up to :data:`_BATCH` connections; close those of unwelcome hosts, and let those
+        wait that do not fit in.
+        """
         for _ in range(_BATCH):
             try:
                 raw, peer = self.listener.accept()
@@ -247,8 +253,8 @@ class Port:
         return min(self.limits.strangers, max(soft // 4, _FEW))
 
     def _let_late_in(self) -> None:
-        """Those who wait, all of them from hosts with many strangers, get the room that there is,
-        one after the other.
+        """Let waiting strangers in, one after the other, as long as there is room for the next
+        one.
         """
         while self._late and self._makes_room_for(self._late[0]):
             self._let_in(self._late.popleft())
@@ -286,15 +292,16 @@ class Port:
         stranger.raw.close()
 
     def _first_bytes(self, stranger: Stranger) -> None:
-        """Somebody has said something, or has gone."""
+        """Begin to serve a stranger that has sent its first bytes, or forget one that has
+        closed.
+        """
         asyncio.get_running_loop().remove_reader(stranger.raw.fileno())
         if _has_gone(stranger.raw):
             stranger.raw.close()
             self.forget(stranger)
             return
-        of_host = self._of_host[
-            stranger.host
-        ]  # it is the last to be ended now: those who only connect say nothing
+        # Who has said something is the last to be ended: those who only connect say nothing.
+        of_host = self._of_host[stranger.host]
         of_host[stranger] = of_host.pop(stranger)
         stranger.connection = Connection(self, stranger)
         self.tasks.add(stranger.connection.task)
@@ -316,8 +323,8 @@ class Port:
             self._let_late_in()
 
     async def _knock(self) -> None:
-        """Wait for a connection. (``sock_accept`` loses the one that it has just accepted if it is
-        canceled.)
+        """Wait until a connection can be accepted. (``sock_accept`` loses the one that it has just
+        accepted if it is canceled.)
         """
         loop = asyncio.get_running_loop()
         arrival = loop.create_future()
@@ -363,7 +370,7 @@ class PortServer:
 
 
 def hosts_in(networks: Iterable[str]) -> Callable[[str], bool]:
-    """Whether an IP address is in one of these networks."""
+    """Return a function that tells whether an IP address is in one of these networks."""
     allowed = [ip_network(network) for network in networks]
 
     @lru_cache(maxsize=1024)  # a crowd asks thousands of times a second
@@ -395,6 +402,8 @@ def _has_gone(raw: socket.socket) -> bool:
 
 
 def _leaves_reserve(connection: socket.socket) -> bool:
-    """The kernel gives the lowest free descriptor: all below this one are in use."""
+    """Return whether the process still has free descriptors to spare beside this connection's. The
+    kernel gives the lowest free descriptor: all below this one are in use.
+    """
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return connection.fileno() < soft - min(RESERVE, soft // 4)

@@ -21,7 +21,8 @@ class NotLockableError(UserError):
 
 
 def try_lock(handle: int, path: Path) -> bool:
-    """Lock an open file, unless another process has; return whether it is locked now.
+    """Lock an open file unless another process has the lock; return whether this process has it
+    now.
 
     Raises :class:`NotLockableError` if the file system has no locks.
     """
@@ -50,7 +51,8 @@ class OwnerLock:
         self._handle: int | None = None
 
     def acquire(self) -> bool:
-        """Lock it, unless another process of this user has; return whether it is locked now.
+        """Take the lock unless another process of this user has it; return whether this one has it
+        now.
 
         Raises :class:`NotLockableError` if that cannot be told: the directory may be read-only, the
         file system may have no locks, or another user has put a file of this name there.
@@ -80,6 +82,9 @@ class OwnerLock:
             self._handle = None
 
     def _opened(self) -> int:
+        """Open the lock's file, or make it. Raises :class:`NotLockableError` if another user has
+        put it there.
+        """
         try:
             handle = open_regular(self.path, os.O_RDWR | os.O_CREAT)
         except OSError as error:
@@ -91,8 +96,8 @@ class OwnerLock:
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    """Whether an open file still has this name: the process that had the lock before may have
-    removed it.
+    """Return whether an open file still has this name: the process that had the lock before may
+    have removed it.
     """
     try:
         return os.path.samestat(os.fstat(handle), os.stat(path, follow_symlinks=False))  # noqa: PTH116  # beside fstat
@@ -101,7 +106,7 @@ def _is_at(handle: int, path: Path) -> bool:
 
 
 def require_locks(folder: Path) -> None:
-    """Raises :class:`~bftrainer.errors.UserError` if files of a folder cannot be locked."""
+    """Raise :class:`~bftrainer.errors.UserError` if files in this folder cannot be locked."""
     probe = folder / f".lock.{os.getpid()}"
     handle = os.open(probe, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:

@@ -24,8 +24,8 @@ class Mount:
 
 
 def mount_of(folder: Path) -> Mount:
-    """The mount below which a folder lies. Raises :class:`InvalidValueError` where /proc does not
-    list it.
+    """Return the mount on which a folder lies. Raises :class:`InvalidValueError` where /proc does
+    not list it.
     """
     device = folder.stat().st_dev
     return find_mount(
@@ -36,8 +36,8 @@ def mount_of(folder: Path) -> Mount:
 
 
 def find_mount(mountinfo: str, path: str, device: str) -> Mount:
-    """Find the mount that a path lies on: the last one with the longest mount point above the path,
-    and one of this device before all others (an overlay hides the device).
+    """Find the mount that a path lies on: among the mounts above the path, those of ``device`` come
+    first (an overlay hides the device), then the longest mount point, then the last line.
     """
     best: tuple[bool, int] = (False, -1)
     mount: Mount | None = None

@@ -15,11 +15,13 @@ from pathlib import Path
 from bftrainer.errors import InvalidValueError
 
 _DATAGRAM_BYTES = 65_536
-"""Of the kernel's memory; a datagram of one byte counts as about 800."""
+"""The kernel's memory for datagrams that wait; one of one byte counts as about 800."""
 
 
 def interface_address(interface: str) -> str:
-    """The IPv4 address of a network interface of this host. Raises :class:`InvalidValueError`."""
+    """Return the IPv4 address of a network interface of this host. Raises
+    :class:`InvalidValueError` if it has none.
+    """
     siocgifaddr = 0x8915  # netdevice(7)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -32,8 +34,9 @@ def interface_address(interface: str) -> str:
 
 
 def route_to(host: str) -> tuple[str, IPv4Network]:
-    """The interface by which this host reaches another one, and the interface's network; nothing is
-    sent. Raises :class:`InvalidValueError` where there is none with an IPv4 address.
+    """Return the interface by which this host reaches another one, and the interface's network;
+    nothing is sent. Raises :class:`InvalidValueError` if there is no route, or no such interface
+    with an IPv4 address.
     """
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
@@ -55,7 +58,9 @@ def _netmask(probe: socket.socket, interface: str) -> str:
 
 
 def tcp_listener(address: str, port: int, backlog: int) -> socket.socket:
-    """A socket that listens on an IPv4 or IPv6 address; port 0: any. Raises ``OSError``."""
+    """Open a TCP socket that listens on an IPv4 or IPv6 address; port 0: any free one. Raises
+    ``OSError``.
+    """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -71,7 +76,7 @@ def tcp_listener(address: str, port: int, backlog: int) -> socket.socket:
 def datagram_listener(
     address: str, port: int, networks: Iterable[IPv4Network | IPv6Network]
 ) -> socket.socket:
-    """A socket for datagrams that never blocks; port 0: any. Raises ``OSError``.
+    """Open a UDP socket that never blocks; port 0: any free one. Raises ``OSError``.
 
     The kernel keeps a few datagrams and drops the others; where the address is IPv4, it drops those
     from outside of these networks as well.
@@ -93,8 +98,8 @@ def datagram_listener(
 
 
 def unix_listener(path: Path, backlog: int) -> socket.socket:
-    """A Unix socket that only its owner can connect to, in place of what a dead process left there.
-    Raises ``OSError``.
+    """Open a Unix socket that only its owner can connect to, in place of what a dead process left
+    there. Raises ``OSError``.
 
     It is bound by a path below /proc, because sun_path has 108 bytes, and state directories may be
     longer.
@@ -116,17 +121,18 @@ def unix_listener(path: Path, backlog: int) -> socket.socket:
 
 
 def _receive_only_from(listener: socket.socket, networks: Iterable[IPv4Network]) -> None:
-    """Let the kernel drop all datagrams from other IPv4 networks. Raises ``OSError``.
+    """Let the kernel drop all datagrams from outside of these IPv4 networks. Raises ``OSError``.
 
-    A classic BPF program (socket(7), SO_ATTACH_FILTER), which needs no privilege for UDP; for TCP
-    it does, since Linux 6.18.
+    The filter is a classic BPF program (socket(7), SO_ATTACH_FILTER). It needs no privilege for
+    UDP; for TCP it does, since Linux 6.18.
     """
+    # The instructions BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_JMP|JEQ|K, BPF_RET|K.
     load, mask, compare, leave = (
         0x20,
         0x54,
         0x15,
         0x06,
-    )  # BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_JMP|JEQ|K, BPF_RET|K
+    )
     source = 0xFFF00000 + 12  # SKF_NET_OFF, and where an IPv4 header has its source address
     program = b""
     for network in networks:

@@ -21,8 +21,8 @@ _UNPRINTABLE = re.compile(
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""``text`` on one line, with control characters as escapes (``\x1b``, ``\u2028``); those in
-    ``keep`` stay as they are.
+    r"""Return ``text`` on one line, with control characters as escapes (``\x1b``, ``\u2028``);
+    those in ``keep`` stay as they are.
     """
     return _UNPRINTABLE.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
 

@@ -12,11 +12,12 @@ from functools import lru_cache
 from pathlib import Path
 
 PATIENCE_S = 1.0
+# Fields of /proc/PID/stat, counted after the command's closing bracket.
 _FIELD_STATE, _FIELD_PARENT, _FIELD_START = (
     0,
     1,
     19,
-)  # of /proc/PID/stat, counted after the command's closing bracket
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,7 @@ def this_process() -> ProcessId:
 
 
 def identify(pid: int) -> ProcessId | None:
-    """The process that has this pid now; None if there is none, or only a zombie."""
+    """Return the process that has this pid now; None if there is none, or only a zombie."""
     fields = _stat(pid)
     if fields is None or fields[_FIELD_STATE] in ("Z", "X"):
         return None
@@ -48,7 +49,9 @@ def is_alive(process: ProcessId) -> bool:
 
 
 def send(process: ProcessId, signum: signal.Signals) -> bool:
-    """Send a signal if the pid still belongs to the process; return whether it did."""
+    """Send a signal to a process, unless its pid belongs to another one by now; return whether it
+    was sent.
+    """
     if not is_alive(process):
         return False
     with suppress(ProcessLookupError, PermissionError):
@@ -58,8 +61,8 @@ def send(process: ProcessId, signum: signal.Signals) -> bool:
 
 
 def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL) -> None:
-    """End processes by a signal; return when none is left. SIGKILL for those that are left after
-    :data:`PATIENCE_S`.
+    """Send a signal to processes until none is left; those that still live after :data:`PATIENCE_S`
+    get SIGKILL, and then this returns at once.
 
     The signal is repeated: a program that has just started may lose one, srun 22.05 for a fifth of
     a second.
@@ -79,10 +82,11 @@ def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL)
 
 
 def with_variable(name: str, value: str) -> Iterator[ProcessId]:
-    """All processes of this user that were started with ``name=value`` in the environment.
+    """Yield all processes of this user that were started with ``name=value`` in the
+    environment.
 
-    This finds the processes of a job or trainer even if they left its session or process group.
-    The calling process is not among them.
+    This finds the processes of a job or trainer even if they left its session or process group. The
+    calling process is not among them.
     """
     wanted = f"{name}={value}".encode()
     for entry in Path("/proc").iterdir():
@@ -97,8 +101,8 @@ def with_variable(name: str, value: str) -> Iterator[ProcessId]:
 
 
 def environment_of(process: ProcessId) -> dict[str, str]:
-    """The environment that the process was started with; empty if it is gone or belongs to another
-    user.
+    """Return the environment that the process was started with; empty if the process has ended or
+    belongs to another user.
     """
     try:
         data = Path(f"/proc/{process.pid}/environ").read_bytes()
@@ -115,6 +119,9 @@ def parent_of(process: ProcessId) -> int:
 
 
 def _stat(pid: int) -> list[str] | None:
+    """Return the fields of /proc/PID/stat after the command's name; None if there is no such
+    process.
+    """
     # Without pathlib and buffers: the pilot calls this for every driver five times a second.
     try:
         handle = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)

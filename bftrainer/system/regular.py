@@ -56,7 +56,9 @@ def open_regular(
 def read_regular(
     path: str | Path, max_bytes: int = MAX_BYTES, *, follow_links: bool = False
 ) -> bytes:
-    """The content of a regular file. Raises ``OSError``; ``EFBIG`` for one that is longer."""
+    """Return the content of a regular file. Raises ``OSError``, with ``EFBIG`` for a file of more
+    than ``max_bytes``.
+    """
 
     def read() -> bytes:
         with os.fdopen(open_regular(path, follow_links=follow_links), "rb") as file:
@@ -69,15 +71,15 @@ def read_regular(
 
 
 def read_end(path: str | Path, max_bytes: int = MAX_BYTES) -> bytes:
-    """The last bytes of a regular file, however long it is. Raises ``OSError``."""
+    """Return the last bytes of a regular file, however long it is. Raises ``OSError``."""
     with os.fdopen(open_regular(path), "rb") as file:
         file.seek(max(os.fstat(file.fileno()).st_size - max_bytes, 0))
         return file.read(max_bytes)
 
 
 def open_regular_to_append(path: str | Path, mode: int) -> int:
-    """A descriptor of a regular file that the user names, to read and to append to; ``mode``: of a
-    new one, whatever the umask.
+    """Open a regular file that the user names, to read and to append to; return its descriptor. A
+    new file gets ``mode``, whatever the umask.
 
     Raises :class:`NotRegularError`, or another ``OSError``.
     """

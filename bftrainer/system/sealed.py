@@ -44,7 +44,7 @@ class Seal:
         self._sent = self._received = 0
 
     def check_proof(self, proof: bytes) -> None:
-        """Raises :class:`SealError`."""
+        """Check that the other side knows the key, by its proof. Raises :class:`SealError`."""
         if not hmac.compare_digest(proof, self._expected):
             raise SealError("the other side does not know the trainer's key")
 
@@ -89,6 +89,7 @@ class SealedClient:
             time.sleep(_AGAIN_S)
 
     def _connect(self, address: tuple[str, int], key: bytes, timeout_s: float) -> None:
+        """Connect and do the handshake; the socket is closed if either fails."""
         self._socket = socket.create_connection(address, timeout_s)
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -103,7 +104,7 @@ class SealedClient:
 
     @property
     def host(self) -> str:
-        """This side's address."""
+        """The address of this side of the connection."""
         return str(self._socket.getsockname()[0])
 
     def send(self, message: Bytes) -> None:
@@ -112,11 +113,13 @@ class SealedClient:
         self._socket.sendall(self._seal.tag(message))
 
     def wait_for(self, seconds: float | None) -> None:
-        """How long a message may take from now on; None: for ever."""
+        """Limit how long each send or receive may take from now on; None: no limit."""
         self._socket.settimeout(seconds)
 
     def receive(self, most_bytes: int) -> bytearray:
-        """The next message. Raises :class:`SealError` if it is longer."""
+        """Return the next message. Raises :class:`SealError` if it is longer than ``most_bytes``,
+        or was changed on its way.
+        """
         (length,) = HEAD.unpack(self._take(HEAD.size))
         if length > most_bytes:
             raise SealError(f"a message of {length:,} bytes; expected {most_bytes:,} at most")
@@ -128,6 +131,9 @@ class SealedClient:
         self._socket.close()
 
     def _take(self, count: int) -> bytearray:
+        """Read exactly ``count`` bytes. Raises ``ConnectionResetError`` if the other side closes
+        before.
+        """
         data = bytearray(count)
         rest = memoryview(data)
         while rest:
@@ -154,14 +160,18 @@ class SealedServer:
         self._seal: Seal | None = None
 
     async def greet(self) -> None:
-        """The handshake. Raises :class:`SealError`."""
+        """Do the server's part of the handshake. Raises :class:`SealError` for a client without the
+        key.
+        """
         client, server = await self._take(NONCE_BYTES), secrets.token_bytes(NONCE_BYTES)
         self._seal = Seal(self._key, client, server, is_client=False)
         await self._send(server + self._seal.proof)
         self._seal.check_proof(await self._take(TAG_BYTES))
 
     def packed(self, message: Bytes) -> bytes:
-        """The next message on its way, for a caller that sends it itself, before any other one."""
+        """Return the bytes of the next message, with its code, for a caller that sends them itself
+        before any other message.
+        """
         assert self._seal is not None, "greeted"
         return b"".join((HEAD.pack(len(message)), message, self._seal.tag(message)))
 
@@ -172,7 +182,9 @@ class SealedServer:
         await self._send(self._seal.tag(message))
 
     async def receive(self, most_bytes: int) -> bytes:
-        """The next message. Raises :class:`SealError` if it is longer."""
+        """Return the next message. Raises :class:`SealError` if it is longer than ``most_bytes``,
+        or was changed on its way.
+        """
         assert self._seal is not None, "greeted"
         (length,) = HEAD.unpack(await self._take(HEAD.size))
         if length > most_bytes:

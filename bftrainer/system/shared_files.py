@@ -31,7 +31,9 @@ def ensure_exists(path: Path | str) -> None:
 
 
 def while_replaced(read: Callable[[], T]) -> T:
-    """``read()``, again where another host has replaced the file between open and read (ESTALE)."""
+    """Return ``read()``; call it again if another host has replaced the file between open and read
+    (ESTALE).
+    """
     tries = _TRIES
     while True:
         try:

@@ -25,7 +25,9 @@ class Signals:
 
     @contextmanager
     def caught(self) -> Iterator[Signals]:
-        """Install the handlers, and restore the old ones at the end."""
+        """Handle the signals of the pilot within the block; the old handlers are back at its
+        end.
+        """
 
         def end(signum: int, frame: FrameType | None) -> None:
             self.ends = True

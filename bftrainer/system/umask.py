@@ -21,8 +21,8 @@ _users: int | None = None  # of this process, from before its files were private
 
 @contextmanager
 def private_files() -> Iterator[None]:
-    """Within the block, this process creates files that only its user can read. Entered before it
-    has threads.
+    """Let this process create files that only its user can read, within the block. Enter it before
+    the process has threads.
     """
     global _users
     if _users is not None:
@@ -37,21 +37,23 @@ def private_files() -> Iterator[None]:
 
 
 def users_umask() -> int:
-    """The umask that the user has, for processes that are started on the user's behalf
+    """Return the user's own umask, for processes that are started on the user's behalf
     (``Popen(umask=...)``).
     """
     return _umask_of_process() if _users is None else _users
 
 
 def users_mode(mode: int) -> int:
-    """The mode of a new file that the user asked for: ``mode`` without what the user's umask takes
-    away.
+    """Return the mode of a new file that the user asked for: ``mode`` without the bits that the
+    user's umask takes away.
     """
     return mode & ~users_umask()
 
 
 def _umask_of_process() -> int:
-    """The umask, from /proc: reading it by ``os.umask`` would change it for all threads."""
+    """Return the umask of this process, from /proc: reading it by ``os.umask`` would change it for
+    all threads.
+    """
     with open("/proc/self/status", encoding="ascii", errors="replace") as file:  # noqa: PTH123  # no import for workers
         for line in file:
             if line.startswith("Umask:"):

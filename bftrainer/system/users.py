@@ -14,7 +14,7 @@ def own_name() -> str:
 
 
 def name_of(uid: int) -> str:
-    """The name of a user; the uid in digits where no name is known."""
+    """Return the name of a user; the uid in digits where no name is known."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:

@@ -12,8 +12,9 @@ from bftrainer.wires.paths import older_part
 
 
 def append_line(path: Path, line: str, most_bytes: int, what: str, flags: int = 0) -> None:
-    """Append ``line``; a file of more than ``most_bytes`` is renamed first. ``what`` names the line
-    in a message on stderr.
+    """Append ``line`` and a newline to the file at ``path``; a file that already has more than
+    ``most_bytes`` is renamed first (:func:`.older_part`). An error is only printed: ``what`` names
+    the line there.
     """
     try:
         if path.exists() and path.stat().st_size > most_bytes:

@@ -25,11 +25,15 @@ MAX_LINES = 50
 
 
 class RefusedValueError(ValueError):
-    """What was expected, and what was found."""
+    """Raised for a value that cannot be used; the message says what was expected, and what was
+    found.
+    """
 
 
 def number(value: object, minimum: float = -MAX_NUMBER, maximum: float = MAX_NUMBER) -> float:
-    """A finite number within bounds. Raises :class:`RefusedValueError`."""
+    """Return ``value`` as a float if it is a finite number within bounds. Raises
+    :class:`RefusedValueError` for anything else.
+    """
     # Exact for integers of any length; false for NaN.
     if (
         isinstance(value, (int, float))
@@ -43,7 +47,9 @@ def number(value: object, minimum: float = -MAX_NUMBER, maximum: float = MAX_NUM
 
 
 def whole(value: object, minimum: int = -MAX_INTEGER, maximum: int = MAX_INTEGER) -> int:
-    """An integer within bounds. Raises :class:`RefusedValueError`."""
+    """Return ``value`` if it is an integer within bounds. Raises :class:`RefusedValueError` for
+    anything else.
+    """
     if isinstance(value, bool) or not isinstance(value, int) or not minimum <= value <= maximum:
         raise RefusedValueError(
             f"expected an integer from {minimum} to {maximum}, found {shown(value)}"
@@ -52,7 +58,7 @@ def whole(value: object, minimum: int = -MAX_INTEGER, maximum: int = MAX_INTEGER
 
 
 def number_or_none(value: object) -> float | None:
-    """:func:`number`; None for what it refuses."""
+    """Return :func:`number` of a value; None for what it refuses."""
     try:
         return number(value)
     except RefusedValueError:
@@ -60,7 +66,7 @@ def number_or_none(value: object) -> float | None:
 
 
 def whole_or_none(value: object) -> int | None:
-    """:func:`whole`; None for what it refuses."""
+    """Return :func:`whole` of a value; None for what it refuses."""
     try:
         return whole(value)
     except RefusedValueError:
@@ -68,15 +74,15 @@ def whole_or_none(value: object) -> int | None:
 
 
 def text(value: str, max_length: int = MAX_TEXT) -> str:
-    """A limited number of characters, all of which can be encoded: JSON may contain halves of
-    surrogate pairs.
+    """Cut a string to ``max_length`` characters, and replace those that cannot be encoded: JSON may
+    contain halves of surrogate pairs.
     """
     cut = value if len(value) <= max_length else f"{value[: max_length - 3]}..."
     return cut.encode("utf-8", "replace").decode()
 
 
 def shown(value: object) -> str:
-    """A value for a message: short, whatever it is."""
+    """Format any value for an error message, in a few words: a list is "a list", however long."""
     if isinstance(value, bool) or value is None:
         return repr(value)
     if isinstance(value, float):

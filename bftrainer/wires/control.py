@@ -32,8 +32,8 @@ class ControlMessage:
 
 
 def is_stop_requested(control: Path) -> bool:
-    """Whether the pilot's ``control`` says stop; a missing file means run. Raises
-    :class:`InputFileError`.
+    """Read ``control`` and return whether the pilot asks the trainer to stop; a missing file means
+    no. Raises :class:`InputFileError` if the file cannot be understood.
     """
     try:
         return read_json(ControlMessage, control).request is ControlRequest.STOP

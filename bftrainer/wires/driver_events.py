@@ -63,7 +63,7 @@ class Warming:
 
 @dataclass(frozen=True, slots=True)
 class Warm:
-    """They are ready."""
+    """The workers of a joining node have done their imports, and wait."""
 
     word: ClassVar = DriverEvent.WARM
     host: str
@@ -72,7 +72,7 @@ class Warm:
 
 @dataclass(frozen=True, slots=True)
 class WarmingCanceled:
-    """A later ``hosts`` does without this node."""
+    """The driver ends warming workers, because a later ``hosts`` does without this node."""
 
     word: ClassVar = DriverEvent.WARMING_CANCELED
     host: str
@@ -81,7 +81,7 @@ class WarmingCanceled:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStarted:
-    """``log``: path relative to the trainer directory."""
+    """A worker was started. ``log``: path relative to the trainer directory."""
 
     word: ClassVar = DriverEvent.WORKER_STARTED
     host: str
@@ -93,8 +93,8 @@ class WorkerStarted:
 
 @dataclass(frozen=True, slots=True)
 class WorkerExited:
-    """``status``: exit status, or minus the signal. ``planned``: the driver had dropped the
-    fragment or asked for a stop.
+    """A worker has ended. ``status``: exit status, or minus the signal. ``planned``: the driver had
+    dropped the fragment or asked for a stop.
     """
 
     word: ClassVar = DriverEvent.WORKER_EXITED
@@ -118,7 +118,7 @@ class Withheld:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """Training on exactly these fragments: the trainer uses no other one."""
+    """The trainer trains on exactly these fragments, and uses no other one."""
 
     word: ClassVar = DriverEvent.RUNNING
     world_size: int
@@ -127,7 +127,7 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Hung:
-    """Killed for silence."""
+    """A worker has reported nothing for ``silent_s``, and is killed."""
 
     word: ClassVar = DriverEvent.HUNG
     host: str
@@ -163,7 +163,7 @@ class Done:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Last line. ``tail``: the last lines of the failed worker's log."""
+    """Last line: the trainer has failed. ``tail``: the last lines of the failed worker's log."""
 
     word: ClassVar = DriverEvent.FAILED
     reason: str = ""
@@ -203,7 +203,7 @@ class EventLine:
 
 
 def format_event(line: EventLine) -> str:
-    """The JSON object, without a line end."""
+    """Format an event as the JSON object of its line, without a line end."""
     head = {
         "time": round(line.at_s, 4),
         "event": line.event.word.value,
@@ -213,17 +213,17 @@ def format_event(line: EventLine) -> str:
 
 
 def parse_event(line: Mapping[str, Any]) -> EventLine | None:
-    """A line's object as written by this version or another one; None where its word or its keys
-    are not known here.
+    """Convert a line's JSON object into an event, for readers that skip what they cannot use: None
+    for an unknown word or wrong values (:func:`read_event` tells them apart).
     """
     parsed = read_event(line)
     return parsed if isinstance(parsed, EventLine) else None
 
 
 def read_event(line: Mapping[str, Any], now_s: float | None = None) -> EventLine | BadEvent | None:
-    """A line's object, with finite values and bounded text; None for a word of another version.
-
-    ``now_s`` is the time at which the line is read: a line cannot be from later.
+    """Convert a line's JSON object into an event with finite values and bounded text: a
+    :class:`BadEvent` if the values cannot be used, None for a word of another version. ``now_s`` is
+    the time at which the line is read; a later time in the line is replaced by it.
     """
     word = line.get("event")
     if not isinstance(word, str):
@@ -257,8 +257,8 @@ _RANGES = {
 
 
 def _bounded(event: AnyDriverEvent) -> AnyDriverEvent:
-    """The event with text of bounded length. Raises :class:`RefusedValueError` where cutting would
-    change the meaning.
+    """Return the event with long text cut. Raises :class:`RefusedValueError` for names and numbers
+    out of bounds, because cutting would change their meaning.
     """
     changed: dict[str, Any] = {}
     for name, value in to_fields(event).items():

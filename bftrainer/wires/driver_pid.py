@@ -24,8 +24,8 @@ MAX_PID = 2**22 + 1
 
 @dataclass(frozen=True, slots=True)
 class DriverPid:
-    """``start_ticks``: field 22 of ``/proc/PID/stat`` (proc(5)), clock ticks from boot to the start
-    of the process.
+    """A driver's process. ``start_ticks``: field 22 of ``/proc/PID/stat`` (proc(5)), clock ticks
+    from boot to the start of the process.
     """
 
     pid: int
@@ -34,15 +34,15 @@ class DriverPid:
 
 
 def write_own_pid(path: Path) -> int:
-    """Name the calling process in ``path``; its pid."""
+    """Write ``driver.pid`` for the calling process; return its pid."""
     me = this_process()
     write_json(path, DriverPid(me.pid, int(_ticks(me)), socket.gethostname()))
     return me.pid
 
 
 def read_driver_pid(path: Path) -> ProcessId | None:
-    """The process that ``path`` names, which may have ended; None where the file is missing,
-    damaged or of another host.
+    """Return the process that ``driver.pid`` names, which may have ended; None if the file is
+    missing, damaged or of another host.
 
     Raises :class:`OtherVersionError`: a driver that speaks another version cannot be adopted.
     """
@@ -55,8 +55,8 @@ def read_driver_pid(path: Path) -> ProcessId | None:
 
 
 def driver_of_any_version(path: Path) -> ProcessId | None:
-    """The process that ``path`` names, if a file of another version names it as this one does; it
-    may have ended.
+    """Return the process that ``driver.pid`` names, whatever version of bftrainer wrote the file;
+    it may have ended. None if the file cannot be understood.
     """
     try:
         return _named_by(from_fields(DriverPid, read_object(path), str(path)))
@@ -65,6 +65,9 @@ def driver_of_any_version(path: Path) -> ProcessId | None:
 
 
 def _named_by(record: DriverPid) -> ProcessId | None:
+    """Return the recorded process; None if it is of another host. One that has ended gets a start
+    time that no live process has.
+    """
     if record.host != socket.gethostname() or not 0 < record.pid < MAX_PID:
         return None
     now = identify(record.pid)

@@ -46,7 +46,7 @@ def run_in_worker(environment: MutableMapping[str, str] = os.environ) -> None:
 
 
 def worker_variables(directory: Path, incarnation: int, fragment: str, node: str) -> dict[str, str]:
-    """What every worker gets, whatever its launcher."""
+    """Return the environment variables that every worker gets, whatever its launcher."""
     return {
         TRAINER_DIR: str(directory),
         INCARNATION: str(incarnation),

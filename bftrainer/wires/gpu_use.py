@@ -25,7 +25,9 @@ class GpuUse:
 
 
 def gpu_uses(directory: TrainerDirectory, now_s: float) -> dict[str, GpuUse]:
-    """By ``node:rank``; older than two minutes are left out."""
+    """Read the latest GPU use of each worker, by ``node:rank``; values older than
+    :data:`MOST_AGE_S` are left out.
+    """
     uses: dict[str, GpuUse] = {}
     for path in sorted(
         directory.gpu_use.glob("*.json"), key=lambda path: (len(path.name), path.name)

@@ -42,12 +42,16 @@ class HostSlots:
 
     @property
     def part(self) -> tuple[str, str]:
-        """What the GPUs of one holder have in common; of a host that is no GPU, its own."""
+        """The key that all GPUs of one holder share; a host that is not a GPU has a key of its
+        own.
+        """
         return self.node, job_of(self.fragment) if self.is_gpu else self.fragment
 
 
 def parts_of(hosts: Iterable[HostSlots]) -> dict[tuple[str, str], list[HostSlots]]:
-    """The hosts by part, in their order."""
+    """Group hosts by their :attr:`HostSlots.part`: the GPUs of one holder come together. The order
+    stays.
+    """
     parts: dict[tuple[str, str], list[HostSlots]] = {}
     for host in hosts:
         parts.setdefault(host.part, []).append(host)
@@ -55,7 +59,9 @@ def parts_of(hosts: Iterable[HostSlots]) -> dict[tuple[str, str], list[HostSlots
 
 
 def format_hosts(hosts: Iterable[HostSlots]) -> str:
-    """The content of ``hosts``; empty: leave all nodes."""
+    """Format the content of ``hosts``, a line per holder; an empty file tells the driver to leave
+    all nodes.
+    """
     lines = []
     for (node, fragment), part in parts_of(hosts).items():
         gpus = f":{_gpu_list(part)}" if part[0].is_gpu else ""
@@ -68,8 +74,8 @@ def _gpu_list(part: Iterable[HostSlots]) -> str:
 
 
 def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:
-    """The lines in their order; blank ones are skipped. Raises :class:`InputFileError`
-    (``where:line``).
+    """Parse the content of ``hosts`` into hosts, in the order of the lines; a line that lists GPUs
+    becomes one host per GPU. Raises :class:`InputFileError` (``where:line``).
     """
     hosts_of: dict[tuple[str, str], list[HostSlots]] = {}
     for number, line in enumerate(text.splitlines(), 1):
@@ -87,7 +93,9 @@ def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:
 
 
 def _parsed_line(line: str) -> list[HostSlots]:
-    """The hosts of one line; empty for a line of another form."""
+    """Parse one line: ``n1:4:9`` -> one host of 4 slots, ``n1:2:9:0,3`` -> a host of one slot for
+    GPU 0 and one for GPU 3. Empty for a line of another form.
+    """
     node, slots, fragment, *gpus = [*line.split(":"), "", "", ""][: max(3, line.count(":") + 1)]
     if not (_NAME.fullmatch(node) and _NAME.fullmatch(fragment) and _is_slot_count(slots)):
         return []
@@ -106,7 +114,7 @@ def _is_slot_count(text: str) -> bool:
 
 
 def read_hosts(path: Path) -> tuple[HostSlots, ...]:
-    """A file of this form. Raises :class:`InputFileError`."""
+    """Read a file ``hosts``. Raises :class:`InputFileError`."""
     try:
         return parse_hosts(read_regular(path, MAX_BYTES).decode(), str(path))
     except (OSError, UnicodeDecodeError) as error:
@@ -114,7 +122,7 @@ def read_hosts(path: Path) -> tuple[HostSlots, ...]:
 
 
 def write_hosts(path: Path, hosts: Iterable[HostSlots]) -> None:
-    """Replace a file of this form by atomic rename."""
+    """Write a file ``hosts`` by atomic rename."""
     from bftrainer.system.files import write_atomically  # as in write_json
 
     write_atomically(path, format_hosts(hosts).encode())

@@ -34,8 +34,8 @@ _NO_HOLDER = re.compile(
 
 
 def out_of_memory(lines: Iterable[str]) -> str:
-    """Which memory was too small, ``GPU`` or ``host``, by the first line that says so; empty if it
-    was none.
+    """Return which memory was too small, ``GPU`` or ``host``, by the first line of a log that says
+    so; empty if no line does.
     """
     return next(
         (
@@ -49,22 +49,22 @@ def out_of_memory(lines: Iterable[str]) -> str:
 
 
 def oom_killed(lines: Iterable[str]) -> bool:
-    """Whether Slurm says that the worker's SIGKILL was the kernel's, for its memory: no node was
+    """Return whether Slurm says that the kernel killed the worker for its memory: then no node was
     lost.
     """
     return any(_OOM_KILLED.match(line) for line in lines)
 
 
 def has_no_holder(lines: Sequence[str]) -> bool:
-    """Whether srun's last words are that the holder's job has ended, or slurmctld does not answer:
-    no program was started.
+    """Return whether a log ends with srun's message that the holder's job has ended, or that
+    slurmctld does not answer: then no program was started.
     """
     return bool(lines) and _NO_HOLDER.match(lines[-1]) is not None
 
 
 def last_lines(path: Path, count: int = 20, max_bytes: int = 8192, since: int = 0) -> list[str]:
-    """The last lines of a log, which may begin before the last rotation; empty without a log.
-    ``since``: bytes to leave out.
+    """Return the last lines of a log, and of its older part if the log is short; empty without a
+    log. ``since``: bytes at the beginning of the log to leave out, the older part with them.
     """
     data = b""
     for part in (path,) if since else (older_part(path), path):
@@ -75,8 +75,8 @@ def last_lines(path: Path, count: int = 20, max_bytes: int = 8192, since: int = 
 
 
 def last_exception(path: Path, since: int = 0) -> str:
-    """The line of the last exception in a log (``ValueError: ...``), on one printable line; empty
-    without one.
+    """Return the last line of the last Python traceback in a log (``ValueError: ...``), printable;
+    empty if there is no traceback.
     """
     exception, in_traceback = "", False
     lines = last_lines(path, count=10_000, max_bytes=1 << 16, since=since)

@@ -45,9 +45,11 @@ class TrainerMessage:
     global_batch: Optional[int] = None
     samples_total: Optional[float] = None
     stop_s: float = 30.0
-    """From a stop request to SIGKILL."""
+    """Seconds from a stop request to SIGKILL."""
     first_step_s: Optional[float] = None
-    """From the start of a worker to its first report; None: the site's, for scripts that report."""
+    """Seconds from the start of a worker to its first report; None: the site's limit, for scripts
+    that report.
+    """
     stop_signal: Optional[str] = None
     """``SIGUSR1`` or ``USR1``: asks the program for a checkpoint and exit (launcher
     ``restart``).
@@ -55,7 +57,7 @@ class TrainerMessage:
     trackers: tuple[str, ...] = ()
     group: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
-    """For the trackers."""
+    """The trainer's parameters, which the trackers record."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class DriverSettings:
     warm: bool
     """Start a joining node's workers before the node is announced."""
     log_bytes: int
-    """Most that one worker's log takes on disk."""
+    """The most bytes that one worker's log takes on disk."""
     allow_stock_horovodrun: bool
     first_step_s: float = 900.0
     """A worker of a script that reports counts as hung if no report has come so long after its

@@ -19,7 +19,9 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./@%+-]{0,63}")
 
 @dataclass(frozen=True)
 class Metric:
-    """``least`` and ``most`` with the samples of the line that had them first."""
+    """The last, the smallest and the largest value of one name; ``least`` and ``most`` with the
+    samples of the line that had them first.
+    """
 
     name: str
     last: float
@@ -32,8 +34,8 @@ class Metric:
 def with_metrics(
     before: tuple[Metric, ...], lines: Iterable[tuple[float, Mapping[str, float]]]
 ) -> tuple[tuple[Metric, ...], tuple[str, ...]]:
-    """The metrics after more values, (samples, values by name) each; the names that are too
-    many.
+    """Return the metrics after further values, each given as (samples, values by name), and the
+    names that were left out because there are more than :data:`MOST_METRICS`.
     """
     by_name = {metric.name: metric for metric in before}
     left_out: list[str] = []
@@ -53,8 +55,8 @@ def with_metrics(
 
 
 def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, float]:
-    """The values of ``metrics`` of a line that can be used. What is wrong with others is appended
-    to ``refused``.
+    """Return the usable values of a line's ``metrics``. For each other value, (key, problem) is
+    appended to ``refused``.
     """
     if not isinstance(value, dict):
         refused.append(("metrics", f"expected an object of numbers, found {shown(value)}"))

@@ -21,36 +21,42 @@ class TrainerDirectory:
 
     @classmethod
     def of(cls, state_dir: Path, name: str) -> TrainerDirectory:
-        """A trainer's directory in a state directory."""
+        """Return the directory of the trainer ``name`` in a state directory."""
         return cls(state_dir / TRAINERS / name)
 
     @property
     def trainer(self) -> Path:
-        """A ``TrainerMessage``."""
+        """What was submitted, a :class:`~bftrainer.wires.messages.TrainerMessage`."""
         return self.path / "trainer.json"
 
     @property
     def driver(self) -> Path:
-        """``DriverSettings``."""
+        """How to start and watch workers, :class:`~bftrainer.wires.messages.DriverSettings`."""
         return self.path / "driver.json"
 
     @property
     def hosts(self) -> Path:
-        """The nodes to use (``protocol.hosts``)."""
+        """The nodes to use (``wires.hosts_file``)."""
         return self.path / "hosts"
 
     @property
     def control(self) -> Path:
-        """The pilot's ``ControlMessage``."""
+        """The pilot's request to train or to stop, a
+        :class:`~bftrainer.wires.control.ControlMessage`.
+        """
         return self.path / "control"
 
     @property
     def leave(self) -> Path:
-        """The driver's ``ControlMessage``, to one incarnation."""
+        """The driver's request to the workers of one incarnation, a
+        :class:`~bftrainer.wires.control.ControlMessage`.
+        """
         return self.path / "leave"
 
     def leave_of(self, fragment: str) -> Path:
-        """The driver's ``ControlMessage`` to the workers of one fragment (launcher ``pool``)."""
+        """Return the file with the driver's request to the workers of one fragment (launcher
+        ``pool``).
+        """
         return self.path / f"leave.{fragment}"
 
     @property
@@ -62,38 +68,38 @@ class TrainerDirectory:
 
     @property
     def events(self) -> Path:
-        """The driver's reports (``protocol.events``)."""
+        """The driver's reports (``wires.driver_events``)."""
         return self.path / "events.jsonl"
 
     @property
     def progress(self) -> Path:
-        """Rank 0's reports (``protocol.progress_line``)."""
+        """Rank 0's reports (``wires.progress_line``)."""
         return self.path / "progress.jsonl"
 
     @property
     def ranks(self) -> Path:
-        """What each rank reports of itself, one file per rank (``protocol.rank_line``)."""
+        """What each rank reports of itself, one file per rank (``wires.rank_line``)."""
         return self.path / "ranks"
 
     def rank(self, number: int) -> Path:
-        """One rank's file."""
+        """Return the file in which one rank reports of itself."""
         return self.ranks / f"{number}.jsonl"
 
     @property
     def gpu_use(self) -> Path:
-        """The ``GpuUse`` of each worker, one file per rank (``protocol.gpu_use``)."""
+        """The ``GpuUse`` of each worker, one file per rank (``wires.gpu_use``)."""
         return self.path / "gpu_use"
 
     @property
     def meeting(self) -> Path:
         """Where replicas of torchft or workers of a pool meet, with the key; mode 0600
-        (``protocol.replicas``).
+        (``wires.replicas``).
         """
         return self.path / "meeting.json"
 
     @property
     def tasks(self) -> Path:
-        """The ``TaskCounts`` of a pool (``protocol.task_board``)."""
+        """The ``TaskCounts`` of a pool (``wires.task_board``)."""
         return self.path / "tasks.json"
 
     @property
@@ -103,7 +109,7 @@ class TrainerDirectory:
 
     @property
     def driver_pid(self) -> Path:
-        """Which process the driver is (``protocol.driver_pid``)."""
+        """Which process the driver is (``wires.driver_pid``)."""
         return self.path / "driver.pid"
 
     @property
@@ -121,15 +127,15 @@ class TrainerDirectory:
         return self.logs / "driver.log"
 
     def incarnation_logs(self, incarnation: int) -> Path:
-        """The folder of one incarnation's logs."""
+        """Return the folder of one incarnation's logs."""
         return self.logs / str(incarnation)
 
     def worker_log(self, incarnation: int, host: str, fragment: str, slot: int) -> Path:
-        """A worker's stdout and stderr."""
+        """Return the file with a worker's stdout and stderr."""
         return self.incarnation_logs(incarnation) / f"{host}.{fragment}.{slot}.log"
 
     def last_incarnation(self) -> int:
-        """The highest number in ``logs/``; 0 where there is none."""
+        """Return the number of the latest incarnation with logs; 0 where there is none."""
         folders = self.logs.iterdir() if self.logs.is_dir() else ()
         return max((int(path.name) for path in folders if path.name.isdecimal()), default=0)
 
@@ -147,12 +153,14 @@ class TrainerDirectory:
         return number
 
     def latest_logs(self) -> list[Path]:
-        """Workers' logs of the last incarnation; empty where nothing was written yet."""
+        """Return the workers' logs of the latest incarnation; empty where nothing was
+        written yet.
+        """
         return sorted(self.incarnation_logs(self.last_incarnation()).glob("*.log"))
 
 
 def older_part(path: Path) -> Path:
-    """Where a file that has grown too long goes when another is begun: ``progress.jsonl.1``,
+    """Return the path to which a file is renamed when it has grown too long: ``progress.jsonl.1``,
     ``driver.log.1``.
     """
     return path.with_name(f"{path.name}.1")

@@ -56,7 +56,7 @@ class ProgressLine(NamedTuple):
     ``ranks_disagree``: the weights or learning rates of two ranks that differ, as rank 0 saw it
     last; empty where all agree. ``further`` are the script's own keys. ``refused`` says of each
     value that cannot be used what is wrong with it: (key, problem). ``metrics`` are values by name
-    (``protocol.metrics``); ``checkpoint`` is the path of the checkpoint that was written, relative
+    (``wires.metrics``); ``checkpoint`` is the path of the checkpoint that was written, relative
     to the trainer's working directory. ``samples_total``: samples of the whole training, as the
     script expects now.
     """
@@ -78,7 +78,9 @@ class ProgressLine(NamedTuple):
 
 
 def format_progress(line: ProgressLine) -> str:
-    """The JSON object, without a line end. Numbers of NumPy or torch are written as plain ones."""
+    """Format a progress line as its JSON object, without a line end. Numbers of NumPy or torch are
+    written as plain ones.
+    """
     phase = line.phase and line.phase.value
     value: dict[str, object] = {
         "time": round(line.at_s, 4),
@@ -106,11 +108,10 @@ def format_progress(line: ProgressLine) -> str:
 
 
 def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> ProgressLine:
-    """A line's object, with finite values within bounds. What a script leaves out is None, and so
-    is what cannot be used.
+    """Convert a line's JSON object into a progress line with finite values within bounds. A key
+    that is missing or cannot be used becomes None; ``refused`` names the latter.
 
-    ``now_s`` is the time at which the line is read: a line cannot be from later. Without it times
-    are only finite.
+    ``now_s`` is the time at which the line is read; a later time in the line is replaced by it.
     """
     refused: list[tuple[str, str]] = []
     get = line.get

@@ -15,7 +15,7 @@ from bftrainer.wires.bounds import number_or_none, whole_or_none
 
 _LONGEST_DIGEST = 64
 Indices = tuple[tuple[int, tuple[int, ...]], ...]
-"""By epoch: the numbers of samples."""
+"""The numbers of samples, by epoch."""
 
 
 class RankLine(NamedTuple):
@@ -50,20 +50,22 @@ class RankLine(NamedTuple):
 
     @property
     def group(self) -> tuple[int, int, int]:
-        """Lines of one group at one step are comparable."""
+        """The group of workers, as (incarnation, first step, size): lines of one group at one step
+        are comparable.
+        """
         return self.incarnation, self.since_step, self.world_size
 
 
 def format_rank(line: RankLine) -> str:
-    """The JSON object, without a line end; what is not known is left out."""
+    """Format a rank's line as its JSON object, without a line end; unknown values are left out."""
     value = {key: item for key, item in line._asdict().items() if item is not None}
     value["time"] = round(value.pop("at_s"), 4)
     return json.dumps(value, default=float)
 
 
 def parse_rank(line: object) -> RankLine | None:
-    """A line's object; None where what identifies it is missing. Other values of another type count
-    as missing.
+    """Convert a line's JSON object into a rank's line; None if its time, rank or group is missing.
+    Other values that cannot be used count as missing.
     """
     if not isinstance(line, Mapping):
         return None
@@ -107,6 +109,7 @@ class Disagreement(NamedTuple):
     other: RankLine
 
     def __str__(self) -> str:
+        """Describe the difference: ``weights differ at step 9: rank 0 has 1.5, rank 3 has 1.7``."""
         step, ranks = self.one.step, (self.one.rank, self.other.rank)
         if self.what == "rate":
             values, what = [f"{line.rate:.6g}" for line in (self.one, self.other)], "learning rates"
@@ -122,8 +125,9 @@ class Disagreement(NamedTuple):
 
 
 def disagreement(lines: Iterable[RankLine]) -> Disagreement | None:
-    """The first two lines, of one group and step, that contradict each other. A difference of rates
-    explains one of weights.
+    """Return the first two lines that contradict each other, among lines of one group at one step;
+    None if all agree. Learning rates are compared first: a difference of rates explains one of
+    weights.
     """
     by_rank = {line.rank: line for line in lines}
     ranks = [by_rank[rank] for rank in sorted(by_rank)]
@@ -153,6 +157,7 @@ def _digest(value: object) -> str | None:
 
 
 def _indices(value: object) -> Indices | None:
+    """Check the samples of a step, ``[[epoch, [number, ...]], ...]``; None for anything else."""
     if not isinstance(value, list):
         return None
     indices = []

@@ -17,9 +17,9 @@ from bftrainer.system.sealed import SealError
 from bftrainer.wires.typed_json import from_fields
 
 REPLICA = "BFTRAINER_REPLICA"
-"""The replica's name, in its environment."""
+"""The environment variable with the replica's name."""
 MOST_BYTES = 64 << 10
-"""Of a message."""
+"""The most bytes of a message."""
 T = TypeVar("T")
 
 
@@ -36,8 +36,8 @@ class Meeting:
 
 @dataclass(frozen=True)
 class Hello:
-    """``port``: where the replica passes its weights on, at the address that it connects from; 0: a
-    connection for keys.
+    """The first message of a replica's connection. ``port``: where the replica passes its weights
+    on, at the address that it connects from; 0: a connection for keys.
     """
 
     replica: str
@@ -46,8 +46,8 @@ class Hello:
 
 @dataclass(frozen=True)
 class NextStep:
-    """``step``: steps that the replica has committed; ``failures``: steps in succession that it
-    could not commit.
+    """A replica asks for its next step. ``step``: steps that the replica has committed;
+    ``failures``: steps in succession that it could not commit.
     """
 
     step: int
@@ -72,8 +72,8 @@ class Turn:
 
 @dataclass(frozen=True)
 class Keys:
-    """``set`` a key to ``value`` (Latin-1), ``get`` it once it is there, or ask whether it ``has``
-    come: ``act`` is which.
+    """A replica's request about a key, and its answer. ``act`` says which: ``set`` the key to
+    ``value`` (Latin-1), ``get`` it once it is there, or ask whether the store ``has`` it.
     """
 
     act: str
@@ -82,12 +82,14 @@ class Keys:
 
 
 def packed(message: Hello | NextStep | Turn | Keys) -> bytes:
-    """The message on its way."""
+    """Encode a message as the bytes of a JSON object."""
     return json.dumps(asdict(message)).encode()
 
 
 def unpacked(kind: type[T], data: bytes | bytearray) -> T:
-    """Raises :class:`SealError`: a peer that knows the key speaks this language."""
+    """Decode a message of the given kind. Raises :class:`SealError` for anything else: a peer that
+    knows the key speaks this language.
+    """
     try:
         return from_fields(kind, json.loads(data), kind.__name__)
     except (ValueError, InputFileError, RecursionError) as error:

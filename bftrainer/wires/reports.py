@@ -36,9 +36,11 @@ from bftrainer.wires.worker_times import TrainingTimes
 MAX_WORKERS_KNOWN = 100_000
 MAX_REFUSED = 40
 LATE = "it did not leave, and was killed after"
-"""Of the reason of a driver that could not wait for the final checkpoint."""
+"""Words in the reason of a driver that could not wait for the final checkpoint."""
 KILLED_STATUSES = (-signal.SIGKILL, 128 + signal.SIGKILL)
-"""Of a worker that was killed: of a local process, and as shells and srun say it."""
+"""The statuses of a worker that was killed: that of a local process, and that of shells
+and srun.
+"""
 NO_CHECKPOINT = 0.02
 """Resuming at a smaller share of the lost samples is starting again."""
 
@@ -54,7 +56,7 @@ class Ending(Enum):
     DONE = DriverEvent.DONE.value
     FAILED = DriverEvent.FAILED.value
     KILLED = "killed"
-    """Without a last line."""
+    """The driver ended without a last line."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +112,12 @@ class DriverView:
 
     @property
     def occupied(self) -> frozenset[str]:
-        """Fragments on which it may have a process."""
+        """The fragments on which the driver may have a process."""
         return self.on | {fragment for fragment, _ in self.with_workers}
 
 
 def after_start(view: DriverView) -> DriverView:
-    """The view when another driver is started: only what rank 0 has counted stays."""
+    """Return the view when another driver is started: only what rank 0 has counted is kept."""
     return DriverView(
         alive=True,
         incarnation=view.incarnation,
@@ -131,7 +133,9 @@ def after_start(view: DriverView) -> DriverView:
 
 
 def after_end(view: DriverView, exception: str = "") -> DriverView:
-    """The view when the driver's process is gone; without a last event it was killed or crashed."""
+    """Return the view when the driver's process has ended; without a last event in ``events.jsonl``
+    it was killed or crashed.
+    """
     if view.ending is None:
         view = replace(
             view,
@@ -142,7 +146,9 @@ def after_end(view: DriverView, exception: str = "") -> DriverView:
 
 
 def after_refused(view: DriverView, key: str, problem: str) -> DriverView:
-    """The view after a value that cannot be used; kept once a key, for a line may come for days."""
+    """Return the view with a note on a value that cannot be used. Only the first problem of a key
+    is kept, because a wrong line may come for days.
+    """
     if len(view.refused) >= MAX_REFUSED or key in dict(view.refused):
         return view
     return replace(view, refused=(*view.refused, (key, problem)))
@@ -151,7 +157,7 @@ def after_refused(view: DriverView, key: str, problem: str) -> DriverView:
 def after_events(
     view: DriverView, lines: Iterable[Mapping[str, Any] | BadLine], now_s: float | None = None
 ) -> DriverView:
-    """The view after more lines of ``events.jsonl``; unknown words and keys are skipped."""
+    """Return the view after more lines of ``events.jsonl``; unknown words and keys are skipped."""
     for line in lines:
         parsed = BadEvent("", str(line)) if isinstance(line, BadLine) else read_event(line, now_s)
         if isinstance(parsed, BadEvent):
@@ -164,13 +170,16 @@ def after_events(
 
 
 def after_event(view: DriverView, line: EventLine) -> DriverView:
-    """The view after one more event."""
+    """Return the view after one more event, with the times of
+    :mod:`bftrainer.wires.worker_times`.
+    """
     view = _after_event(view, line)
     times = worker_times.after_event(view.times, line, view.with_workers)
     return view if times is view.times else replace(view, times=times)
 
 
 def _after_event(view: DriverView, line: EventLine) -> DriverView:
+    """Return the view after one more event, without its times."""
     match line.event:
         case Started():
             return replace(
@@ -229,6 +238,7 @@ def _after_event(view: DriverView, line: EventLine) -> DriverView:
 def _after_last(
     view: DriverView, line: EventLine, ending: Ending, reason: str = "", tail: tuple[str, ...] = ()
 ) -> DriverView:
+    """Return the view after the driver's last event, which says how it ended."""
     return replace(
         view,
         ending=ending,
@@ -243,7 +253,7 @@ def _after_last(
 def after_progress(
     view: DriverView, lines: Iterable[Mapping[str, Any] | BadLine], now_s: float | None = None
 ) -> DriverView:
-    """The view after more lines of ``progress.jsonl``: the last value of each key counts."""
+    """Return the view after more lines of ``progress.jsonl``: the last value of each key counts."""
     reports = _RankZeroReports(view)
     for raw_line in lines:
         if isinstance(raw_line, BadLine):
@@ -283,7 +293,7 @@ class _RankZeroReports:
         self.view = after_refused(self.view, key, problem)
 
     def add(self, line: ProgressLine) -> None:
-        """Take up one line; a key without a value keeps its last one."""
+        """Take over the values of one line; a key without a value keeps the value it had."""
         if self._is_of_earlier_step(line):
             line = line._replace(step=None, samples=None, loss=None)
         if line.samples is not None:
@@ -309,13 +319,16 @@ class _RankZeroReports:
             self.measurements.append((self.samples or 0.0, line.metrics))
 
     def _is_of_earlier_step(self, line: ProgressLine) -> bool:
-        """Whether a line tells of a checkpoint that was written while training went on."""
+        """Return whether a line reports a checkpoint that was written while training went on: it
+        counts fewer samples than were reported before.
+        """
         if line.phase is not Phase.CHECKPOINTED:
             return False
         return (line.samples or 0.0) < (self.samples or 0.0)
 
     def _add_samples(self, line: ProgressLine, samples: float) -> None:
-        """Take up a count of samples; those that are processed again after a restart add up.
+        """Take over the number of processed samples; if it falls after a restart, the difference
+        counts as repeated.
 
         A fall without a restart is a counter that starts again, as with every epoch: nothing is
         repeated.
@@ -336,7 +349,7 @@ class _RankZeroReports:
         self.samples = samples
 
     def result(self) -> DriverView:
-        """The view with all that was reported."""
+        """Return the view with everything that the lines reported."""
         metrics, left_out = with_metrics(self.view.metrics, self.measurements)
         if left_out:
             problem = f"expected at most {MOST_METRICS} names; skipped {left_out[0]!r}"
@@ -360,5 +373,7 @@ class _RankZeroReports:
 
 
 def is_too_far(before: float | None, before_s: float, now: float, now_s: float) -> bool:
-    """Whether no trainer can process so many samples in this time; a fall is always possible."""
+    """Return whether the count of samples grew faster than any trainer can process them; a fall is
+    always possible.
+    """
     return before is not None and now - before > MAX_SAMPLES_PER_S * max(now_s - before_s, 1.0)

@@ -39,7 +39,7 @@ class StackFrame(NamedTuple):
 
     @property
     def is_of_script(self) -> bool:
-        """Whether a call is in the user's own code, not in an installed package or in Python's
+        """Whether the call is in the user's own code, not in an installed package or in Python's
         library.
         """
         return not self.file.startswith("<") and not re.search(
@@ -48,8 +48,8 @@ class StackFrame(NamedTuple):
 
 
 def request_stacks(processes: Collection[ProcessId]) -> None:
-    """Let processes write their stacks and end; returns when they have ended, or after
-    ``WITHIN_S``. No core is written.
+    """Let Python processes write their stacks to their logs and end (SIGABRT); return when they
+    have ended, or after :data:`WITHIN_S`. No core is written.
     """
     for process in processes:
         with suppress(OSError, ValueError):
@@ -61,8 +61,8 @@ def request_stacks(processes: Collection[ProcessId]) -> None:
 
 
 def hung_at(logs: Iterable[Path]) -> str:
-    """Where the worker of the first log with a stack of the user's script is; empty if no log has
-    one.
+    """Return where a hung worker waits, as :func:`described` says it, by the first log with a stack
+    of the user's script; empty if no log has one.
     """
     for log in logs:
         for frames in stacks(last_lines(log, _LOG_LINES, _LOG_BYTES)):
@@ -72,14 +72,14 @@ def hung_at(logs: Iterable[Path]) -> str:
 
 
 def output_before_stack(log: Path) -> list[str]:
-    """The end of a log, as it was before the stack."""
+    """Return the last lines that a worker wrote before the fault handler wrote its stack."""
     lines = last_lines(log, _LOG_LINES, _LOG_BYTES)
     first = next((number for number, line in enumerate(lines) if _FAULT in line), len(lines))
     return lines[:first][-20:]
 
 
 def stacks(lines: Sequence[str]) -> list[list[StackFrame]]:
-    """The stacks of main threads in a log, the innermost call first."""
+    """Parse the stacks of main threads in a log; in each, the innermost call comes first."""
     stacks_read: list[list[StackFrame]] = []
     is_inside = False
     for line in lines:
@@ -95,8 +95,8 @@ def stacks(lines: Sequence[str]) -> list[list[StackFrame]]:
 
 
 def described(frames: Sequence[StackFrame]) -> str:
-    """The line of the script, and the calls below it: ``train.py:12 in init_process_group,
-    rendezvous``.
+    """Describe a stack by the script's line and the calls that it made there: ``train.py:12 in
+    init_process_group, rendezvous``. Empty if no call is the script's.
     """
     depth = next((number for number, frame in enumerate(frames) if frame.is_of_script), None)
     if depth is None:

@@ -22,7 +22,7 @@ from bftrainer.wires.task_log import TaskLog
 from bftrainer.wires.task_source import TaskId, TaskSource
 
 MOST_FAILURES = 3
-"""Of a task, until it is put aside."""
+"""The failures after which a task is put aside."""
 PUT_ASIDE = "failed"
 """The metric of a pool's progress that counts such tasks."""
 _MOST_TRACEBACK = 8000
@@ -53,7 +53,8 @@ class TaskCounts:
 
 
 class TaskBoard:
-    """Safe to use from several threads; :meth:`done` returns once the result is on disk.
+    """Keeps which tasks of a pool are open, given, done or put aside. Safe to use from several
+    threads; :meth:`done` returns once the result is on disk.
 
     ``results`` and ``failures`` are logs. Raises :class:`InputFileError` if they cannot be read or
     written.
@@ -90,6 +91,7 @@ class TaskBoard:
         return self.done_count + self.failed_count == len(self.source)
 
     def counts(self) -> TaskCounts:
+        """Return how many tasks are in which state, for ``tasks.json``."""
         with self._lock:
             source, names = self.source, (str(self.results), str(self.failures))
             settled, running = self.done_count + self.failed_count, len(self._leases)
@@ -105,8 +107,8 @@ class TaskBoard:
             )
 
     def take(self, worker: str) -> tuple[TaskId, Any] | None:
-        """A task for this worker until it settles it, hands it back or ends; None: all that is left
-        is with others.
+        """Give this worker a task, which is the worker's until it settles the task, hands it back
+        or ends; None if all remaining tasks are with other workers.
         """
         with self._lock:
             index = self._leases.get(worker)  # it has not heard the answer
@@ -119,7 +121,7 @@ class TaskBoard:
             return self.source.id_of(index), self.source.value(index)
 
     def done(self, worker: str, task: TaskId, result: Any) -> None:
-        """The result of a task, kept if it is the first one."""
+        """Write the result of a task to disk; a second result of the same task is dropped."""
         index = self.source.index_of(task)
         assert index is not None, "a task that was taken"
         line = self._results.line(task, result)
@@ -133,7 +135,9 @@ class TaskBoard:
         self._results.sync()
 
     def hand_back(self, worker: str) -> TaskId | None:
-        """The worker's task, if it has one, is the next one to be taken."""
+        """Take the worker's task away, so that it is the next one to be given; return it, or None
+        if the worker has none.
+        """
         with self._lock:
             index = self._leases.pop(worker, None)
             if index is None:
@@ -142,8 +146,8 @@ class TaskBoard:
             return self.source.id_of(index)
 
     def charge(self, task: TaskId, error: str) -> bool:
-        """A task that was handed back has failed. Whether it is put aside, since it fails too
-        often.
+        """Note that a task which was handed back has failed; return whether it is put aside,
+        because it has failed :data:`MOST_FAILURES` times.
         """
         index = self.source.index_of(task)
         assert index is not None, "a task that was taken"
@@ -171,8 +175,8 @@ class TaskBoard:
 
 
 def _locked(results: Path) -> OwnerLock:
-    """The lock of a file of results. Raises :class:`InputFileError` if another pool of this user
-    has it.
+    """Lock a file of results for this pool. Raises :class:`InputFileError` if another pool of this
+    user has the lock.
     """
     lock = OwnerLock(results)
     try:

@@ -19,7 +19,7 @@ from bftrainer.system.regular import NotRegularError, open_regular_to_append
 from bftrainer.wires.task_source import MOST_BYTES, MOST_LEVELS, TaskId, TaskSource, is_too_deep
 
 _LINE_BYTES = 2 * MOST_BYTES
-"""Of a line with its newline: a result of the longest, and what stands around it."""
+"""The most bytes of a line with its newline: the longest result, and what stands around it."""
 _OPENING = b'{"task": '
 _TASK = re.compile(r'[0-9]{1,18}|"[^"\\]*(?:\\.[^"\\]*)*"')
 _LONGEST_NAME = 2048
@@ -27,12 +27,12 @@ _LONGEST_NAME = 2048
 
 
 class TaskLog:
-    """Lines ``{"task": ID, KEY: ...}``. Raises :class:`InputFileError` if the file cannot be read
-    and written.
+    """The log of a pool's results or failures, lines ``{"task": ID, KEY: ...}``. Raises
+    :class:`InputFileError` if the file cannot be read and written.
     """
 
     def __init__(self, path: Path, key: str, source: TaskSource, mode: int) -> None:
-        """``mode``: of a new file."""
+        """Open the log; a new file gets ``mode``."""
         self.path, self._key, self._source = path, key, source
         try:
             self._handle = open_regular_to_append(path, mode)
@@ -44,10 +44,10 @@ class TaskLog:
             raise InputFileError(str(path), f"cannot be written: {error.strerror}") from error
 
     def lines(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        """The index of the task of each line, and the line. Once all are read, what a crash has cut
-        of the last one is removed.
+        """Read the log: for each line, the index of its task and its object. At the end, a last
+        line that a crash has cut is removed from the file.
 
-        Raises :class:`InputFileError`, with the line that is not of this log.
+        Raises :class:`InputFileError`, with the line, for a line that is not of this log.
         """
         whole_bytes, number, torn = 0, 0, b""
         with os.fdopen(os.dup(self._handle), "rb") as file:
@@ -63,9 +63,8 @@ class TaskLog:
                     raise self._foreign(number, line)
                 yield result
                 whole_bytes += len(line)
-                if not line.endswith(
-                    b"\n"
-                ):  # a whole line, of which a crash, or an editor, has left out the end
+                # A whole line, of which a crash, or an editor, has left out the end.
+                if not line.endswith(b"\n"):
                     self.append(b"\n")
                     whole_bytes += 1
         if torn:
@@ -82,15 +81,15 @@ class TaskLog:
             raise
 
     def sync(self) -> None:
-        """Return when all lines are on disk."""
+        """Wait until all lines are on disk."""
         os.fsync(self._handle)
 
     def close(self) -> None:
         os.close(self._handle)
 
     def line(self, task: TaskId, value: Any, **further: object) -> bytes:
-        """A line of this log. Raises ``ValueError`` or ``TypeError`` for a value that could not be
-        written or read back.
+        """Format a line of this log. Raises ``ValueError`` or ``TypeError`` for a value that could
+        not be written or read back.
         """
         text = json.dumps({"task": task, self._key: value, **further})
         if is_too_deep(text):
@@ -100,6 +99,9 @@ class TaskLog:
         return text.encode() + b"\n"
 
     def _line_of(self, line: bytes) -> tuple[int, dict[str, Any]] | None:
+        """Parse a line into (index of its task, object); None for a line that is not of this
+        log.
+        """
         try:
             record = json.loads(line)
         except (ValueError, RecursionError):
@@ -110,8 +112,8 @@ class TaskLog:
         return None if index is None else (index, record)
 
     def _is_beginning(self, line: bytes) -> bool:
-        """Whether a crash can have left this of a line: its beginning, with zeros for data that
-        were not on disk yet.
+        """Return whether a crash can have left this of a line: its beginning, followed by zeros
+        where data were not on disk yet.
         """
         beginning = line.rstrip(b"\0")
         if b"\n" in beginning or b"\0" in beginning or not beginning.isascii():
@@ -129,6 +131,7 @@ class TaskLog:
         return is_of_source and (rest.startswith(separator) or separator.startswith(rest))
 
     def _foreign(self, number: int, line: bytes) -> InputFileError:
+        """Build the error for a line that is not of this log."""
         problem = f"expected {self._key}s of the tasks in {self._source.path}, found {line[:60]!r}"
         if is_too_deep(line.decode(errors="replace")):
             problem = (

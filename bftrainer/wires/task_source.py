@@ -15,10 +15,10 @@ from bftrainer.errors import InputFileError
 from bftrainer.system.regular import NotRegularError, open_regular
 
 MOST_BYTES = 1 << 20
-"""Of a line, and of a result."""
+"""The most bytes of a line, and of a result."""
 MOST_LEVELS = 200
-"""Of lists and objects within each other, in a task and in a result: JSON's parser counts them as
-calls of Python's stack.
+"""The most lists and objects within each other, in a task and in a result: JSON's parser counts
+them as calls of Python's stack.
 """
 TaskId = Union[int, str]
 """The number of a line, from 1, or the name of a file."""
@@ -33,6 +33,7 @@ class TaskSource:
     """
 
     def __init__(self, path: Path) -> None:
+        """Read all tasks once, to check them and to compute their digest."""
         self.path = path
         self._offsets, self._numbers = array("Q"), array("Q")
         self._names: list[str] = []
@@ -72,12 +73,14 @@ class TaskSource:
         return self._names[index] if self._names else self._numbers[index]
 
     def index_of(self, task: object) -> int | None:
-        """None: no such task."""
+        """Return the index of the task with this id; None if there is no such task."""
         is_id = isinstance(task, (int, str)) and not isinstance(task, bool)
         return self._index.get(task) if is_id else None
 
     def value(self, index: int) -> Any:
-        """What the task is. Raises :class:`InputFileError` for a file that has changed."""
+        """Return what a worker gets as the task: a path, a line, or a line's object. Raises
+        :class:`InputFileError` for a file that has changed.
+        """
         if self._names:
             return str(self.path / self._names[index])
         try:
@@ -88,6 +91,9 @@ class TaskSource:
             raise InputFileError(str(self.path), error.strerror or str(error)) from error
 
     def _parsed(self, line: bytes, number: int) -> Any:
+        """Return a line's task. Raises :class:`InputFileError` for a line that is not UTF-8, or not
+        JSON.
+        """
         try:
             text = line.decode().rstrip("\r\n")
             if self.path.suffix != ".jsonl":
@@ -103,8 +109,8 @@ class TaskSource:
 
 
 def is_too_deep(text: str) -> bool:
-    """Whether JSON text has more than :data:`MOST_LEVELS` lists and objects within each other.
-    Linear, without recursion.
+    """Return whether JSON text nests more than :data:`MOST_LEVELS` lists and objects. Linear,
+    without recursion.
     """
     if text.count("[") + text.count("{") <= MOST_LEVELS:
         return False
@@ -120,15 +126,15 @@ _BRACKET_OR_STRING = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]')
 
 
 def _opened(path: Path) -> BinaryIO:
-    """The user's file, for reading. Raises ``OSError``, also for a pipe or a device, which may
+    """Open the user's file for reading. Raises ``OSError``, also for a pipe or a device, which may
     never end.
     """
     return os.fdopen(open_regular(path, follow_links=True), "rb")
 
 
 def _lines(file: BinaryIO, path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """(offset, number, line), in bounded memory; without lines that begin in what somebody appends
-    meanwhile.
+    """Yield (offset, number, line) of each line, in bounded memory. What another program appends
+    meanwhile is left out.
     """
     offset, number = 0, 0
     size = os.fstat(file.fileno()).st_size

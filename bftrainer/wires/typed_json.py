@@ -35,8 +35,8 @@ class OtherVersionError(InputFileError):
 
 
 def read_json(kind: type[T], path: Path) -> T:
-    """The message in ``path``. Raises :class:`InputFileError` with file and key,
-    ``OtherVersionError`` before all else.
+    """Read the message of type ``kind`` in ``path``. Raises :class:`InputFileError` with file and
+    key, and :class:`OtherVersionError`, before all else, if another version of bftrainer wrote it.
     """
     content = read_object(path)
     if (version := content.get("version")) != VERSION:
@@ -50,8 +50,8 @@ def read_json(kind: type[T], path: Path) -> T:
 
 
 def read_object(path: Path) -> dict[str, Any]:
-    """The JSON object in ``path``, of any version. Never waits, and reads a bounded part. Raises
-    :class:`InputFileError`.
+    """Read the JSON object in ``path``, whatever version of bftrainer wrote it. Never waits, and
+    reads a bounded part. Raises :class:`InputFileError`.
     """
     try:
         content = json.loads(read_regular(path))
@@ -69,18 +69,19 @@ def read_object(path: Path) -> dict[str, Any]:
 
 
 def write_json(path: Path, message: Any, mode: int = 0o666) -> None:
-    """Put a message into ``path`` by atomic rename."""
+    """Write a message to ``path`` by atomic rename, with the version of the trainer directory."""
+    # Training scripts write no messages and need no tempfile.
     from bftrainer.system.files import (
         write_atomically,
-    )  # training scripts write no messages and need no tempfile
+    )
 
     value = {"version": VERSION, **to_fields(message)}
     write_atomically(path, json.dumps(value, default=_plain).encode(), mode)
 
 
 def from_fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:
-    """A dataclass of an object's keys; unknown ones are ignored. Raises :class:`InputFileError`
-    (``where: key``).
+    """Build a dataclass from an object's keys; unknown keys are ignored. Raises
+    :class:`InputFileError` (``where: key``) for a missing key or a wrong value.
     """
     given: dict[str, Any] = {}
     for name, check, is_required in _fields_of(kind):
@@ -93,17 +94,19 @@ def from_fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:
 
 
 def to_fields(message: Any) -> dict[str, Any]:
-    """The keys of a message and their values."""
+    """Return the fields of a message by name."""
     return {name: getattr(message, name) for name, _, _ in _fields_of(type(message))}
 
 
 def _plain(value: Any) -> object:
-    """What JSON has no type for: enums and paths."""
+    """Convert a value that JSON has no type for, an enum or a path."""
     return value.value if isinstance(value, Enum) else str(value)
 
 
 def _fields_of(kind: type[Any]) -> tuple[tuple[str, _Check, bool], ...]:
-    """Name, check, and whether it must be given, of every field."""
+    """Return, for each field of a dataclass, its name, the check of its values, and whether it must
+    be given.
+    """
     if kind not in _known:
         hints = get_type_hints(kind)
         _known[kind] = tuple(
@@ -118,6 +121,7 @@ def _fields_of(kind: type[Any]) -> tuple[tuple[str, _Check, bool], ...]:
 
 
 def _check_of(hint: Any) -> _Check:
+    """Return the function that checks a field's values and converts them to the field's type."""
     if _NONE_TYPE in get_args(hint):
         (hint,) = [part for part in get_args(hint) if part is not _NONE_TYPE]
     if hint in _PLAIN:
@@ -134,6 +138,9 @@ def _check_of(hint: Any) -> _Check:
 
 
 def _of_type(value: Any, types: tuple[type, ...], expected: str, where: str) -> Any:
+    """Return ``value`` if it has one of the types, and a number if it is within bounds
+    (:mod:`bftrainer.wires.bounds`). Raises :class:`InputFileError`.
+    """
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
         raise InputFileError(where, f"expected {expected}, found {shown(value)}")
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -171,7 +178,9 @@ def _member(kind: type[Enum], value: Any, where: str) -> Enum:
 
 
 def typed(text: str) -> str | int | float | bool:
-    """A parameter's value: a number or a truth value where the text is one."""
+    """Convert the text of a parameter to the value that a tracker gets: ``3``, ``0.1`` and ``true``
+    become a number or a truth value, all else stays text.
+    """
     if text in ("true", "false"):
         return text == "true"
     for read in (int, float):

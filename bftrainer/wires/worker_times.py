@@ -45,15 +45,15 @@ class TrainingTimes:
     stepped_s: float | None = None
 
     def of(self, fragment: str) -> WorkerTimes | None:
-        """One fragment's times."""
+        """Return one fragment's times; None if it has had no workers."""
         return next((worker for worker in self.fragments if worker.fragment == fragment), None)
 
 
 def after_event(
     times: TrainingTimes, line: EventLine, with_workers: Iterable[tuple[str, int]]
 ) -> TrainingTimes:
-    """The times after an event. ``with_workers`` are (fragment, pid) of workers that run after
-    it.
+    """Return the times after an event. ``with_workers`` are (fragment, pid) of the workers that run
+    after it.
     """
     match line.event:
         case WorkerStarted(fragment=fragment):
@@ -84,7 +84,7 @@ def after_event(
 
 
 def after_progress(times: TrainingTimes, line: ProgressLine) -> TrainingTimes:
-    """The times after a line of rank 0."""
+    """Return the times after a line that rank 0 has reported."""
     group = (line.incarnation, line.world_size)
     if line.formed:
         return replace(times, group=group, formed_s=line.at_s, stepped_s=None)
@@ -96,7 +96,7 @@ def after_progress(times: TrainingTimes, line: ProgressLine) -> TrainingTimes:
 
 
 def _with_steps(times: TrainingTimes) -> TrainingTimes:
-    """Set the first step of fragments that have joined the group of which rank 0 reports."""
+    """Set the time of the first step of all fragments in the group of which rank 0 reports."""
     stepped_s = times.stepped_s
     if stepped_s is None:
         return times
@@ -105,6 +105,9 @@ def _with_steps(times: TrainingTimes) -> TrainingTimes:
 
 
 def _stepped(worker: WorkerTimes, times: TrainingTimes, stepped_s: float) -> WorkerTimes:
+    """Return a fragment's times with its first step at ``stepped_s``; unchanged if it had one
+    before, or if the step is not of the group that it has joined.
+    """
     if (
         worker.group is None
         or worker.switched_s is None
@@ -128,7 +131,7 @@ def _stepped(worker: WorkerTimes, times: TrainingTimes, stepped_s: float) -> Wor
 def _with_worker(
     times: TrainingTimes, fragment: str, change: Callable[[WorkerTimes], WorkerTimes]
 ) -> TrainingTimes:
-    """The times with ``change`` applied to those of one fragment's worker."""
+    """Return the times with ``change`` applied to those of one fragment."""
     return replace(
         times,
         fragments=tuple(
@@ -138,6 +141,9 @@ def _with_worker(
 
 
 def _without_oldest(times: TrainingTimes) -> TrainingTimes:
+    """Forget the fragment at the front of those without workers once there are more than
+    :data:`MOST_GONE`.
+    """
     ended = [worker.fragment for worker in times.fragments if worker.gone_s is not None]
     if len(ended) <= MOST_GONE:
         return times

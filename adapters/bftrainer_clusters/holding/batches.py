@@ -24,19 +24,23 @@ class Batch:
 
 
 def within_window(request: NodeRequest, history: SubmissionHistory) -> NodeRequest:
-    """Its node is idle again at the end of the window."""
+    """Return the request with a shorter window, so that its node is idle again at the
+    window's end.
+    """
     return replace(request, window_s=request.window_s - history.times.end_s(request.node_class))
 
 
 def limit_of(request: NodeRequest, history: SubmissionHistory, rules: HolderRules) -> int:
-    """The time limit of its holder, in minutes."""
+    """Return the time limit of a request's holder, in minutes."""
     return limit_minutes(within_window(request, history).window_s, rules.settings.longest_s)
 
 
 def alike_together(
     requests: Iterable[NodeRequest], history: SubmissionHistory, rules: HolderRules
 ) -> tuple[NodeRequest, ...]:
-    """In the order of the requests, but those that may share a job follow the first of them."""
+    """Reorder requests so that those that may share a job follow the first of them; otherwise the
+    order stays.
+    """
     if rules.nodes_per_job == 1:
         return tuple(requests)
     groups: dict[Hashable, list[NodeRequest]] = {}
@@ -54,8 +58,9 @@ def next_batch(
     rules: HolderRules,
     now_s: float,
 ) -> Batch:
-    """Up to ``most`` jobs for nodes that are not ``held``, while ``pending`` holders are
-    pending.
+    """Choose which holders to submit at the same time, at most ``max_jobs``, from the first
+    requests on; the others are refused or left for later (:class:`Batch`). ``held`` are nodes with
+    a holder, ``pending`` is the number of holders that have not started.
     """
     jobs: list[list[NodeRequest]] = []
     refusals: list[Refusal] = []
@@ -79,7 +84,7 @@ def next_batch(
 
 
 def _kind(request: NodeRequest, history: SubmissionHistory, rules: HolderRules) -> Hashable:
-    """What nodes of a job have in common: its request of each node, and its time limit."""
+    """Return what all nodes of a job must have in common: class, GPUs and time limit."""
     return request.node_class, request.gpus, limit_of(request, history, rules)
 
 
@@ -89,7 +94,9 @@ def _may_join(
     history: SubmissionHistory,
     rules: HolderRules,
 ) -> bool:
-    """A node whose latest holder has failed gets one of its own."""
+    """Return whether a request may share the job of the requests ``together``. A node whose latest
+    holder has failed gets a job of its own.
+    """
     if (
         len(together) >= rules.nodes_per_job
         or {together[0].node, request.node} & history.nodes.keys()

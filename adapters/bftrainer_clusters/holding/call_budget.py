@@ -44,8 +44,8 @@ _SHARE = {CallKind.LIST: 0.25, CallKind.LOOK: 0.5}
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """``level`` calls could be made at ``at_s``; ``per_s`` are added, up to ``size``. A level below
-    0 is debt.
+    """A token bucket of calls: ``level`` calls could be made at ``at_s``; ``per_s`` are added, up
+    to ``size``. A level below 0 is debt.
     """
 
     size: float
@@ -58,7 +58,7 @@ class Bucket:
         return cls(size, per_s, size, at_s)
 
     def at(self, now_s: float) -> Bucket:
-        """Refilled up to now; a clock that goes back refills nothing."""
+        """Return the bucket as refilled at ``now_s``; a clock that goes back refills nothing."""
         passed_s = max(now_s - self.at_s, 0.0)
         return replace(
             self,
@@ -67,25 +67,25 @@ class Bucket:
         )
 
     def take(self, calls: float, now_s: float) -> Bucket:
-        """After these calls, even if there were not as many."""
+        """Return the bucket after these calls, with a debt if it did not hold as many."""
         refilled = self.at(now_s)
         return replace(refilled, level=refilled.level - calls)
 
     def wait_s(self, calls: float, kept: float, now_s: float) -> float:
-        """Seconds until these calls would leave ``kept`` in the bucket; a bucket too small for that
-        only has to be full.
+        """Return the seconds until these calls would leave ``kept`` in the bucket; a bucket too
+        small for that only has to be full.
         """
         missing = min(calls + max(kept, 0.0), self.size) - self.at(now_s).level
         return missing / self.per_s if missing > 1e-9 else 0.0
 
     def limited(self, size: float, per_s: float, now_s: float) -> Bucket:
-        """The same with another size and refill. What has been used stays used."""
+        """Return the bucket with another size and refill. The calls that were used stay used."""
         refilled = self.at(now_s)
         return Bucket(size, per_s, size - min(refilled.size - refilled.level, size), refilled.at_s)
 
     def drained(self, calls: float, now_s: float) -> Bucket:
-        """After these calls of others: at most empty, without a debt, since the scheduler has long
-        answered them.
+        """Return the bucket after calls that others have made: at most empty, without a debt, since
+        the scheduler has long answered them.
         """
         refilled = self.at(now_s)
         return replace(refilled, level=max(refilled.level - calls, min(refilled.level, 0.0)))
@@ -104,7 +104,7 @@ class CallBudget:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the site's limit is what counts."""
+        """Whether the site's limit is stricter than the pilot's own."""
         return self._site[0] < self._own[0] or self._site[1] < self._own[1]
 
     @property
@@ -112,7 +112,7 @@ class CallBudget:
         return self._bucket.per_s * 60.0
 
     def wait_s(self, kind: CallKind, calls: float) -> float:
-        """Seconds until these calls may be made; 0 if they may be made now."""
+        """Return the seconds until these calls may be made; 0 if they may be made now."""
         if kind is CallKind.RELEASE:
             return 0.0
         with self._lock:
@@ -124,33 +124,33 @@ class CallBudget:
         return wait_s
 
     def spend(self, kind: CallKind, calls: float) -> None:
-        """These calls are made now."""
+        """Take these calls from the bucket; they are made now."""
         with self._lock:
             now_s = self._elapsed_s()
             self._bucket, self._last_s[kind] = self._bucket.take(calls, now_s), now_s
 
     def charge(self, calls: float) -> None:
-        """Others have made these calls with the pilot's allowance: workers' steps, the user's own
-        commands.
+        """Take calls from the bucket that others have made with the pilot's allowance: workers'
+        steps, the user's own commands.
         """
         with self._lock:
             self._bucket = self._bucket.drained(calls, self._elapsed_s())
 
     def refused(self) -> float:
-        """The scheduler has refused a call: the bucket is empty. Seconds until a look may be
-        made.
+        """Empty the bucket, because the scheduler has refused a call; return the seconds until a
+        look may be made.
         """
         with self._lock:
             self._bucket = self._bucket.drained(math.inf, self._elapsed_s())
         return self.wait_s(CallKind.LOOK, 1.0)
 
     def configure(self, calls_per_minute: float) -> None:
-        """The pilot's own limit."""
+        """Set the pilot's own limit."""
         self._own = _own(calls_per_minute)
         self._adjust()
 
     def limit(self, size: float, per_s: float) -> None:
-        """The site's limit, as of now; infinite: it has none."""
+        """Set the site's limit; infinite if it has none."""
         if self._site != (size, per_s):
             self._site = (size, per_s)
             self._adjust()
@@ -162,5 +162,7 @@ class CallBudget:
 
 
 def _own(calls_per_minute: float) -> tuple[float, float]:
-    """A bucket for ten seconds, and for two looks at least."""
+    """Return size and refill of the pilot's own bucket: calls of ten seconds, and of two looks at
+    least.
+    """
     return max(calls_per_minute / 6.0, 16.0), calls_per_minute / 60.0

@@ -34,7 +34,9 @@ FragmentsByName = Mapping[str, HolderFragment]
 
 @dataclass(frozen=True, slots=True)
 class Shrink:
-    """A holder job keeps these nodes without the ``released`` fragments."""
+    """A step: the holder job keeps the nodes ``kept``, and gives back those of the ``released``
+    fragments.
+    """
 
     job: str
     kept: tuple[str, ...]
@@ -43,8 +45,9 @@ class Shrink:
 
 @dataclass(frozen=True, slots=True)
 class HoldingSteps:
-    """``changed`` fragments, and the steps in their order: leases of ``mark_released`` fragments,
-    workers, jobs whose payloads are told to ``leave``, ``end`` of jobs.
+    """What follows from a decision: the ``changed`` fragments, and steps in the order in which they
+    are taken: leases of ``mark_released`` fragments, their workers, jobs whose payloads are told to
+    ``leave``, jobs to ``end``, jobs to ``shrink``.
     """
 
     changed: FragmentsByName = field(default_factory=dict)
@@ -57,7 +60,7 @@ class HoldingSteps:
 
 
 class _JobsDraft:
-    """The steps of one decision as they come together."""
+    """Collects the changes and steps of one decision."""
 
     def __init__(self, fragments: FragmentsByName, now_s: float) -> None:
         self.before, self.now_s = fragments, now_s
@@ -84,19 +87,24 @@ class _JobsDraft:
         return self.put(held.released(self.now_s))
 
     def end(self, fragments: Iterable[HolderFragment]) -> None:
-        """End the jobs of those that were released; one for several nodes once all of them were."""
+        """End the jobs of released fragments; a job for several nodes only once all its fragments
+        are released.
+        """
         for held in fragments:
             if held.is_released and all(other.is_released for other in self.members(held.job)):
                 self.ended[held.job] = None
 
     def leave(self, fragments: Iterable[HolderFragment]) -> None:
-        """End jobs for one node that were released, by their payloads where these run."""
+        """End released jobs for one node: their payloads are told to leave where these run."""
         for held in fragments:
             (self.ended if held.is_pending else self.leaving)[held.job] = None
 
     def end_whole(
         self, members: list[HolderFragment], why: str, cause: HolderFragment | None = None
     ) -> None:
+        """Release all fragments of a job, for the reason ``why``, and end the job. ``cause``: the
+        fragment that began it.
+        """
         with_whom = f" with {cause.node} of the same job" if cause else ""
         for held in members:
             if not held.is_released:
@@ -104,13 +112,14 @@ class _JobsDraft:
         self.ended[members[0].job] = None
 
     def look(self, name: str, marks: Marks) -> HolderFragment:
-        """Take over what a payload has written."""
+        """Take over a payload's marks: the fragment is ready or leaving, and with it the others of
+        its job if the job is preempted. Return the fragment as it is now.
+        """
         held = self.after[name]
         if marks.leaving is not None and not held.is_gone:
             held = self.put(held.left(marks.leaving, self.now_s))
-            if (
-                is_one_of_several(name) and not held.has_left
-            ):  # the whole job is preempted, or it will end
+            # It left unasked: the whole job is preempted, or about to end.
+            if is_one_of_several(name) and not held.has_left:
                 for other in self.members(held.job):
                     if other is not held:
                         self.put(other.left_with(held, self.now_s))
@@ -124,6 +133,7 @@ class _JobsDraft:
     def steps(
         self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()
     ) -> HoldingSteps:
+        """Return the steps of the draft, with the fragments that have really changed."""
         before = self.before
         changed = {
             n: held
@@ -139,7 +149,7 @@ class _JobsDraft:
 def after_marks(
     fragments: FragmentsByName, marks: Mapping[str, Marks], now_s: float
 ) -> HoldingSteps:
-    """The marks of some fragments were read."""
+    """Return the steps after the marks of some fragments were read."""
     draft = _JobsDraft(fragments, now_s)
     for name, fragment_marks in marks.items():
         draft.look(name, fragment_marks)
@@ -147,9 +157,11 @@ def after_marks(
 
 
 def released(fragments: FragmentsByName, names: Collection[str], now_s: float) -> HoldingSteps:
-    """The pilot no longer wants the nodes of ``names``. A payload ends the workers, and its job; it
-    needs no command if it is preempted. Of a job for several nodes, workers end, then the job, or
-    the payloads that read their leases.
+    """Return the steps to give up the nodes of ``names``, which the pilot no longer
+    wants.
+
+    A payload ends the workers, and its job; it needs no command if it is preempted. Of a job for
+    several nodes, workers end, then the job, or the payloads that read their leases.
     """
     draft = _JobsDraft(fragments, now_s)
     ending = [draft.release(fragments[name]) for name in sorted(names)]
@@ -161,7 +173,9 @@ def released(fragments: FragmentsByName, names: Collection[str], now_s: float) -
 
 
 def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HoldingSteps:
-    """The first list: a predecessor with the same name has left these holders."""
+    """Return fragments for the holders in the first list: a predecessor with the same name has left
+    them.
+    """
     names = (
         name for job in listed.values() if job.phase is not JobPhase.OVER for name in job.fragments
     )
@@ -169,8 +183,8 @@ def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HoldingSteps:
 
 
 def to_look_at(held: HolderFragment, job: ListedJob | None) -> bool:
-    """Whether its marks are read once more after a list: it may have begun, or have left since with
-    a better reason.
+    """Return whether a fragment's marks are read once more after a list: it may have begun
+    meanwhile, or have left with a better reason than the list shows.
     """
     return (
         held.is_pending
@@ -181,7 +195,9 @@ def to_look_at(held: HolderFragment, job: ListedJob | None) -> bool:
 
 
 def to_ask_for(fragments: FragmentsByName, listed: Mapping[str, ListedJob]) -> list[str]:
-    """Jobs that are missing in two lists. One is over if its id is unknown as well."""
+    """Return the jobs that two lists in a row lack: the scheduler is asked for each by its id,
+    since a job is over only if that is unknown as well.
+    """
     return sorted(
         {held.job for held in fragments.values() if held.is_unlisted and held.job not in listed}
     )
@@ -202,8 +218,8 @@ class ListAnswer:
 def after_list(
     fragments: FragmentsByName, answer: ListAnswer, rules: HolderRules, now_s: float
 ) -> HoldingSteps:
-    """The scheduler has listed the pilot's jobs. ``fragments`` are all, as they were when it was
-    asked.
+    """Return the steps after the scheduler has listed the pilot's jobs. ``fragments`` are all of
+    the pilot's, as they were when it was asked.
     """
     draft = _JobsDraft(fragments, now_s)
     jobs = {held.job for held in fragments.values()}
@@ -230,6 +246,9 @@ def after_list(
 def _compare(
     draft: _JobsDraft, name: str, job: ListedJob | None, answer: ListAnswer, rules: HolderRules
 ) -> None:
+    """Compare one fragment with its job in the list (None: not listed), and note what has
+    changed.
+    """
     before, now_s = draft.before[name], draft.now_s
     marks = answer.marks.get(name, Marks())
     held = draft.look(name, marks)
@@ -264,7 +283,7 @@ def _compare(
 
 
 def _give_up(draft: _JobsDraft, held: HolderFragment, marks: Marks, rules: HolderRules) -> None:
-    """Release a holder that is too late."""
+    """Release a holder that has not started in time, unless its script has only just begun."""
     if held.runs and not held.has_begun and marks.log is not None:
         held = draft.put(replace(held, has_begun=True, since_s=draft.now_s))
     why = held.why_given_up(rules.settings, draft.now_s, rules.turn_s(held.reason))
@@ -276,7 +295,9 @@ def _give_up(draft: _JobsDraft, held: HolderFragment, marks: Marks, rules: Holde
 
 
 def settled(fragments: FragmentsByName, now_s: float) -> HoldingSteps:
-    """End the released nodes of jobs of several nodes, or the whole job."""
+    """Return the steps for jobs of several nodes of which some are released: the job gives these
+    nodes back once their payloads have ended, or ends as a whole.
+    """
     draft, shrink = _JobsDraft(fragments, now_s), []
     for job in sorted(draft.jobs):
         members = draft.members(job)
@@ -301,7 +322,9 @@ def settled(fragments: FragmentsByName, now_s: float) -> HoldingSteps:
 def after_shrink(
     fragments: FragmentsByName, step: Shrink, failure: str, now_s: float
 ) -> HoldingSteps:
-    """The job was shrunk, or not, for the reason ``failure``: then it ends."""
+    """Return the steps after a job was to give nodes back. If that failed (``failure`` says why),
+    the whole job ends.
+    """
     draft = _JobsDraft(fragments, now_s)
     if failure:
         draft.end_whole(draft.members(step.job), failure, fragments[step.released[0]])
@@ -312,6 +335,8 @@ def after_shrink(
 
 
 def _is_stuck(held: HolderFragment, now_s: float) -> bool:
-    """Its payload has ended, and the job goes on: Slurm would end a preempted one sooner."""
+    """Return whether a payload has ended while its job goes on: if the job were preempted, Slurm
+    would have ended it by now.
+    """
     is_left = held.phase is FragmentPhase.LEAVING and not held.is_released and not held.has_left
     return is_left and now_s - held.since_s > PAYLOAD_ENDS_S

@@ -13,8 +13,8 @@ from bftrainer_clusters.holding.holder_fragment import HolderFragment
 
 
 class FragmentTable:
-    """``moving`` are those that are not at rest, and some that have just come to rest. ``put`` is
-    the only writer.
+    """The fragments of a pilot by name. ``moving`` are those that are not at rest, and some that
+    have just come to rest. ``put`` is the only writer.
     """
 
     def __init__(self) -> None:
@@ -26,7 +26,7 @@ class FragmentTable:
         self._is_shown = True
 
     def put(self, changed: Mapping[str, HolderFragment]) -> None:
-        """Watch these closely."""
+        """Add or replace fragments; they are watched closely until they come to rest."""
         for name, held in changed.items():
             before = self.by_name.get(name)
             if before is None and is_one_of_several(name):
@@ -38,7 +38,7 @@ class FragmentTable:
             self._resting.pop(name, None)
 
     def whole_jobs(self, names: Iterable[str]) -> dict[str, HolderFragment]:
-        """These fragments, with all others of their jobs. Unknown names are left out."""
+        """Return these fragments with all others of their jobs. Unknown names are left out."""
         fragments = [held for name in names if (held := self.by_name.get(name)) is not None]
         whole = {held.name: held for held in fragments}
         for job in {held.job for held in fragments if is_one_of_several(held.name)}:
@@ -46,18 +46,22 @@ class FragmentTable:
         return whole
 
     def in_turn(self, limit: int) -> Iterator[str]:
-        """Some of those at rest; the ones that were taken from this are last next time."""
+        """Yield the names of some fragments at rest; those that were yielded come last
+        next time.
+        """
         for name in list(islice(self._resting, limit)):
             del self._resting[name]
             self._resting[name] = None
             yield name
 
     def rests_on(self, nodes: frozenset[str]) -> bool:
-        """Whether one at rest is on one of these nodes."""
+        """Return whether a fragment at rest is on one of these nodes."""
         return any(self.by_name[name].node in nodes for name in self._resting)
 
     def show(self) -> tuple[tuple[Fragment, ...], list[str]]:
-        """Every fragment, and the names of those that are gone: these are forgotten."""
+        """Return every fragment, and the names of those that are gone, which the table
+        forgets now.
+        """
         if not self._is_shown:
             self._shown, self._is_shown = (
                 tuple(self.by_name[name].fragment for name in sorted(self.by_name)),

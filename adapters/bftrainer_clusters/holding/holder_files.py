@@ -27,7 +27,7 @@ from bftrainer.system.shared_files import ensure_exists
 from bftrainer_clusters.on_node.payload import RELEASED
 
 SEVERAL = "several"
-"""In place of a node's name, for a holder of several nodes."""
+"""What a log's name has in place of a node's name, for a holder of several nodes."""
 _NAME_BYTES = 8
 _LEASE_BYTES = 20
 _LAST_BYTES = 500
@@ -36,7 +36,7 @@ _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class HolderFiles:
-    """All folders below ``holders``."""
+    """The files of all fragments, in the folder ``holders``: leases, marks and logs."""
 
     def __init__(self, holders: Path) -> None:
         self.root = holders
@@ -88,14 +88,14 @@ class HolderFiles:
         return _read(f"{self._prefix}{name}/leaving").decode(errors="replace").strip() or None
 
     def log(self, node: str, job: str) -> Path:
-        """The file of the holder's output, of :data:`SEVERAL` nodes or of one; the scheduler fills
-        in a job ``%j`` (LSF: ``%J``).
+        """Return the file of a holder's output, for one node or for :data:`SEVERAL`; the scheduler
+        fills in a job ``%j`` (LSF: ``%J``).
         """
         return self.root / f"{node}.{job}.log"
 
     def log_end(self, name: str) -> str | None:
-        """The end of the output of the fragment's holder, on one line; None if there is no such
-        file.
+        """Return the last lines of the holder's output, on one line; None if there is no
+        such file.
         """
         try:
             data = self._log_of(name).read_bytes()[-_LAST_BYTES:]
@@ -104,7 +104,9 @@ class HolderFiles:
         return " / ".join(data.decode(errors="replace").strip().splitlines()[-3:])
 
     def remove(self, name: str) -> None:
-        """Delete what belongs to a fragment that is gone."""
+        """Delete the files of a fragment that is gone, and the log with the last fragment of its
+        job.
+        """
         with self._lock:
             self._made.discard(name)
             remove_folder(self.root / name)
@@ -125,13 +127,16 @@ class HolderFiles:
         )
 
     def _let_go(self, name: str, names_us_no_more: bool) -> None:
+        """Stop renewing a fragment's lease. If the lease still names this pilot, the pilot takes
+        another name, which :meth:`renew` writes into all other leases.
+        """
         if name in self._held and not names_us_no_more:
             self._pilot, self._untold = secrets.token_hex(_NAME_BYTES).encode(), set(self._held)
         self._held.discard(name)
 
     def _write_lease(self, name: str, text: bytes) -> bool:
-        """Write the lease; where there is none, make the fragment's folder with everything that
-        hosts wait for.
+        """Write a fragment's lease, and make its folder before, with everything that hosts wait
+        for; return whether it was written.
         """
         path, data = f"{self._prefix}{name}/lease", text.ljust(_LEASE_BYTES - 1) + b"\n"
         if name in self._made:
@@ -147,7 +152,9 @@ class HolderFiles:
 
 
 def _read(path: str) -> bytes:
-    """The beginning of a short file; empty if there is none, and while it is being replaced."""
+    """Return the beginning of a short file; empty if there is none, and while it is being
+    replaced.
+    """
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -161,7 +168,7 @@ def _read(path: str) -> bytes:
 
 
 def _write(path: str, data: bytes) -> bool:
-    """Whether it has been written."""
+    """Write a file in place; return whether all of it was written."""
     try:
         handle = os.open(path, _WRITE, 0o600)
     except OSError:

@@ -16,7 +16,9 @@ PREEMPTED = "preempted"
 RELEASED = "released"  # also the payload's word
 _JITTER_S = 5.0
 _PROLOG_S = 300.0
-"""Most that a Prolog may take. Slurm itself has no limit by default (PrologEpilogTimeout)."""
+"""The longest time that a Prolog may take. Slurm itself has no limit by default
+(PrologEpilogTimeout).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +45,8 @@ class OwnSubmission:
 
 @dataclass(frozen=True, slots=True)
 class HolderFragment:
-    """``since_s`` (elapsed seconds): the latest change of phase, or the start of the job or of its
-    script.
+    """A fragment with what its pilot knows of its holder. ``since_s`` (elapsed seconds): the latest
+    change of phase, or the start of the job or of its script.
     """
 
     fragment: Fragment
@@ -63,7 +65,7 @@ class HolderFragment:
 
     @classmethod
     def adopted(cls, name: str, now_s: float) -> HolderFragment:
-        """A fragment of the pilot before this one."""
+        """Return the fragment of a holder that the pilot before this one has submitted."""
         return cls(Fragment(name, FragmentPhase.PENDING), now_s)
 
     @property
@@ -96,7 +98,9 @@ class HolderFragment:
 
     @property
     def is_at_rest(self) -> bool:
-        """Held; only its payload's mark or the scheduler's list can change that."""
+        """Whether the node is held and nothing is about to change: only its payload's mark or the
+        scheduler's list can end that.
+        """
         return (
             self.phase is FragmentPhase.READY
             and self.fragment.ends_s is not None
@@ -115,8 +119,8 @@ class HolderFragment:
 
     @property
     def has_left(self) -> bool:
-        """Whether its payload, one of several of its job, has ended because the fragment was
-        released.
+        """Whether the payload has ended because the fragment was released, while its job, which has
+        several nodes, goes on.
         """
         return (
             self.payload_left
@@ -125,13 +129,13 @@ class HolderFragment:
         )
 
     def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> HolderFragment:
-        """In another phase; the first reason is kept."""
+        """Return the fragment in another phase; the first reason is kept."""
         since_s = self.since_s if phase is self.phase else now_s
         fragment = replace(self.fragment, phase=phase, why=self.fragment.why or why)
         return replace(self, fragment=fragment, since_s=since_s)
 
     def with_why(self, why: str) -> HolderFragment:
-        """With this reason, whatever was known before."""
+        """Return the fragment with this reason, whatever it was before."""
         return replace(self, fragment=replace(self.fragment, why=why))
 
     def reaching(self, *stages: tuple[NodeStage, float]) -> HolderFragment:
@@ -140,8 +144,8 @@ class HolderFragment:
         )
 
     def with_gpus(self, mark: str) -> HolderFragment:
-        """The GPUs that its payload names, ``1700000000.123456 gpus=1,2,5``; of a part also its
-        cores, ``cores=6``.
+        """Return the fragment with the GPUs that its payload names in the mark ``1700000000.123456
+        gpus=1,2,5``; ``cores=6`` after them shows that it has only a part of the node.
         """
         match = _READY.fullmatch(mark.strip())
         gpus = match[2].split(",") if match and match[2] else ()
@@ -153,24 +157,28 @@ class HolderFragment:
         )
 
     def released(self, now_s: float) -> HolderFragment:
-        """Told to end. A pending one stays PENDING until the scheduler says that it is over."""
+        """Return the fragment as told to end. A pending one stays PENDING until the scheduler says
+        that it is over.
+        """
         ending = replace(self, is_released=True)
         return ending if self.is_pending else ending.become(FragmentPhase.LEAVING, now_s, RELEASED)
 
     def left(self, mark: str, now_s: float) -> HolderFragment:
-        """Its payload has written why it left."""
+        """Return the fragment as leaving, with the reason that its payload has written."""
         leaving = self.become(FragmentPhase.LEAVING, now_s, why_left(mark))
         return leaving if self.payload_left else leaving.reaching(*left_at(mark))
 
     def left_with(self, other: HolderFragment, now_s: float) -> HolderFragment:
-        """Another fragment of its job leaves, and this one with it. A pending one stays so until
-        the job is over.
+        """Return the fragment as leaving because ``other``, of the same job, leaves. A pending one
+        stays so until the job is over.
         """
         phase = FragmentPhase.LEAVING if self.phase is FragmentPhase.READY else self.phase
         return self.become(phase, now_s, f"{other.fragment.why}, with {other.node} of the same job")
 
     def listed_as(self, job: ListedJob, now_s: float) -> HolderFragment:
-        """As the scheduler lists its job."""
+        """Return the fragment as the scheduler's list shows its job: over, leaving, running,
+        waiting or suspended.
+        """
         held = replace(self, is_unlisted=False) if self.is_unlisted else self
         match job.phase:
             case JobPhase.OVER:
@@ -183,9 +191,8 @@ class HolderFragment:
                     and why.startswith(PREEMPTED)
                     and not self.is_released
                 ):
-                    held = held.with_why(
-                        f"canceled{why.removeprefix(PREEMPTED)}"
-                    )  # by a user: SIGTERM comes in both cases
+                    # Canceled by a user, not preempted: SIGTERM comes in both cases.
+                    held = held.with_why(f"canceled{why.removeprefix(PREEMPTED)}")
                 return held.become(FragmentPhase.GONE, now_s, f"{job.state}{reason}")
             case JobPhase.LEAVES:
                 return held.become(FragmentPhase.LEAVING, now_s, PREEMPTED)
@@ -199,6 +206,7 @@ class HolderFragment:
                 return held
 
     def _running_until(self, ends_s: float | None, now_s: float) -> HolderFragment:
+        """Return the fragment with its job running until ``ends_s`` (None: unknown)."""
         held, before_s = self, self.fragment.ends_s
         if before_s is None and ends_s is not None and self.submission is not None:
             held = held.reaching((NodeStage.JOB_STARTED, ends_s - self.submission.limit_s))
@@ -211,14 +219,16 @@ class HolderFragment:
         return replace(held, runs=True, since_s=now_s if self.is_pending else self.since_s)
 
     def is_late(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> bool:
-        """Whether it is pending for too long, or although it was released. ``turn_s``: until the
-        scheduler's next turn.
+        """Return whether the fragment has been pending for too long, or is pending although it was
+        released. ``turn_s``: the time until the scheduler looks at it again.
         """
         limit_s = settings.start_within_s + (0.0 if self.runs else turn_s)
         return self.is_pending and (self.is_released or now_s - self.since_s >= limit_s)
 
     def why_given_up(self, settings: HolderSettings, now_s: float, turn_s: float = 0.0) -> str:
-        """Why a late one is given up, once the scheduler has been asked; empty if it is not."""
+        """Return why a late fragment is given up; empty if it gets more time, as during a
+        Prolog.
+        """
         waited_s = now_s - self.since_s
         if not self.runs:
             reason = f" ({self.reason})" if self.reason not in ("", "None") else ""
@@ -235,7 +245,9 @@ class HolderFragment:
 
 
 def ready_since(mark: str) -> tuple[tuple[NodeStage, float], ...]:
-    """A payload's mark, ``1700000000.123456``, as an instant."""
+    """Read the mark ``1700000000.123456`` of a payload that is ready: the stage and its time; empty
+    for any other text.
+    """
     match = _READY.fullmatch(mark.strip())
     return () if match is None else ((NodeStage.PAYLOAD_READY, float(match[1])),)
 
@@ -252,14 +264,14 @@ _MARK = re.compile(
 
 
 def left_at(mark: str) -> tuple[tuple[NodeStage, float], ...]:
-    """When a payload has left, by its mark."""
+    """Read from a payload's mark when it had left; empty for any other text."""
     match = _MARK.fullmatch(mark)
     return () if match is None else ((NodeStage.LEFT, float(match[1]) + float(match[4])),)
 
 
 def why_left(mark: str) -> str:
-    """The mark of a payload that has left in words: ``1700000000.123456 SIGTERM killed=3
-    took_s=0.021000``.
+    """Put the mark of a payload that has left into words: ``1700000000.123456 SIGTERM killed=3
+    took_s=0.021000`` -> ``preempted; 3 processes ended in 0.02 s``.
     """
     match = _MARK.fullmatch(mark)
     if match is None:

@@ -19,12 +19,14 @@ from bftrainer.system.installed import Installed, installed_file
 from bftrainer_clusters.holding.call_budget import CallKind
 
 MARGIN_S = 5.0
-"""By the time the job is submitted, a limit that just fitted the window no longer does."""
+"""Seconds that a time limit leaves of its window: a limit that fits exactly no longer does when the
+job is submitted.
+"""
 
 
 def limit_minutes(window_s: float, longest_s: float) -> int:
-    """A holder's time limit within the window, in whole minutes (Slurm rounds up fractions); 0 if
-    none fits.
+    """Return a holder's time limit in whole minutes (Slurm rounds up fractions), so that it ends
+    within the window; 0 if the window is too short for one.
     """
     return max(int((min(window_s, longest_s + MARGIN_S) - MARGIN_S) // 60), 0)
 
@@ -135,7 +137,9 @@ SettingsT_contra = TypeVar("SettingsT_contra", bound=HolderSettings, contravaria
 
 @dataclass(frozen=True, slots=True)
 class HolderRules:
-    """What decisions go by. ``turn_s`` and ``is_limit`` are :class:`HolderJobs`'."""
+    """What decisions go by beside facts. ``turn_s`` and ``is_limit`` are methods of
+    :class:`HolderJobs`.
+    """
 
     settings: HolderSettings
     traits: SchedulerTraits
@@ -146,11 +150,11 @@ class HolderRules:
 
 
 class HolderJobs(Protocol[SettingsT_contra]):
-    """A scheduler's part: submit, list and end holder jobs. All but ``end`` may raise CommandError
-    or SchedulerError.
+    """What a scheduler's adapter does for the common holder: submit, list and end holder jobs. All
+    methods but ``end`` may raise CommandError or SchedulerError.
 
-    What has a body here holds for a scheduler without limits on calls and jobs, whose jobs have one
-    node.
+    A method with a body here does what is right for a scheduler without limits on calls and jobs,
+    whose jobs have one node.
     """
 
     @property
@@ -206,13 +210,13 @@ class HolderJobs(Protocol[SettingsT_contra]):
         return 1
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
-        """Submit a holder for a node and a time, and for further nodes that are alike; its job
-        id.
+        """Submit a holder for a node and a time, and for the nodes ``beside`` it that are alike;
+        return its job id.
         """
 
     def shrink(self, job: str, nodes: list[str]) -> None:
-        """Release all nodes of a job but these. Their payloads have ended. Raises if the job still
-        has them.
+        """Release all nodes of a job but these; the payloads of the others have ended. Raises if
+        the job still has them.
         """
         raise SchedulerError(f"job {job} cannot release a part of its nodes")
 
@@ -231,8 +235,8 @@ class HolderJobs(Protocol[SettingsT_contra]):
         return 0.0
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
-        """Those of one or more jobs of which the scheduler says that there are none, in one
-        command. No answer does not mean that.
+        """Ask for these jobs by their ids, in one command; return those of which the scheduler says
+        that there are none. No answer does not mean that.
         """
 
     def leave(self, ids: list[str]) -> None:
@@ -253,8 +257,8 @@ class HolderJobs(Protocol[SettingsT_contra]):
 
 
 def holder_script(chosen: Path | None, name: str) -> Path:
-    """The job script: the site's own, or the one that comes with bftrainer. Raises
-    ``UserError``.
+    """Return the job script of holders: the one that the site has chosen, or the installed one.
+    Raises ``UserError`` if it is missing.
     """
     if chosen is None:
         return installed_file(Installed.JOBSCRIPT, name)

@@ -103,13 +103,13 @@ class JobHolder(Generic[SettingsT]):
         )
 
     def reconfigure(self, settings: SettingsT, poll_s: float) -> None:
-        """Applies to new holders; existing ones keep their options."""
+        """Use these settings for new holders; existing ones keep their options."""
         self._settings, self._poll_s = settings, poll_s
         self._jobs.reconfigure(settings)
 
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
-        """Jobs for the requests, some at once, until too many in a row have failed, or a round is
-        over: the rest is for the next call.
+        """Submit jobs for the requests, some at a time, until too many in a row have failed or the
+        round is over; the rest is for the next call.
         """
         began_s = self._clock.elapsed_s()
         fragments: list[Fragment] = []
@@ -148,14 +148,14 @@ class JobHolder(Generic[SettingsT]):
         return Acquired(tuple(fragments), tuple(refusals))
 
     def permit(self) -> HoldingPermit:
-        """Whether the site allows holders. Before the first list nothing is known of it, and
-        nothing is submitted.
+        """Return whether the site allows holders. Before the first list nothing is known of the
+        site, and nothing is submitted.
         """
         return self._jobs.permit() if self._lists.has_listed else HoldingPermit()
 
     def _why_none(self) -> tuple[str, float]:
-        """Why nothing may be submitted on any node, empty if it may, and for how long no request
-        needs to ask again.
+        """Return why nothing may be submitted on any node, and for how long no request needs to ask
+        again; an empty reason if holders may be submitted.
         """
         if not self._lists.has_listed:
             why = f": {self._lists.failure}" if self._lists.failure else ""
@@ -167,8 +167,8 @@ class JobHolder(Generic[SettingsT]):
             return f"cannot determine whether holders would be preempted: {error}", back_off_s
 
     def _submit_all(self, jobs: Sequence[Sequence[NodeRequest]]) -> list[str | Exception]:
-        """Their ids, or why there is none. Each is a command that waits for the scheduler, and a
-        release waits for all.
+        """Submit these jobs at the same time; return for each its id, or the error. Each is a
+        command that waits for the scheduler, and a release waits for all of them.
         """
         if len(jobs) < 2:
             return [self._submit(together) for together in jobs]
@@ -176,7 +176,9 @@ class JobHolder(Generic[SettingsT]):
             return list(pool.map(self._submit, jobs))
 
     def _submit(self, together: Sequence[NodeRequest]) -> str | Exception:
-        """In a thread: nothing here is changed."""
+        """Submit one job and return its id, or the error. It runs in a thread, and changes nothing
+        here.
+        """
         first, *others = (within_window(request, self._history) for request in together)
         window_s = min(request.window_s for request in (first, *others))
         try:
@@ -189,6 +191,7 @@ class JobHolder(Generic[SettingsT]):
     def _add(
         self, together: Sequence[NodeRequest], job: str, sent_s: float, rules: HolderRules
     ) -> list[Fragment]:
+        """Note the fragments of a job that was just submitted, and give this pilot their leases."""
         now_s = self._clock.elapsed_s()
         added = {}
         for request in together:
@@ -224,8 +227,8 @@ class JobHolder(Generic[SettingsT]):
         self._history = self._history.after(outcome, self._rules, self._clock.elapsed_s())
 
     def poll(self) -> tuple[Fragment, ...]:
-        """Read the marks, then ask the scheduler if it is time. Without a change the result is the
-        same object as before.
+        """Read the payloads' marks, and the scheduler's list if it is time; return all fragments.
+        Without a change the result is the same object as before.
         """
         now_s = self._clock.elapsed_s()
         marks = {name: self._marks(name) for name in self._table.moving}
@@ -251,16 +254,16 @@ class JobHolder(Generic[SettingsT]):
             self._lists = replace(self._lists, suspects=True)
 
     def release(self, names: frozenset[str]) -> None:
-        """End workers and holders. The leases say it as well, in case the scheduler does not
-        answer.
+        """End the workers and holders of these fragments. The leases say it as well, in case the
+        scheduler does not answer.
         """
         now_s, own = self._clock.elapsed_s(), self._table.by_name.keys() & names
         self._carry_out(decisions.released(self._table.whole_jobs(own), own, now_s))
         self._settle(now_s)
 
     def shorten(self, names: frozenset[str], seconds: float) -> None:
-        """Let the jobs of these fragments, which run, end after so many seconds at the latest. If
-        the scheduler does not answer, nothing happens.
+        """Let the jobs of these fragments, as far as they run, end after so many seconds at the
+        latest. If the scheduler does not answer, nothing happens.
         """
         fragments = self._table.by_name
         running = [name for name in names if name in fragments and fragments[name].has_run]
@@ -288,6 +291,9 @@ class JobHolder(Generic[SettingsT]):
         )
 
     def _list(self, now_s: float) -> None:
+        """Ask the scheduler for the pilot's jobs, and take over what has changed; the first list
+        shows the holders of a predecessor.
+        """
         try:
             if not self._lists.has_listed:
                 self._jobs.begin()
@@ -322,7 +328,7 @@ class JobHolder(Generic[SettingsT]):
         }
 
     def _marks_and_log(self, name: str, is_pending: bool) -> Marks:
-        """The marks of a fragment, and of a pending one also the end of its log."""
+        """Read the marks of a fragment, and of a pending one also the end of its log."""
         log = self._files.log_end(name) if is_pending else None
         return Marks(self._files.ready(name), self._files.leaving(name), log)
 
@@ -336,11 +342,13 @@ class JobHolder(Generic[SettingsT]):
         self._carry_out(adopted)
 
     def _settle(self, now_s: float) -> None:
+        """Let jobs of several nodes give back nodes that were released (:func:`.settled`)."""
         several = [name for name in self._table.moving if is_one_of_several(name)]
         if several:
             self._carry_out(decisions.settled(self._table.whole_jobs(several), now_s))
 
     def _carry_out(self, steps: HoldingSteps) -> None:
+        """Carry out the steps of a decision, in their order."""
         for name in steps.mark_released:
             self._files.mark_released(name)
         self._table.put(steps.changed)
@@ -362,7 +370,7 @@ class JobHolder(Generic[SettingsT]):
             )
 
     def _why_whole(self, shrink: Shrink) -> str:
-        """Shrink a job; why it could not be done, if so."""
+        """Let a job give nodes back; return why that failed, or an empty text."""
         try:
             self._jobs.shrink(shrink.job, list(shrink.kept))
         except (CommandError, SchedulerError) as error:

@@ -25,8 +25,8 @@ class ListTimes:
     suspects: bool = False
 
     def is_due(self, moving: Iterable[HolderFragment], rules: HolderRules, now_s: float) -> bool:
-        """At rest, marks tell what happens; lists, of a node that fails, are less frequent, unless
-        one is suspected.
+        """Return whether to ask the scheduler for its list now. Lists are less frequent while all
+        holders rest and none is suspected: the marks tell what happens.
         """
         if self.failures or not self.has_listed:
             return now_s >= self.next_s
@@ -38,8 +38,8 @@ class ListTimes:
         return now_s >= self.next_s + rests * poll_s
 
     def failed(self, error: str, poll_s: float, asked_s: float, now_s: float) -> ListTimes:
-        """The states stay as they are. The Scheduler port may not meet the same error, so refusals
-        quote it.
+        """Return the times after a list has failed. The states of fragments stay as they are;
+        refusals quote the error, because the Scheduler port may not meet the same one.
 
         Before the first list, after two polls with answers, the caller takes a list that has not
         come for an empty one. So the next try is ``poll_s`` from the end of this one: a scheduler
@@ -55,7 +55,9 @@ class ListTimes:
 
 
 def _is_about_to_change(held: HolderFragment, settings: HolderSettings, now_s: float) -> bool:
-    """Whether a change is near that only the scheduler can tell of."""
+    """Return whether a fragment is about to change in a way that only the scheduler's
+    list shows.
+    """
     unknown_end = held.phase is FragmentPhase.READY and held.fragment.ends_s is None
     soon = held.phase is FragmentPhase.LEAVING or unknown_end or held.is_late(settings, now_s)
     return soon and now_s - held.since_s < _ASK_OFTEN_FOR_S

@@ -36,9 +36,11 @@ class NodeTimes:
     """
 
     starts: _MeasuredTimes = field(default_factory=dict)
-    """From submission to ready."""
+    """Seconds from a holder's submission until its payload was ready."""
     ends: _MeasuredTimes = field(default_factory=dict)
-    """From the payload's end, or the release, until the scheduler says that the job is over."""
+    """Seconds from the payload's end, or the release, until the scheduler said that the job was
+    over.
+    """
 
     def started(self, node_class: str, seconds: float) -> NodeTimes:
         return replace(self, starts=_with(self.starts, node_class, seconds))
@@ -47,16 +49,18 @@ class NodeTimes:
         return replace(self, ends=_with(self.ends, node_class, seconds))
 
     def start_s(self, node_class: str) -> float:
-        """The median; 0 before the first."""
+        """Return the median start of a class's holders in seconds; 0 before the first
+        measurement.
+        """
         return _typical(self.starts, node_class)
 
     def end_s(self, node_class: str) -> float:
-        """The median; 0 before the first."""
+        """Return the median end of a class's holders in seconds; 0 before the first measurement."""
         return _typical(self.ends, node_class)
 
     def why_too_short(self, request: NodeRequest, longest_s: float) -> str:
-        """Why a window is not worth a holder: it starts, a trainer grows onto the node, and the
-        node is idle in time.
+        """Return why a request's window is too short for a holder to start, a trainer to grow onto
+        the node, and the node to be idle in time; empty if it is long enough.
         """
         start_s, end_s = self.start_s(request.node_class), self.end_s(request.node_class)
         rest_s = request.window_s - start_s - end_s
@@ -69,13 +73,15 @@ class NodeTimes:
         return f"the window of {request.window_s:.0f} s is too short ({needs})"
 
     def classes(self) -> Iterator[tuple[str, float, float, int]]:
-        """(class, start, end, how many ends)."""
+        """Yield (class, start, end, number of measured ends) of each node class."""
         for name in sorted(self.starts.keys() | self.ends.keys()):
             yield name, self.start_s(name), self.end_s(name), len(self.ends.get(name, ()))
 
 
 def read_times(holders: Path) -> NodeTimes:
-    """The measurements of earlier pilots. None if the file cannot be read: they are made again."""
+    """Read the measurements of earlier pilots. What cannot be read is left out, and
+    measured again.
+    """
     times = NodeTimes()
     with suppress(OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
         data = json.loads(read_regular(holders / FILE, _MOST_BYTES))
@@ -87,7 +93,9 @@ def read_times(holders: Path) -> NodeTimes:
 
 
 def save_times(holders: Path, times: NodeTimes) -> None:
-    """A full disk does not matter."""
+    """Write the measurements for the next pilot; on a full disk they are lost, which does not
+    matter.
+    """
     data = {"starts": dict(sorted(times.starts.items())), "ends": dict(sorted(times.ends.items()))}
     with suppress(OSError):
         write_atomically(holders / FILE, json.dumps(data).encode() + b"\n")

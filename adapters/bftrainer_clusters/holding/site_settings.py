@@ -18,8 +18,8 @@ _Table = TypeVar("_Table", bound=ConfigTable)
 
 
 def pilot_name(state_dir: Path) -> str:
-    """Pilots of one user differ in their state directories. Without blanks: it is a word in the
-    comments of jobs.
+    """Return a name for a pilot by its state directory, in which pilots of one user differ. It has
+    no blanks, because it is a word in the comments of jobs.
     """
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", state_dir.name)
     return f"{name}-{zlib.crc32(str(state_dir).encode()):08x}"
@@ -29,8 +29,8 @@ _TIMEOUTS_IN_A_LEASE = 4
 
 
 def check_times(table: str, timeout_s: float, lease_s: float, where: str) -> None:
-    """Raise ``InputFileError`` if leases could lapse, which costs healthy nodes, while a few
-    commands get no answer.
+    """Raise ``InputFileError`` if a lease is so short that it could lapse while a few commands get
+    no answer, which would end healthy holders.
     """
     if lease_s < _TIMEOUTS_IN_A_LEASE * timeout_s:
         raise InputFileError(
@@ -50,8 +50,9 @@ def reloader(
     read: Callable[[PilotConfig], _Table],
     apply: Callable[[_Table, float], None],
 ) -> Callable[[PilotConfig], tuple[str, ...]]:
-    """``Site.reconfigure`` of a site: applies those ``keys`` of its table that may change; the
-    others that differ wait.
+    """Build the function that applies a configuration that was read again (``Site.reconfigure``):
+    it applies changed ``keys`` of the site's table, and returns the names of other changed keys,
+    which keep their old values.
     """
 
     def reconfigure(config: PilotConfig) -> tuple[str, ...]:

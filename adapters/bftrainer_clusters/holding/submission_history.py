@@ -20,7 +20,9 @@ LIMIT_WAITS_S = (5.0, 60.0)
 
 @dataclass(frozen=True, slots=True)
 class HolderStarted:
-    """A payload is ready, ``took_s`` after the submission; None for a predecessor's."""
+    """A holder has started: its payload was ready ``took_s`` after the submission (None: a
+    predecessor has submitted it).
+    """
 
     node: str
     node_class: str
@@ -37,7 +39,7 @@ class HolderFailed:
 
 @dataclass(frozen=True, slots=True)
 class HolderEnded:
-    """A job was over this long after its payload's end, or its release."""
+    """A holder has ended: its job was over ``took_s`` after its payload's end, or its release."""
 
     node_class: str
     took_s: float
@@ -70,8 +72,8 @@ class Backoff:
 
 @dataclass(frozen=True, slots=True)
 class SubmissionHistory:
-    """``sent_s`` are the submissions of the last hour, ``nodes`` the back-offs of nodes whose
-    latest holder has failed.
+    """What has become of a pilot's submissions. ``sent_s`` are the submissions of the last hour,
+    ``nodes`` the back-offs of nodes whose latest holder has failed.
 
     ``limit`` are the scheduler's words for a limit on the pilot's jobs (empty: none is known). A
     limit is the pilot's, not a node's. After it was met the pilot waits, twice as long each time,
@@ -87,12 +89,13 @@ class SubmissionHistory:
     limit_wait: Backoff = Backoff()
 
     def sent(self, jobs: int, now_s: float) -> SubmissionHistory:
-        """Holders were submitted."""
+        """Return the history after ``jobs`` holders were submitted."""
         return replace(
             self, sent_s=(*(at_s for at_s in self.sent_s if now_s - at_s < HOUR_S), *[now_s] * jobs)
         )
 
     def after(self, outcome: HolderOutcome, rules: HolderRules, now_s: float) -> SubmissionHistory:
+        """Return the history after a holder has started, failed or ended."""
         match outcome:
             case HolderStarted(node, node_class, took_s):
                 others = {name: backoff for name, backoff in self.nodes.items() if name != node}
@@ -113,8 +116,8 @@ class SubmissionHistory:
                 return replace(self, times=self.times.ended(node_class, took_s))
 
     def observed(self, without_a_job: frozenset[str]) -> SubmissionHistory:
-        """A node with a job had one that was faster than the holder: that is no failure of the
-        node.
+        """Return the history without the back-offs of nodes that have a job now: that job was
+        faster than the holder, which is no failure of the node.
         """
         if self.nodes.keys() <= without_a_job:
             return self
@@ -124,13 +127,13 @@ class SubmissionHistory:
         )
 
     def wait_s(self, failed: HolderFailed, rules: HolderRules, now_s: float) -> float:
-        """Seconds to wait after a failure that this history includes."""
+        """Return the seconds to wait after a failure, which this history includes already."""
         backoff = self.limit_wait if rules.is_limit(failed.reason) else self.nodes[failed.node]
         return backoff.wait_s(now_s)
 
     def cap_wait_s(self, cap: int | None, more: int, now_s: float) -> float:
-        """Seconds until one more, after ``more`` now, leaves at most ``most`` in the hour before
-        it; 0 without a cap.
+        """Return the seconds until one more submission, after ``more`` now, stays within ``cap`` in
+        the hour before it; 0 without a cap.
         """
         sent_s = self.sent(more, now_s).sent_s
         if cap is None or len(sent_s) < cap:
@@ -140,7 +143,7 @@ class SubmissionHistory:
     def why_not(
         self, request: NodeRequest, settings: HolderSettings, now_s: float
     ) -> Refusal | None:
-        """Why no holder is submitted on this node; None if one may be."""
+        """Return why no holder is submitted on this node now; None if one may be."""
         if words := self.times.why_too_short(request, settings.longest_s):
             return Refusal(request.node, words, max(request.window_s, 0.0))
         wait_s = self.nodes.get(request.node, Backoff()).wait_s(now_s)
@@ -149,8 +152,8 @@ class SubmissionHistory:
     def why_no_other(
         self, node: str, rules: HolderRules, pending: int, more: int, now_s: float
     ) -> Refusal | None:
-        """Why no further holder is submitted, whatever the node, with ``pending`` holders and
-        ``more`` about to be.
+        """Return why no further holder is submitted, whatever the node; None if one may be.
+        ``pending`` holders have not started, and ``more`` are about to be submitted.
         """
         settings, table = rules.settings, rules.traits.table
         if pending + more >= settings.max_pending:

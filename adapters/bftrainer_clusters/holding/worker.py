@@ -30,11 +30,15 @@ _POLL_S = 0.1
 _ALIVE_EVERY_S = 1.0
 _LOST = 137
 ENDS_BY = signal.SIGALRM
-"""Used by neither schedulers nor trainers, and by default without a core file."""
+"""The signal that ends the worker and this process. Schedulers and trainers do not use it, and by
+default it leaves no core file.
+"""
 
 
 def main(holders: Path, node: str, job: str, command: list[str]) -> int:
-    """Run a command in the holder; returns its exit status."""
+    """Run a command as a worker in the holder; return its exit status, or 137 if the holder is
+    lost.
+    """
     holder = holders / fragment_name(node, job)
     order = holder / "work" / f"{time.time_ns()}-{os.getpid()}"
     try:
@@ -61,7 +65,9 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
 
 
 def _follow(holder: Path, order: Path) -> int:
-    """Copy the worker's output until it ends."""
+    """Copy the worker's output until the worker ends or the holder is lost; return the
+    exit status.
+    """
     next_s, offset = 0.0, 0
     while True:
         if time.monotonic() >= next_s:
@@ -78,7 +84,7 @@ def _follow(holder: Path, order: Path) -> int:
 
 
 def _has_left(holder: Path) -> bool:
-    """Whether the payload has marked it: the mark is empty before."""
+    """Return whether the payload has marked that it leaves; before, the mark is empty."""
     try:
         return bool((holder / "leaving").read_bytes())
     except OSError:
@@ -86,6 +92,7 @@ def _has_left(holder: Path) -> bool:
 
 
 def _copy_output(order: Path, offset: int) -> int:
+    """Copy what the worker has written from ``offset`` on; return the next offset."""
     try:
         with (order / "out").open("rb") as file:
             file.seek(offset)
@@ -105,6 +112,7 @@ def _write_alive(order: Path) -> None:
 
 
 def _copy_input(order: Path) -> None:
+    """Copy this process's standard input to the worker's, by the file ``in`` of the order."""
     try:
         with (order / "in").open("ab", buffering=0) as file:
             while data := os.read(0, 65536):
@@ -115,6 +123,10 @@ def _copy_input(order: Path) -> None:
 
 
 def _pass_signals_to(order: Path) -> None:
+    """Pass signals on to the worker, by a file in the folder of its order; :data:`ENDS_BY` becomes
+    SIGKILL.
+    """
+
     def pass_on(number: int, frame: FrameType | None) -> None:
         with suppress(OSError):  # the order is over
             write(str(order / "signal"), str(int(signal.SIGKILL if number == ENDS_BY else number)))
@@ -128,8 +140,8 @@ def _pass_signals_to(order: Path) -> None:
 
 
 def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver: int) -> None:
-    """From the driver the signal is for the worker; from a scheduler it announces the end of the
-    *pilot's* job, and is ignored.
+    """Pass SIGUSR2 on to the worker if the driver has sent it. From a scheduler it announces the
+    end of the *pilot's* job, and is ignored.
     """
     while True:
         if signal.sigwaitinfo({signal.SIGUSR2}).si_pid == driver:

@@ -32,7 +32,7 @@ _NEEDED_VERSION = (10, 1, 0, 2)
 
 
 def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
-    """One check per command."""
+    """Run each query that the pilot makes to LSF, and return a check for each."""
     now_s, user = time.time(), own_name()
     slots = settings.slots_per_node
     bjobs, brsvs = settings.pending == "bjobs", settings.reservations
@@ -79,6 +79,7 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
 
 
 def _version(settings: LsfSettings, keep_in: Path) -> Check:
+    """Check whether LSF's version prints what the pilot parses."""
     check = _ask("version", ["lsid"], lsf_text.parse_version, settings, keep_in)
     if check.state is not CheckStatus.OK:
         return Check.warning("version", check.detail, check.remedy)
@@ -92,6 +93,9 @@ def _version(settings: LsfSettings, keep_in: Path) -> Check:
 def _ask(
     name: str, argv: list[str], read: Callable[[str], str], settings: LsfSettings, keep_in: Path
 ) -> Check:
+    """Run one query and parse its answer. What is not understood is kept in a file, for
+    an issue.
+    """
     try:
         output = command.outcome(argv, timeout_s=settings.timeout_s)
     except CommandError as error:
@@ -110,6 +114,7 @@ def _ask(
 
 
 def _queue(settings: LsfSettings, keep_in: Path) -> Check:
+    """Check whether the configured queue ends preempted jobs."""
     name = "queue"
     try:
         against = queue_problems(settings, {})
@@ -135,6 +140,9 @@ def _keep(name: str, argv: list[str], text: str, folder: Path) -> Path:
 
 
 def _hosts(views: tuple[NodeView, ...], slots: int) -> str:
+    """Describe the hosts for a check, and name one whose number of slots is not the
+    configured one.
+    """
     odd = [node.name for node in views if node.cpus not in (0, slots)]
     odd_hosts = (
         f", {len(odd)} do not have {counted(slots, 'slot')}, such as {odd[0]} "

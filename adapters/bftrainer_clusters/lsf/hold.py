@@ -71,7 +71,7 @@ class LsfCluster(SimpleCluster[LsfSettings]):
         self.cancel(ids)
 
     def unknown(self, ids: Sequence[str]) -> frozenset[str]:
-        """Run bjobs once; it names every job that it does not find."""
+        """Ask bjobs for these jobs, once; it names every job that it does not find."""
         argv = jobs.known_argv(ids)
         output = command.outcome(argv, timeout_s=self.settings.timeout_s, env=self.env)
         if answer_of(output) is None:
@@ -80,7 +80,9 @@ class LsfCluster(SimpleCluster[LsfSettings]):
         return frozenset(ids).intersection(frozenset().union(*named))
 
     def why_no_holder(self) -> str:
-        """Why the queue would not end holders."""
+        """Return why holders must not run in the configured queue, in one line; empty if
+        they may.
+        """
         return "; ".join(queue_problems(self.settings, self.env))
 
     @property

@@ -38,7 +38,7 @@ _EXPLAIN_THEMSELVES = ("USUSP", "SSUSP", "UNKWN")
 
 
 def submit_argv(settings: LsfSettings, job: JobRequest) -> list[str]:
-    """``bsub`` of one holder."""
+    """Build the ``bsub`` command of one holder."""
     slots = ["-n", str(settings.slots_per_node), "-R", "span[hosts=1]"]
     whole = ["-x", "-n", "1"] if settings.place == "exclusive" else slots
     return [
@@ -66,7 +66,9 @@ def submit_argv(settings: LsfSettings, job: JobRequest) -> list[str]:
 
 
 def parse_submitted(text: str) -> str:
-    """The job id in ``Job <12> is submitted to queue <idle>.``; some sites print more around it."""
+    """Return the job id in bsub's ``Job <12> is submitted to queue <idle>.``; some sites print more
+    around it.
+    """
     ids = re.findall(
         r"^Job <(\d+)> is submitted to (?:default )?queue <[^>]+>\.\s*$", text, re.MULTILINE
     )
@@ -76,21 +78,23 @@ def parse_submitted(text: str) -> str:
 
 
 def list_argv(user: str) -> list[str]:
-    """All holders of a user, recently ended ones included (-a): bjobs has to say that a job is
-    over.
+    """Build the query for all holders of a user, recently ended ones included (-a): bjobs has to
+    say that a job is over.
     """
     return ["bjobs", "-a", "-u", user, "-J", HOLDER_NAME, "-o", LIST_FIELDS, "-json"]
 
 
 def parse_list(text: str, now_s: float) -> tuple[JobRecord, ...]:
-    """The user's holders, of all pilots."""
+    """Parse the answer to :func:`list_argv`: the user's holders, of all pilots."""
     if says_nothing(text):
         return ()
     return tuple(_record(item, now_s) for item in records(text, "holders"))
 
 
 def _record(item: dict[str, Any], now_s: float) -> JobRecord:
-    """The label is the first word of the description; the run limit counts while the job runs."""
+    """Build the record of a holder from one of bjobs: the label is the first word of the
+    description, and the end of the run limit is known while the job runs.
+    """
     job, state, words = (value_of(item, key) for key in ("JOBID", "STAT", "JOB_DESCRIPTION"))
     if state not in PHASES:
         raise UnknownStateError("job", state)
@@ -105,8 +109,8 @@ def _record(item: dict[str, Any], now_s: float) -> JobRecord:
 
 
 def left_s(item: dict[str, Any]) -> float | None:
-    """Seconds until the run limit of a running job, from lengths: the times that bjobs shows have
-    no year.
+    """Return the seconds until a running job's run limit; None without one. They come from lengths
+    of time, since the times that bjobs shows have no year.
     """
     limit, ran = value_of(item, "RUNTIMELIMIT"), value_of(item, "RUN_TIME")
     if limit in ("", "-"):
@@ -115,26 +119,28 @@ def left_s(item: dict[str, Any]) -> float | None:
 
 
 def known_argv(jobs: Iterable[str]) -> list[str]:
-    """Ask for jobs that bjobs no longer lists; :func:`~bftrainer_clusters.lsf.text.unknown_jobs`
-    reads the answer.
+    """Build the query for jobs that bjobs no longer lists;
+    :func:`~bftrainer_clusters.lsf.text.unknown_jobs` reads the answer.
     """
     return ["bjobs", "-a", "-o", "jobid stat", "-json", *sorted(jobs)]
 
 
 def cancel_argv(jobs: Iterable[str]) -> list[str]:
-    """End jobs. Never without ids: bkill alone ends the user's latest job."""
+    """Build the command that ends jobs. Never without ids: bkill alone ends the user's
+    latest job.
+    """
     ids = sorted(jobs)
     assert ids, "bkill without a job id ends something else"
     return ["bkill", *ids]
 
 
 def signal_argv(jobs: Iterable[str], number: signal.Signals) -> list[str]:
-    """Send a signal to jobs."""
+    """Build the command that sends a signal to jobs."""
     return ["bkill", "-s", number.name.removeprefix("SIG"), *cancel_argv(jobs)[1:]]
 
 
 def _seconds(text: str, unit_s: float) -> float:
-    """``1440.0`` (minutes), ``16038 second(s)``, ``00:10:00``."""
+    """Parse a time of bjobs: ``1440.0`` in ``unit_s``, ``16038 second(s)``, ``00:10:00``."""
     number = re.fullmatch(r"(\d+(?:\.\d+)?)(?: second\(s\))?(?:/\S+)?", text.strip())
     if number:
         return float(number[1]) * unit_s

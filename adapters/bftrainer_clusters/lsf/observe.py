@@ -25,7 +25,7 @@ from bftrainer_clusters.lsf.config import LsfSettings
 
 
 def hosts_argv(settings: LsfSettings) -> list[str]:
-    """All hosts one by one (-X: including members of condensed groups)."""
+    """Build the query for all hosts one by one (-X: including members of condensed groups)."""
     return [
         "bhosts",
         "-o",
@@ -38,17 +38,17 @@ def hosts_argv(settings: LsfSettings) -> list[str]:
 
 
 def pending_argv() -> list[str]:
-    """All pending jobs of all users."""
+    """Build the query for all pending jobs of all users."""
     return ["bjobs", "-u", "all", "-p", "-o", lsf_text.PENDING_FIELDS, "-json"]
 
 
 def windows_argv(settings: LsfSettings) -> list[str]:
-    """All backfill windows with their hosts."""
+    """Build the query for all backfill windows with their hosts."""
     return ["bslots", "-l", *_selected(settings)]
 
 
 def reservations_argv() -> list[str]:
-    """All advance reservations, not truncated."""
+    """Build the query for all advance reservations, not truncated."""
     return ["brsvs", "-w"]
 
 
@@ -59,7 +59,7 @@ def _selected(settings: LsfSettings) -> list[str]:
 def ask(
     argv: Sequence[str], parse: Callable[[str], Parsed], timeout_s: float, env: Mapping[str, str]
 ) -> Parsed:
-    """Run and parse. "None found" is a result; any other failure is an error."""
+    """Run a command and parse its answer. "None found" is an answer; any other failure raises."""
     output = command.outcome(argv, timeout_s=timeout_s, env=env)
     text = lsf_text.answer_of(output)
     if text is None:
@@ -69,14 +69,16 @@ def ask(
 
 @dataclass
 class LsfScheduler:
-    """LSF as its commands show it. ``env`` is added to the environment of each."""
+    """Observes LSF by its commands. ``env`` is added to the environment of each."""
 
     settings: LsfSettings
     clock: Clock
     env: Mapping[str, str] = field(default_factory=dict)
 
     def observe(self) -> Observation:
-        """LSF does not show its time, so ``at_s`` is the pilot's, taken before bslots runs: windows
+        """Observe hosts, windows, reservations and pending jobs.
+
+        LSF does not show its time, so ``at_s`` is the pilot's, taken before bslots runs: windows
         are lengths, and may look shorter than they are, but never longer. Windows are read before
         hosts: a job that starts in between shows on its hosts.
         """
@@ -116,8 +118,8 @@ class LsfScheduler:
 
 
 def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> NodeView:
-    """A host with the end of its backfill window. An idle one is planned for a job, unless its
-    window is endless.
+    """Return a host with the end of its backfill window. An idle host counts as planned for a job,
+    unless its window is endless.
     """
     length_s = lengths.get(node.name)
     ends_s = at_s + length_s if length_s is not None and length_s < math.inf else None
@@ -130,12 +132,14 @@ def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> No
 
 
 def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
-    """Why holders must not run in the configured queue; raises if LSF does not say."""
+    """Return why holders must not run in the configured queue; empty if they may. Raises if LSF
+    does not say.
+    """
 
     def answer_of(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
-        """Settings come last, and only if they are set: an answer that was cut at the end of a line
-        may have lost the reason against holders, and nothing in it shows that. So two answers must
-        say the same.
+        """Ask twice, and raise if the answers differ: one of them was truncated then. LSF prints
+        settings last, and only if they are set, so an answer that was cut at the end of a line may
+        lack the reason against holders, and nothing in it shows that.
         """
         first, second = (ask(argv, parse, settings.timeout_s, env) for _ in range(2))
         if first != second:

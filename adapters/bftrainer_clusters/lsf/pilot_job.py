@@ -29,7 +29,7 @@ _TIMEOUT_S = 20.0
 
 
 def job_argv(job: str) -> list[str]:
-    """Its end, and the options for a successor."""
+    """Build the query for the pilot's own job: its end, and the options that a successor needs."""
     return ["bjobs", "-a", "-o", _FIELDS, "-json", job]
 
 
@@ -48,7 +48,7 @@ class LsfJobFacts:
 
 
 def parse_job(text: str) -> LsfJobFacts | None:
-    """The job, or None if LSF says that there is no such job."""
+    """Parse the answer to :func:`job_argv`; None if LSF says that there is no such job."""
     if unknown_jobs(text):
         return None
     jobs = records(text, "the pilot's job")
@@ -63,12 +63,12 @@ def parse_job(text: str) -> LsfJobFacts | None:
 
 
 def waiting_argv(job: LsfJobFacts) -> list[str]:
-    """Unfinished jobs with this name and user."""
+    """Build the query for unfinished jobs with the name and user of the pilot's job."""
     return ["bjobs", "-u", job.user, "-J", job.name, "-o", "jobid stat", "-json"]
 
 
 def parse_waiting(text: str) -> list[str]:
-    """Ids of the pending ones, oldest first."""
+    """Parse the answer to :func:`waiting_argv`: the ids of pending jobs, oldest first."""
     if says_nothing(text):
         return []
     listed = [
@@ -81,7 +81,9 @@ def parse_waiting(text: str) -> list[str]:
 
 
 def successor_argv(job: str, of: LsfJobFacts) -> list[str]:
-    """``bsub`` of the script on standard input; options here override its ``#BSUB`` lines."""
+    """Build the ``bsub`` command of the successor, whose script comes on standard input; options
+    here override its ``#BSUB`` lines.
+    """
     project = ["-P", of.project] if of.project not in ("", "-", "default") else []
     return ["bsub", "-w", f"ended({job})", "-J", of.name, "-q", of.queue, *project]
 
@@ -103,7 +105,9 @@ class LsfPilotJob:
         return None if facts is None or facts.left_s is None else now_s + facts.left_s
 
     def submit_successor(self) -> str:
-        """Submit the script to start when this job is over, unless a successor is pending."""
+        """Submit the script to start when this job is over, unless a successor is pending; return
+        the successor's id.
+        """
         facts = _ask(job_argv(self.job), parse_job)
         if facts is None:
             raise SchedulerError(f"bjobs does not list the pilot's own job {self.job}")
@@ -126,7 +130,7 @@ def _ask(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
 
 
 def job_is_gone(job: str) -> bool | None:
-    """Whether a job is over; None if LSF does not say."""
+    """Return whether a job is over; None if LSF does not say."""
     try:
         facts = _ask(job_argv(job), parse_job)
     except (CommandError, SchedulerError):

@@ -19,8 +19,8 @@ _STOPS = ("SIGSTOP", "STOP", "SIGTSTP", "TSTP", "CHKPNT")
 def reasons_against(
     queue: QueueFacts, app: AppFacts, params: ParamFacts, exclusive: bool, gpus: bool
 ) -> list[str]:
-    """Why holders must not run in this queue; empty if they may. ``gpus``: holders ask for GPUs
-    (``lsf.gpu``).
+    """Return why holders must not run in this queue; empty if they may. ``gpus``: holders ask for
+    GPUs (``lsf.gpu``).
     """
     return [
         *_queue_itself(queue),
@@ -31,6 +31,7 @@ def reasons_against(
 
 
 def _queue_itself(queue: QueueFacts) -> list[str]:
+    """List reasons in the queue itself: it is closed, not preemptable, or restarts jobs."""
     reasons = []
     if not queue.status.startswith("Open:Active"):
         reasons.append(
@@ -54,6 +55,9 @@ def _queue_itself(queue: QueueFacts) -> list[str]:
 
 
 def _suspends(queue: QueueFacts, app: AppFacts) -> list[str]:
+    """List the settings by which LSF would suspend a preempted job, which then keeps memory and
+    GPUs.
+    """
     reasons = []
     suspend = app.suspend or queue.suspend
     if app.suspend and not _terminates(app.suspend):
@@ -87,6 +91,9 @@ def _suspends(queue: QueueFacts, app: AppFacts) -> list[str]:
 
 
 def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -> list[str]:
+    """List the kinds of jobs that holders are and that are not preempted here: backfill, exclusive,
+    GPUs.
+    """
     reasons = []
     if queue.backfill and "BACKFILL" not in params.preempted_types:
         reasons.append(
@@ -114,8 +121,8 @@ def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -
 
 
 def _waits(queue: QueueFacts, app: AppFacts, params: ParamFacts) -> list[str]:
-    """Delays of preemption, as set by the profile of holders, else their queue, else the
-    cluster.
+    """List the settings that delay preemption: those of the holders' application profile count
+    before those of their queue, and these before the cluster's.
     """
     places = [
         ("the application profile", app.delays),

@@ -69,22 +69,22 @@ class ParamFacts:
 
 
 def queue_argv(queue: str) -> list[str]:
-    """All of one queue."""
+    """Build the query for all settings of a queue."""
     return ["bqueues", "-l", queue]
 
 
 def app_argv(app: str) -> list[str]:
-    """All of one application profile."""
+    """Build the query for all settings of an application profile."""
     return ["bapp", "-l", app]
 
 
 def params_argv() -> list[str]:
-    """All parameters of the cluster."""
+    """Build the query for all parameters of the cluster."""
     return ["bparams", "-a"]
 
 
 def parse_queue(text: str, name: str) -> QueueFacts:
-    """``bqueues -l NAME``; raises if the output is truncated."""
+    """Parse ``bqueues -l NAME``. Raises ``SchedulerError`` if the output is truncated."""
     head = re.search(r"^QUEUE:\s*(\S+)\s*$", text, re.MULTILINE)
     if head is None or head[1] != name:
         raise SchedulerError(f"bqueues -l {name} did not print this queue: {text[:80]!r}")
@@ -118,7 +118,7 @@ def parse_queue(text: str, name: str) -> QueueFacts:
 
 
 def parse_app(text: str, name: str) -> AppFacts:
-    """``bapp -l NAME``."""
+    """Parse ``bapp -l NAME``. Raises ``SchedulerError`` if the output is truncated."""
     if not re.search(
         rf"^APPLICATION NAME:\s*{re.escape(name)}\s*$", text, re.MULTILINE
     ) or not text.endswith("\n"):
@@ -129,7 +129,7 @@ def parse_app(text: str, name: str) -> AppFacts:
 
 
 def parse_params(text: str) -> ParamFacts:
-    """``bparams -a``."""
+    """Parse ``bparams -a``. Raises ``SchedulerError`` if the output is truncated."""
     if not re.search(r"^\s*\w+\s*=", text, re.MULTILINE) or not text.endswith("\n"):
         raise SchedulerError(
             f"bparams -a did not print a complete list of parameters: {text[:60]!r}"
@@ -144,13 +144,17 @@ def parse_params(text: str) -> ParamFacts:
 
 
 def _setting(text: str, name: str) -> str:
-    """The value of a setting; empty if LSF does not print it."""
+    """Return the value of a setting (``NAME = value`` or ``NAME: value``); empty if LSF does not
+    print it.
+    """
     match = re.search(rf"^\s*{name}\s*[:=](.*)$", text, re.MULTILINE)
     return match[1].strip() if match else ""
 
 
 def _action(text: str, name: str) -> str:
-    """An action under JOB_CONTROLS, ``SUSPEND: [SIGTSTP]``, or SUSPEND_CONTROL of a profile."""
+    """Return an action of JOB_CONTROLS (``SUSPEND: [SIGTSTP]`` -> ``SIGTSTP``), or a profile's
+    SUSPEND_CONTROL; empty if LSF does not print it.
+    """
     match = re.search(rf"^\s*{name}(?:_CONTROL)?\s*[:=]\s*\[?(.*?)\]?\s*$", text, re.MULTILINE)
     return match[1].strip() if match else ""
 

@@ -30,7 +30,9 @@ _NOT_FOR_WORKERS = ("SLURM_", "SBATCH_", "SRUN_", "LSB_", "LS_")
 
 
 class LsfSite(SimpleSite[LsfSettings]):
-    """The plug-in: pilots may run as jobs, and doctor runs every query of theirs."""
+    """The plug-in that the pilot finds as site ``lsf``: pilots may run as jobs, and doctor runs
+    every query of theirs.
+    """
 
     @property
     def batch(self) -> LsfBatch:
@@ -73,7 +75,9 @@ class LsfBatch:
 def _to_observe(
     config: PilotConfig | None, where: str, slots_per_node: int | None
 ) -> tuple[LsfSettings, tuple[str, ...]]:
-    """The settings, and remarks. Without any LSF is asked for the size of a node."""
+    """Return the settings to observe with, and remarks for the user. Without a configuration and an
+    option, the size of a node is the most frequent one that LSF shows.
+    """
     if config is not None and config.site_table(NAME):
         settings = SITE.settings(config, where)
         if slots_per_node not in (None, settings.slots_per_node):
@@ -101,12 +105,12 @@ def _to_observe(
 
 
 def _bare(slots: int) -> LsfSettings:
-    """Settings to observe with: there is no holders' queue."""
+    """Return settings that suffice to observe: they have no queue for holders."""
     return LsfSettings.model_construct(queue="", slots_per_node=slots)
 
 
 def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The hosts of the job, each once."""
+    """Return the hosts of the job that this process runs in, each once."""
     path = Path(environment[HOSTFILE])
     try:
         nodes = tuple(dict.fromkeys(path.read_text(encoding="utf-8").split()))

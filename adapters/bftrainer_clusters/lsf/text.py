@@ -56,19 +56,19 @@ _UNKNOWN = re.compile(r"^\s*Job <([0-9]+)>(?: is not found|: No matching job fou
 
 
 def says_nothing(text: str) -> bool:
-    """Whether LSF says that it found none, in a line of its own; a JSON document says it
+    """Return whether LSF says in a line of its own that it found none; a JSON document says that
     otherwise.
     """
     return not is_document(text) and _NOTHING.search(text) is not None
 
 
 def is_document(text: str) -> bool:
-    """Whether this begins as ``-json`` output does, which may quote users' words."""
+    """Return whether an output begins as ``-json`` output does, which may quote users' words."""
     return text.lstrip().startswith("{")
 
 
 def answer_of(output: Output) -> str | None:
-    """What LSF says, wherever it says it; None if the command failed.
+    """Return LSF's answer, from stdout or stderr; None if the command failed.
 
     "None found" is on stderr, with status 255, with 254 (the descendant Volclava 2.2) or with 0
     (LSB_BJOBS_CONSISTENT_EXIT_CODE=N, IBM's default). A JSON document with status 255 is an answer
@@ -85,7 +85,9 @@ def answer_of(output: Output) -> str | None:
 
 
 def unknown_jobs(text: str) -> frozenset[str]:
-    """Ids of which LSF says that there is no such job. No answer at all does not mean that."""
+    """Return the ids of which LSF says that there is no such job. No answer at all does not mean
+    that.
+    """
     text = without_waiting(text)
     if not is_document(text):
         return frozenset(_UNKNOWN.findall(text))
@@ -97,14 +99,16 @@ def unknown_jobs(text: str) -> frozenset[str]:
 
 
 def without_waiting(text: str) -> str:
-    """The output without the lines that say that the command waits for mbatchd."""
+    """Return the output without the lines that say that the command waits for mbatchd."""
     return "".join(
         line for line in re.split(r"(?<=\n)", text) if not _WAITING.fullmatch(line.rstrip("\n"))
     )
 
 
 def records(text: str, what: str) -> list[dict[str, Any]]:
-    """All records of a ``-json`` output; its head announces how many there are."""
+    """Parse all records of a ``-json`` output. Raises ``SchedulerError`` if there are more or fewer
+    than its head announces, or if one is an error.
+    """
     items = _records(text, what)
     for item in items:
         if "ERROR" in item:
@@ -115,6 +119,7 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
 
 
 def _records(text: str, what: str) -> list[dict[str, Any]]:
+    """Parse the records of a ``-json`` output, errors about single jobs included."""
     body = without_waiting(text)
     if not body.strip():
         raise SchedulerError(f"LSF printed nothing about {what}: {text[:60]!r}")
@@ -136,17 +141,20 @@ def _records(text: str, what: str) -> list[dict[str, Any]]:
 
 
 def parse_version(text: str) -> str:
-    """``lsid``: its first line, such as ``IBM Spectrum LSF Standard 10.1.0.13, Apr 10 2022``."""
+    """Return the version in the first line of ``lsid``: ``IBM Spectrum LSF Standard 10.1.0.13, Apr
+    10 2022``.
+    """
     first = text.lstrip().partition("\n")[0].strip()
-    if not re.search(
-        r"[0-9]\.[0-9]", first
-    ):  # `[0-9]+` would look at each of a million digits a million times
+    # `[0-9]+` would look at each of a million digits a million times.
+    if not re.search(r"[0-9]\.[0-9]", first):
         raise SchedulerError(f"lsid shows no version: {first[:80]!r}")
     return printable(first[:80])
 
 
 def parse_hosts(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
-    """``bhosts -o HOST_FIELDS -json``; ``gpus`` per node come from the configuration."""
+    """Parse ``bhosts -o HOST_FIELDS -json``; ``gpus`` per node come from the configuration, since
+    bhosts does not show them.
+    """
     nodes = []
     for item in records(text, "hosts"):
         name, status, slots, jobs, reserved = (value_of(item, key) for key in _NEEDED)
@@ -155,8 +163,8 @@ def parse_hosts(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
 
 
 def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
-    """``bjobs -u all -p -o PENDING_FIELDS -json``. LSF shows no planned start with hosts; windows
-    come from bslots.
+    """Parse ``bjobs -u all -p -o PENDING_FIELDS -json``. LSF shows no planned start with hosts;
+    windows come from bslots.
     """
     jobs = []
     for item in records(text, "pending jobs"):
@@ -178,7 +186,9 @@ def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
 
 
 def value_of(item: dict[str, Any], key: str) -> str:
-    """A required field of a record; it may be empty."""
+    """Return a field of a record, which may be empty. Raises ``SchedulerError`` if it is
+    missing.
+    """
     value = item.get(key)
     if not isinstance(value, str):
         raise SchedulerError(f"no {key} in {str(item)[:80]!r}")
@@ -186,6 +196,9 @@ def value_of(item: dict[str, Any], key: str) -> str:
 
 
 def _node(name: str, status: str, slots: str, jobs: str, reserved: str, gpus: int) -> NodeView:
+    """Build the view of a host: one that is open is free only if no slot of it is used or
+    reserved.
+    """
     availability = _BY_LOWER.get(status.lower())
     if availability is None:
         raise UnknownStateError("node", status)
@@ -214,7 +227,7 @@ def _node(name: str, status: str, slots: str, jobs: str, reserved: str, gpus: in
 
 
 def _number_of_slots(text: str) -> int:
-    """0 for ``-``, and -1 for what is no number."""
+    """Parse a number of slots: 0 for ``-``, and -1 for anything else that is no number."""
     if text == "-":
         return 0
     return int(text) if text.isdecimal() else -1

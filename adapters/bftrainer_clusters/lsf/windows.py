@@ -38,7 +38,9 @@ class BackfillWindow:
 
 
 def parse_length(text: str) -> float:
-    """``1 hours 11 minutes 50 seconds``, ``44 minutes``, ``UNLIMITED``."""
+    """Parse a length of time in seconds: ``1 hours 11 minutes 50 seconds``, ``44 minutes``,
+    ``UNLIMITED`` (infinite).
+    """
     words = " ".join(text.split())
     if words.upper() == "UNLIMITED":
         return math.inf
@@ -49,8 +51,8 @@ def parse_length(text: str) -> float:
 
 
 def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
-    """``bslots -l``: paragraphs of SLOTS, RUNTIME and HOSTS, the hosts wrapped onto several
-    lines.
+    """Parse ``bslots -l``: paragraphs of SLOTS, RUNTIME and HOSTS, whose hosts (``16*n1``) are
+    wrapped onto several lines.
     """
     if says_nothing(text):
         return ()
@@ -86,7 +88,9 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
 def longest_by_host(
     windows: tuple[BackfillWindow, ...], slots_of: Callable[[str], int]
 ) -> dict[str, float]:
-    """For each host whose slots are all free: the seconds for which they stay free."""
+    """Return, for each host with a window of all its slots, the longest time for which they stay
+    free, in seconds.
+    """
     lengths: dict[str, float] = {}
     for window in windows:
         for host, slots in window.hosts.items():
@@ -96,10 +100,11 @@ def longest_by_host(
 
 
 def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
-    """``brsvs -w``: one-time ``month/day/hour/minute`` windows without a year, weekly ones
-    ``day:hour:minute`` with a ``*``.
+    """Parse ``brsvs -w``: one-time windows ``month/day/hour/minute`` without a year, and weekly
+    ones ``day:hour:minute`` with a ``*``.
 
-    Times are in the local time zone. A weekly reservation becomes its next (or current) one.
+    Times are in the local time zone. A weekly reservation becomes its next (or current)
+    one.
     """
     if says_nothing(text):
         return ()
@@ -138,6 +143,9 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
 
 
 def _once(text: str, now_s: float) -> tuple[float, float]:
+    """Parse a one-time window, ``11/24/8/0-11/24/20/0``, into (start, end) in seconds since 1970.
+    Without a year, the first one that is not over is meant.
+    """
     match = _ONCE.fullmatch(text)
     if match is None:
         raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
@@ -155,6 +163,9 @@ def _once(text: str, now_s: float) -> tuple[float, float]:
 
 
 def _weekly(text: str, now_s: float) -> tuple[float, float]:
+    """Parse a weekly or daily window, ``1:8:0-5:18:0`` or ``8:00-18:00``, into (start, end) of the
+    current or the next one, in seconds since 1970.
+    """
     match = _WEEKLY.fullmatch(text)
     if match is None:
         raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
@@ -176,11 +187,14 @@ def _weekly(text: str, now_s: float) -> tuple[float, float]:
 
 
 def _day(digits: str | None) -> int | None:
-    """A day of the week, 0 for Sunday; None for every day."""
+    """Parse a day of the week, 0 for Sunday; None means every day."""
     return None if digits is None else int(digits)
 
 
 def _local(year: int, month: int, day: int, hour: int, minute: int) -> float:
+    """Convert a local time to seconds since 1970. A day outside of its month is in a neighboring
+    one.
+    """
     if not (1 <= month <= 12 and hour <= 24 and minute < 60):
         raise SchedulerError(f"brsvs: {year}/{month}/{day} {hour}:{minute} is not a time")
     try:

@@ -44,7 +44,7 @@ class JobSweep(payload.Sweep):
         return self.mark in read_variables(pid)
 
     def find(self):  # type: () -> set[int]
-        """The processes to kill: those of the job, without ancestors of this one, such as the
+        """Return the processes to kill: all of the job, without ancestors of this one, such as the
         holder's script and the scheduler's own processes.
         """
         live = payload.processes(self.others)
@@ -58,7 +58,7 @@ def read_variables(pid):  # type: (int) -> list[bytes]
 
 
 def ancestors(live, pid):  # type: (dict[int, tuple[int, bytes, bytes]], int) -> set[int]
-    """The ancestors of a process, as far as they are listed in ``live``."""
+    """Return the pids of a process and of its ancestors, as far as they are listed in ``live``."""
     pids = set()  # type: set[int]
     while pid in live and pid not in pids:
         pids.add(pid)
@@ -67,8 +67,8 @@ def ancestors(live, pid):  # type: (dict[int, tuple[int, bytes, bytes]], int) ->
 
 
 def start_guardian(variable, job):  # type: (str, str) -> None
-    """Fork a process that sweeps when this one ends. It reads from a pipe whose other end closes
-    then.
+    """Fork a process that sweeps the node when this one ends: it reads from a pipe whose other end
+    closes then.
     """
     reading, writing = os.pipe()
     if os.fork():
@@ -83,7 +83,7 @@ def start_guardian(variable, job):  # type: (str, str) -> None
 
 
 def main(holders, lease_s, node, variable):  # type: (str, float, str, str) -> None
-    """Hold the node."""
+    """Hold the node, with a guardian that sweeps it if this process is killed."""
     job = os.environ[variable]
     start_guardian(variable, job)
     folder = os.path.join(holders, node + "#" + job)

@@ -60,7 +60,8 @@ PREEMPTED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, NOTICE)
 
 
 def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, bytes, bytes]]
-    """Parent, name and start time of every live process that may belong to the job, by pid.
+    """Return parent, name and start time of every live process that may belong to the
+    job, by pid.
 
     ``others`` are pids to skip; kernel threads (a thousand on a large node) and other users'
     processes are added to it.
@@ -103,14 +104,14 @@ def contents(path):  # type: (str) -> bytes
 
 
 def name_of_folder(job, sluid, lines):  # type: (str, str, str) -> str
-    """Name of a Slurm job's cgroup folder: ``job_12``; with cgroup v2 of 26.05 the SLUID, unless
-    CgroupJobIdPaths is set.
+    """Return the name of a Slurm job's cgroup folder: ``job_12``, or with cgroup v2 of 26.05 the
+    SLUID, unless CgroupJobIdPaths is set.
     """
     return sluid if sluid and "/" + sluid + "/step_" in lines else "job_" + job
 
 
 def folder_of_job(name, lines, mounts):  # type: (str, str, str) -> str
-    """The cgroup folder of a Slurm job on this node; empty if there is none.
+    """Return the cgroup folder of a Slurm job on this node; empty if there is none.
 
     ``lines`` is a /proc/PID/cgroup of the job's, ``mounts`` /proc/PID/mountinfo. Slurm's
     proctrack/cgroup uses the freezer of cgroup v1 (``/slurm/uid_7/job_12/step_0``) or cgroup v2
@@ -135,8 +136,8 @@ def folder_of_job(name, lines, mounts):  # type: (str, str, str) -> str
 
 
 class Steps:
-    """The job's processes by its cgroup, which none of them can leave; independent of the other
-    processes on the node.
+    """Lists the job's processes by its cgroup, which none of them can leave; this takes no longer
+    on a node with many other processes.
     """
 
     def __init__(self, folder, me):  # type: (str, int) -> None
@@ -146,11 +147,13 @@ class Steps:
         """Steps that have had a process."""
 
     def usable(self):  # type: () -> bool
-        """Whether this process is listed, which shows that folders and pids are the right ones."""
+        """Return whether the cgroup lists this process, which shows that folders and pids are the
+        right ones.
+        """
         return bool(self.folder) and any(self.me in pids for pids in self.listed().values())
 
     def listed(self):  # type: () -> dict[str, set[int]]
-        """Pids by step."""
+        """Return the pids in the job's cgroup, by step."""
         pids = {}  # type: dict[str, set[int]]
         for place, _, files in os.walk(self.folder):
             step = place[len(self.folder) + 1 :].partition("/")[0]
@@ -161,8 +164,8 @@ class Steps:
         return pids
 
     def find(self):  # type: () -> tuple[set[int], bool]
-        """The processes to kill, and whether these are all: a step without a process so far may be
-        about to start one.
+        """Return the processes to kill, and whether these are all: a step that has had no process
+        so far may be about to start one.
         """
         workers = set()  # type: set[int]
         begins = False
@@ -170,9 +173,8 @@ class Steps:
             if step == "step_batch":
                 continue
             ours = {pid for pid in pids if not is_manager(pid)}
-            if (
-                step == "step_extern"
-            ):  # spare Slurm's own sleep there: its end makes slurmctld schedule
+            # Spare Slurm's own sleep there: its end makes slurmctld schedule.
+            if step == "step_extern":
                 ours = {pid for pid in ours if not is_task(pid)}
                 self.begun.add(step)
             if ours:
@@ -207,7 +209,9 @@ class Sweep:
         self.own = set()  # type: set[int]
 
     def belongs(self, pid, start):  # type: (int, bytes) -> bool
-        """Whether a process belongs to a step of the job, by its environment or its cgroup."""
+        """Return whether a process belongs to a step of the job, by its environment or
+        its cgroup.
+        """
         if (pid, start) in self.foreign:
             return False
         environ = read(pid, "environ")
@@ -225,8 +229,8 @@ class Sweep:
         return False
 
     def manager_of_other_step(self, pid):  # type: (int) -> bool
-        """Whether it is a slurmstepd of this job, but not of this step or the batch script: its
-        children are workers.
+        """Return whether a process is a slurmstepd of this job whose children are workers: not that
+        of this step or of the batch script.
         """
         title = read(pid, "cmdline").replace(b"\0", b" ").strip()
         wanted = b"slurmstepd: [" + self.job + b"."
@@ -237,11 +241,11 @@ class Sweep:
         )
 
     def find(self):  # type: () -> set[int]
-        """The workers to kill, by the job's cgroup if it has one; if these may not be all, by
-        searching all processes.
+        """Return the workers to kill: by the job's cgroup, if it has one, and where these may not
+        be all, by a search of all processes.
 
         The question that this program asks Slurm (see was_preempted) has the job's environment and
-        cgroup as well.
+        cgroup as well, so what this program has started is kept apart, in ``own``.
         """
         workers, is_all = self.steps.find() if self.by_cgroup else (set(), False)
         if not is_all:
@@ -261,14 +265,16 @@ class Sweep:
         )
 
     def look(self):  # type: () -> None
-        """Note the current steps in quiet times, so that a step that ends is later not taken for
-        one that begins.
+        """Note in quiet times which steps there are, so that a step that ends is later not taken
+        for one that begins.
         """
         if self.by_cgroup:
             self.steps.find()
 
     def find_anywhere(self):  # type: () -> set[int]
-        """Processes of the job, children of other steps' managers, and all their descendants."""
+        """Return the job's processes, the children of other steps' managers, and all their
+        descendants.
+        """
         live = processes(self.others)
         managers = {pid for pid, (_, name, _) in live.items() if name == STEP_MANAGER}
         spared = managers | {self.me}
@@ -291,10 +297,8 @@ class Sweep:
         return workers
 
     def run(self, workers=None):  # type: (set[int] | None) -> int
-        """Kill until a pass finds nothing, for SWEEP_S at most (what sits in the kernel dies when
-        it comes out).
-
-        Returns the number of workers that were killed.
+        """Kill the workers until a pass finds none, for SWEEP_S at most (what sits in the kernel
+        dies when it comes out). Returns how many were killed.
 
         ``workers``: what :meth:`find` has just returned, for the first pass.
 
@@ -362,22 +366,26 @@ def is_alive(pid):  # type: (int) -> bool
 
 
 def is_manager(pid):  # type: (int) -> bool
-    """Whether it is a slurmstepd, of any job."""
+    """Return whether a process is a slurmstepd, of any job."""
     return read(pid, "comm").rstrip(b"\n") == STEP_MANAGER
 
 
 def is_task(pid):  # type: (int) -> bool
-    """Whether Slurm itself has started it: all other processes of the step descend from such."""
+    """Return whether Slurm itself has started a process: all other processes of a step descend from
+    such.
+    """
     return is_manager(parent_of(pid))
 
 
 def limit_s(lease_s):  # type: (float) -> float
-    """The silence after which the lease lapses."""
+    """Return the seconds of silence after which the lease lapses."""
     return lease_s + lease_s / RENEWALS + GRACE_S
 
 
 class Silence:
-    """How long a text has not changed; a gap between two looks counts for ``most_s`` at most."""
+    """Measures how long a text has not changed. A gap between two looks counts for ``most_s`` at
+    most.
+    """
 
     def __init__(self, most_s):  # type: (float) -> None
         self.most_s = most_s
@@ -386,7 +394,7 @@ class Silence:
         self.seconds = 0.0
 
     def look(self, text):  # type: (object) -> float
-        """Compare once more; returns the seconds of silence."""
+        """Compare the text with the one before; return for how many seconds it has not changed."""
         now_s = time.monotonic()
         self.seconds += min(now_s - self.before_s, self.most_s)
         self.before_s = now_s
@@ -396,7 +404,9 @@ class Silence:
 
 
 class Lease:
-    """The lease's files, read by a thread of its own."""
+    """The state of the lease, by the files ``lease`` and ``renewed``, which a thread of its own
+    reads.
+    """
 
     def __init__(self, folder):  # type: (str) -> None
         self.own = os.path.join(folder, "lease")
@@ -405,7 +415,7 @@ class Lease:
         self.released = False
 
     def watch(self):  # type: () -> None
-        """Read the files forever.
+        """Read the two files once a second, for ever.
 
         The lease exists before it is looked for: a host that once found no file may believe that
         for a minute (NFS).
@@ -421,7 +431,7 @@ class Lease:
 
 
 def ensure_exists(path):  # type: (str) -> bool
-    """Make an empty file where there is none; whether there is one now."""
+    """Make an empty file where there is none; return whether there is one now."""
     try:
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
         return True
@@ -439,7 +449,9 @@ def line_of(path):  # type: (str) -> bytes
 
 
 def mark(folder, name, text):  # type: (str, str, str) -> None
-    """Write a mark in a thread, and wait only a moment for it."""
+    """Write a mark into the fragment's folder in a thread, and wait only MARK_S for it: a file
+    system that hangs must not keep the node.
+    """
     done = _thread.allocate_lock()
     done.acquire()
 
@@ -459,10 +471,8 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
 
 
 def let_save(pids):  # type: (set[int]) -> bool
-    """Wait until the workers that may save have ended, or their time is over. Their drivers, told
-    here, ask them to.
-
-    Whether there were such workers.
+    """Tell the drivers of workers that may save (BFTRAINER_NOTICE_S), and wait until these workers
+    have ended or their time is over. Returns whether there were any.
     """
     limit_s, trainers, waiting = 0.0, set(), set()
     for pid in pids:
@@ -477,9 +487,8 @@ def let_save(pids):  # type: (set[int]) -> bool
                 )
             )
             waiting.add(pid)
-    waiting = {
-        pid for pid in waiting if parent_of(pid) not in waiting
-    }  # what they have started dies with them
+    # Only the topmost: what they have started dies with them.
+    waiting = {pid for pid in waiting if parent_of(pid) not in waiting}
     if not waiting:
         return False
     end_s = time.monotonic() + limit_s
@@ -491,8 +500,8 @@ def let_save(pids):  # type: (set[int]) -> bool
 
 
 def tell(trainers):  # type: (set[tuple[bytes, bytes]]) -> None
-    """Name preempted fragments to their trainers. A trainer that cannot be told repeats work;
-    nothing is printed at the end.
+    """Append preempted fragments to their trainers' ``preempted.jsonl``. Errors are ignored: a
+    trainer that cannot be told repeats work, and nothing is printed at the end.
     """
     for folder, fragment in trainers:
         try:
@@ -507,8 +516,8 @@ def tell(trainers):  # type: (set[tuple[bytes, bytes]]) -> None
 
 
 def gpus():  # type: () -> str
-    """The GPUs of the job, as its script sees them, and the cores where it has only a part of the
-    node.
+    """Return the end of the mark ``ready``: the job's GPUs, as its script sees them, and its cores
+    where it has only a part of the node (``gpus=1,2 cores=6``, after a blank).
     """
     indices = os.environ.get("BFTRAINER_GPUS") or os.environ.get("SLURM_JOB_GPUS", "")
     cores = os.environ.get("BFTRAINER_CORES", "")
@@ -516,7 +525,8 @@ def gpus():  # type: () -> str
 
 
 def was_preempted(job):  # type: (str) -> bool
-    """Whether Slurm is preempting the job. It tells the steps that there are at that moment.
+    """Return whether Slurm is preempting the job, by asking it: its notice reaches only the steps
+    that there are at that moment, and this one may have begun later.
 
     The question has a session of its own, by which a sweep tells it and what it starts from
     workers.
@@ -534,8 +544,8 @@ def was_preempted(job):  # type: (str) -> bool
 
 
 def hear_earlier(job):  # type: (str) -> None
-    """Send this program the notice that it was too late to hear: the main job would wait for all of
-    GraceTime.
+    """Send this program the notice if Slurm gave it before the program could hear it: the main job
+    would wait for all of GraceTime.
     """
     if was_preempted(job):
         os.kill(os.getpid(), NOTICE)
@@ -554,8 +564,10 @@ def main(holders, lease_s, script=0, script_node=""):  # type: (str, float, int,
 
 def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
     # type: (str, float, Sweep, tuple[int, ...], int, int, str) -> None
-    """Hold the node until a signal preempts it, it is released, or the lease lapses (status
-    ``lapsed``). ``job`` is Slurm's.
+    """Hold the node until a signal preempts it, it is released, or its lease lapses; then kill the
+    workers, write the mark ``leaving`` and exit, with status ``lapsed`` after a lapse, else 0.
+
+    ``job`` is Slurm's job, and empty on other schedulers.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, (*preempted, signal.SIGCONT))
     lease = Lease(folder)

@@ -62,7 +62,9 @@ def write(path, text):  # type: (str, str) -> None
 
 
 def kill_all_of(order):  # type: (str) -> None
-    """SIGKILL every process of an order, found by its environment, in whatever session it is."""
+    """Kill every process of an order (SIGKILL), in whatever session it is: its environment names
+    the order.
+    """
     wanted = ("BFTRAINER_ORDER=" + order).encode()
     for name in os.listdir("/proc"):
         if name.isdigit() and wanted in read("/proc/" + name + "/environ").split(b"\0"):
@@ -100,7 +102,9 @@ class StartedWorker:
             )
 
     def look(self):  # type: () -> bool
-        """Pass on signals and input; returns whether the worker is over."""
+        """Pass on signals and input to the worker, and kill it if nothing is alive at the other
+        end; return whether the worker has ended.
+        """
         status = self.process.poll()
         if status is not None:
             try:
@@ -127,7 +131,7 @@ class StartedWorker:
         return False
 
     def give_input(self):  # type: () -> None
-        """Pass on lines for a warm worker."""
+        """Pass on what has come for the worker's standard input, and close it at its end."""
         pipe = self.process.stdin
         if pipe is None or pipe.closed:
             return
@@ -146,8 +150,8 @@ class StartedWorker:
 
 def start(folder, prefix, variables):
     # type: (str, list[str], dict[str, str]) -> StartedWorker | None
-    """Start the worker of an order; if that fails, the order ends with status 127 and the reason in
-    ``out``.
+    """Start the worker of an order; if that fails, end the order with status 127 and the reason in
+    ``out``, and return None.
     """
     try:
         return StartedWorker(folder, prefix, variables)

@@ -98,13 +98,13 @@ class SimpleCluster(ABC, Generic[SettingsT]):
         self.signal(ids, signal.SIGTERM)
 
     def unknown(self, ids: Sequence[str]) -> frozenset[str]:
-        """Those of the jobs that the scheduler does not know any more, asked for after two lists
+        """Return those of the jobs that the scheduler does not know any more; asked after two lists
         without them.
         """
         return frozenset(ids) - {job.id for job in self.list()}
 
     def why_no_holder(self) -> str:
-        """Why no holder may run here, in one line; empty if holders may run. Asked every ten
+        """Return why no holder may run here, in one line; empty if holders may run. Asked every ten
         minutes.
 
         Override it: a site whose scheduler suspends preempted jobs, or lets main jobs wait for
@@ -113,8 +113,8 @@ class SimpleCluster(ABC, Generic[SettingsT]):
         return ""
 
     def is_limit(self, reason: str) -> bool:
-        """Whether the words of a failed submission, or of a pending job, mean a limit on all jobs
-        of the pilot and not a problem with the node.
+        """Return whether the words of a failed submission, or of a pending job, mean a limit on all
+        jobs of the pilot and not a problem with the node.
         """
         return False
 

@@ -114,7 +114,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         """Nothing: the site is checked with the first holder."""
 
     def why_no_holder(self) -> str:
-        """The cluster's own answer, which is asked for every ten minutes."""
+        """Return the cluster's latest answer; it is asked again after ten minutes."""
         now_s = self.clock.elapsed_s()
         if now_s >= self.next_check_s:
             self.problem = self.cluster.why_no_holder()
@@ -143,7 +143,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         return id_
 
     def argv(self, node: str) -> tuple[str, ...]:
-        """The command of a holder: the job script with its arguments."""
+        """Return the command of a holder: the job script with its arguments."""
         cluster = self.cluster
         kept = ",".join((cluster.job_variable, *cluster.kept_variables))
         return (
@@ -161,8 +161,8 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         )
 
     def listed(self) -> Mapping[str, SimpleJob]:
-        """The jobs with this pilot's label. Raises ``UnknownStateError`` for a state that the table
-        lacks.
+        """Return the jobs with this pilot's label, by id. Raises ``UnknownStateError`` for a state
+        that the cluster's table lacks.
         """
         jobs = (self._job(record) for record in self.cluster.list() if self._is_own(record))
         return {job.id: job for job in jobs}

@@ -51,7 +51,9 @@ class SimpleSite(Generic[SettingsT]):
         return SimpleBatch(self)
 
     def settings(self, config: PilotConfig, where: str) -> SettingsT:
-        """The table of a configuration. Raises ``UserError`` where it has a mistake."""
+        """Return the scheduler's table of a configuration. Raises ``UserError`` where it has a
+        mistake.
+        """
         settings = check_table(config.site_table(self.name), self.table, f"{where}: {self.name}")
         check_times(self.name, settings.timeout_s, config.times.lease_s, where)
         return settings
@@ -80,7 +82,9 @@ class SimpleSite(Generic[SettingsT]):
         )
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
-        """One check for each question that a pilot asks; nothing without a configuration."""
+        """Return one check for each question that a pilot asks the scheduler; none without a
+        configuration.
+        """
         if config is None:
             return []
         cluster = self.cluster(self.settings(config, where))
@@ -129,7 +133,9 @@ class SimpleBatch(Generic[SettingsT]):
 
 
 def worker_settings(holders: Path, dropped_variables: tuple[str, ...]) -> dict[str, object]:
-    """How drivers start workers in holders, and end them. ``dropped_variables`` are prefixes."""
+    """Return the driver settings by which workers start in holders, and end. ``dropped_variables``
+    are prefixes of environment variables.
+    """
     prefix = module_command(worker.__name__, str(holders), "{node}", "{fragment_id}")
     return {
         "prefix": prefix,

@@ -54,7 +54,7 @@ class Association:
 
     @property
     def name(self) -> str:
-        """In messages."""
+        """The association in messages: ``user ada in account ml``, ``account ml``."""
         return (
             f"user {self.user} in account {self.account}"
             if self.user
@@ -63,8 +63,8 @@ class Association:
 
 
 def argv(cluster: str, *, user: str = "", account: str = "") -> list[str]:
-    """The associations of a user, or that of an account itself; without either, those of all
-    accounts.
+    """Build the query for the associations of a user, or for that of an account itself; without
+    either, for those of all accounts.
     """
     if user:
         of = [f"user={user}"]
@@ -85,12 +85,14 @@ def argv(cluster: str, *, user: str = "", account: str = "") -> list[str]:
 
 
 def default_account_argv(user: str) -> list[str]:
-    """The account of jobs that name none."""
+    """Build the query for the account of jobs that name none."""
     return ["sacctmgr", "-nP", "show", "user", user, "format=DefaultAccount"]
 
 
 def parse(text: str) -> list[Association]:
-    """A line per association; nothing where there is none, or where PrivateData hides them."""
+    """Parse the answer to :func:`argv`, a line per association; empty if there is none, or if
+    PrivateData hides them.
+    """
     associations = []
     for values in sacctmgr_rows(filter(str.strip, text.splitlines()), _NAMES):
         kinds = (*_OF_USER, *_OF_ANY) if values["User"] else _OF_ANY
@@ -113,7 +115,9 @@ def parse(text: str) -> list[Association]:
 def chosen(
     of_user: list[Association], account: str, default: str, partition: str
 ) -> Association | None:
-    """The user's association that a holder runs under; that of its partition if there is one."""
+    """Return the user's association that a holder runs under, preferably that for its partition;
+    None if the user has none.
+    """
     candidates = [
         association
         for association in of_user
@@ -125,8 +129,8 @@ def chosen(
 def chain(
     ask: RunCommand, cluster: str, user: str, account: str, partition: str
 ) -> tuple[Association, ...]:
-    """The association of holders, and its accounts up to the root; empty if the user has none
-    here.
+    """Return the association of holders, then those of its accounts up to the root; empty if the
+    user has none on this cluster.
     """
     of_user = parse(ask(argv(cluster, user=user)))
     default = account or ask(default_account_argv(user)).strip()
@@ -172,7 +176,9 @@ class Accounting:
 def read_accounting(
     settings: SlurmSettings, config_text: str, user: str, ask: RunCommand
 ) -> Accounting:
-    """Raises SchedulerError if an answer is not understood."""
+    """Ask sacctmgr for all QOSes and for the associations of holders. Raises ``SchedulerError`` if
+    an answer is not understood; no answer is recorded (``Accounting.silence``).
+    """
     config = parse_config(config_text)
     if "slurmdbd" not in config.get("AccountingStorageType", ""):
         return Accounting()

@@ -71,8 +71,8 @@ def check_folder(folder: Path) -> None:
 
 
 def _visible(own: Sharer, own_jobs: Sequence[Job], names: Sequence[str]) -> list[str]:
-    """The nodes as the pilot sees them: who cannot use its nodes lacks none of them. Its list
-    counts if it holds no others.
+    """Return the nodes that a pilot can use, by its own list; if it holds other nodes as well, the
+    list does not count, and all ``names`` are returned.
     """
     lists = [parse_hostlist(job["%n"]) for job in own_jobs]
     if own.nodes is None or not all(hosts and hosts <= own.nodes for hosts in lists):
@@ -94,7 +94,9 @@ class Guard:
     """Until when users who have lost holders are not waited for again."""
 
     def look(self, jobs: JobList, nodes: tuple[NodeView, ...], now_s: float) -> None:
-        """All pilots' demands, and the nodes that are idle."""
+        """Tell which pilots keep nodes above their part while others lack some and, with an
+        ``account``, end holders of these pilots.
+        """
         ours = [node for node in nodes if self._counts(node)]
         names = sorted(node.name for node in ours)
         idle = [node.name for node in ours if node.availability is Availability.FREE]
@@ -124,14 +126,16 @@ class Guard:
         return not self.partitions or bool(self.partitions.intersection(node.partitions))
 
     def _above_part(self, now_s: float) -> frozenset[tuple[str, str]]:
-        """Users and pilots that keep more than their part, or have lost holders for it before."""
+        """Return the users and pilots that keep more than their part, or that have lost holders for
+        it before.
+        """
         memory = self._memory
         again = (key for key in memory.overuse_since if now_s < self._warned_s.get(key[0], now_s))
         return frozenset(memory.overusers).union(again)
 
     def _end(self, holders: list[Job], part: int) -> None:
-        """The latest ones of this account, as many as are above the part; or one that is too large
-        for that.
+        """End the latest running holders of this account, as many nodes as are above the part; if
+        every one is larger than that, end one.
         """
         running = [
             job for job in holders if job["%T"] == "RUNNING" and job["%A"] not in self._ended
@@ -157,7 +161,9 @@ class Guard:
 
 @dataclass
 class Broker:
-    """``per_minute`` calls to slurmctld. Without ``weights``, pilots ask for them."""
+    """Asks Slurm and publishes the answers in ``folder``, with ``per_minute`` calls to slurmctld at
+    most. Without ``weights``, pilots ask for these themselves.
+    """
 
     folder: Path
     calls: SlurmCalls
@@ -177,8 +183,8 @@ class Broker:
         self._epoch_s = time.time() - self.calls.elapsed_s()
 
     def publish(self) -> float:
-        """Ask and publish once; the seconds until the next time. Raises what a command or its
-        answer does.
+        """Ask Slurm and publish its answers, once; return the seconds until the next time. Raises
+        if a command fails or its answer is not understood.
         """
         weights = self.weights.now() if self.weights else None
         query, at_s = job_list.query(ended=True), time.time()
@@ -230,6 +236,9 @@ class Broker:
     def _publish(
         self, argv: tuple[str, ...], parse: Callable[[str], Parsed], for_s: float
     ) -> Parsed:
+        """Run a command and publish its answer, which counts for ``for_s`` seconds; return it
+        parsed.
+        """
         at_s, text = time.time(), self._ask(argv)
         answer = command.parsed(argv, text, parse)
         body = text.encode()

@@ -32,20 +32,20 @@ ENVIRONMENT = {"SLURM_TIME_FORMAT": "%s", "TZ": "UTC", **LOCAL}
 LOOK_CALLS = 5
 LIST_CALLS = 2
 STEP_CALLS = 2
-"""Of an srun in a job. Where the site limits calls, a submission reserves those of the payload and
-of the first worker, and the payload's own call.
+"""The calls of an srun in a job. Where the site limits calls, a submission reserves those of the
+payload and of the first worker, and the payload's own call.
 """
 _AT_ONCE_S = 0.5
 _BROKER_S = 12.0
-"""So long a pilot waits for a broker's list before it asks for its own."""
+"""The time for which a pilot waits for a broker's list before it asks for its own."""
 _USED_OF_LIMIT = 0.8
-"""Of the site's limit; the rest is for the user."""
+"""The share of the site's limit that the pilot uses; the rest is for the user."""
 _MOST_REFUSALS = 3
-"""In a row; from then on a refusal may be an outage, and counts as one."""
+"""The most refusals in a row that count as such; from then on, a refusal may be an outage."""
 
 
 def cost(argv: Sequence[str]) -> int:
-    """The calls of a command."""
+    """Return how many calls of slurmctld a command makes, as counted with sdiag."""
     match argv[0], argv[1:]:
         case "squeue", options:
             return (
@@ -61,14 +61,16 @@ def cost(argv: Sequence[str]) -> int:
 
 
 def _of_commands() -> float:
-    """A clock that never goes back, and counts time in which the machine slept."""
+    """Return the time of a clock that never goes back, and counts time in which the
+    machine slept.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @dataclass
 class SlurmCalls:
-    """Runs commands; without a budget all of them at once. ``env`` is added to the environment of
-    each.
+    """Runs Slurm's commands within a budget of calls; without one, all of them at once. ``env`` is
+    added to the environment of each.
 
     ``cluster``: the one that they ask (slurm.cluster); empty: that of slurm.conf.
     """
@@ -110,14 +112,14 @@ class SlurmCalls:
         return self.budget is not None and self.budget.is_limited
 
     def wait_s(self, kind: CallKind) -> float:
-        """Seconds until the budget allows the calls of this kind."""
+        """Return the seconds until the budget allows the calls of this kind."""
         if self.budget is None:
             return 0.0
         calls = {CallKind.LOOK: LOOK_CALLS + self.is_limited, CallKind.SUBMIT: self._submission}
         return self.budget.wait_s(kind, calls.get(kind, LIST_CALLS))
 
     def check(self, kind: CallKind) -> None:
-        """Raise ``PostponedError`` if the budget does not allow them now."""
+        """Raise ``PostponedError`` if the budget does not allow calls of this kind now."""
         if self.budget is not None and (wait_s := self.wait_s(kind)):
             raise PostponedError(
                 f"the budget of {self.budget.per_minute:.3g} calls a minute allows the next "
@@ -126,7 +128,7 @@ class SlurmCalls:
             )
 
     def query(self, query: MarkedQuery, kind: CallKind, timeout_s: float) -> str:
-        """The answer of squeue, whose records end with the mark of the query."""
+        """Run a squeue whose records end with the mark of the query; return its output."""
         return self.run(query.argv, kind, timeout_s, query.variables)
 
     def run(
@@ -136,7 +138,8 @@ class SlurmCalls:
         timeout_s: float,
         variables: Mapping[str, str] | None = None,
     ) -> str:
-        """The output of a command, whose environment has these variables as well.
+        """Run a command within the budget and return its output; ``variables`` are added to its
+        environment.
 
         Raises ``PostponedError`` where the site's limit on calls refused it.
         """
@@ -157,8 +160,8 @@ class SlurmCalls:
         return command.parsed(argv, output, lambda text: without_heading(argv, text, self.cluster))
 
     def jobs(self, timeout_s: float, of_now: bool = False) -> JobList:
-        """One squeue of all jobs; :meth:`take_jobs` has the same list for half a second.
-        ``of_now``: no broker's.
+        """Return the list of all jobs, from a broker if one has published it, else by one squeue;
+        :meth:`take_jobs` has the same list for half a second. ``of_now``: never from a broker.
         """
         makes_way = self.makes_way()
         jobs = None if of_now or makes_way else self.published_jobs()
@@ -172,7 +175,7 @@ class SlurmCalls:
         return jobs
 
     def take_jobs(self, timeout_s: float) -> JobList:
-        """The list that has just been read, but only once: no two observations rest on one squeue
+        """Return the list that was just read, but only once: no two observations rest on one squeue
         of this pilot.
         """
         (listed, at_s), self._jobs = self._jobs, (None, 0.0)
@@ -181,7 +184,7 @@ class SlurmCalls:
         return listed
 
     def published_jobs(self) -> JobList | None:
-        """The list that a broker has published, if there is one."""
+        """Return the list that a broker has published; None if there is none that counts."""
         try:
             listed, self.unpublished = self.published.jobs() if self.published else None, ""
         except (NotPublishedError, SchedulerError) as error:
@@ -189,8 +192,8 @@ class SlurmCalls:
         return listed
 
     def new_jobs(self) -> JobList | None:
-        """The same, as of a moment after this pilot's latest command. None: the caller asks Slurm
-        now.
+        """Return the list that a broker has published after this pilot's latest command. None: the
+        caller has to ask Slurm.
         """
         listed = self.published_jobs() if self._has_news() else None
         self._unlisted_s = math.inf
@@ -202,8 +205,8 @@ class SlurmCalls:
         return self.elapsed_s() - self._unlisted_s < _BROKER_S and self._has_news() is False
 
     def _has_news(self) -> bool | None:
-        """Whether the list that a broker has published is newer than this pilot's latest command;
-        None: there is none.
+        """Return whether the list that a broker has published is newer than this pilot's latest
+        command; None if there is no such list.
         """
         with suppress(NotPublishedError):
             return (
@@ -212,8 +215,8 @@ class SlurmCalls:
         return None
 
     def look(self, argv: Sequence[str], timeout_s: float, beside: JobList | None = None) -> str:
-        """The output of a command, or what a broker has published of it ``beside`` its list of
-        jobs.
+        """Return the answer to a command, as published by a broker if the list of jobs ``beside``
+        it is a broker's, too; otherwise run the command.
         """
         with suppress(NotPublishedError):
             if self.published is not None and beside is not None and beside.at_s is not None:
@@ -221,8 +224,8 @@ class SlurmCalls:
         return self.run(argv, CallKind.LOOK, timeout_s)
 
     def config(self, timeout_s: float) -> str:
-        """``scontrol show config``, which is kept for a while; the site's limit on calls is taken
-        from it.
+        """Return ``scontrol show config``, which is asked for again after 15 minutes only, and take
+        the site's limit on calls from it.
         """
         text = self._config.text(timeout_s, self.env, lambda: self._spend(CallKind.LOOK, 2))
         if self.published is not None:
@@ -245,20 +248,22 @@ class SlurmCalls:
         return self._config.latest
 
     def forget_config(self) -> None:
-        """Slurm may have been restarted or reconfigured: its configuration is read again when it is
-        needed.
+        """Read Slurm's configuration again when it is needed next: Slurm may have been restarted or
+        reconfigured.
         """
         self._config.forget()
 
     def reconfigure(self, calls_per_minute: float) -> None:
-        """The pilot was told to read its configuration again; Slurm's is asked again as well."""
+        """Set the pilot's budget after its configuration was read again; Slurm's is read again as
+        well.
+        """
         self.forget_config()
         if self.budget is not None:
             self.budget.configure(calls_per_minute)
 
     def count(self, sdiag: str) -> None:
-        """Charge what sdiag counts beyond the pilot's own commands: workers' steps, the user's
-        commands.
+        """Charge to the budget what sdiag counts beyond the pilot's own commands: workers' steps,
+        the user's commands.
         """
         counted = parse_calls_of(sdiag, os.getuid())
         if self.budget is not None and counted is not None:
@@ -279,6 +284,9 @@ class SlurmCalls:
                 self._charged += calls
 
     def _failed(self, error: CommandError, kind: CallKind) -> None:
+        """Raise ``PostponedError`` in place of an error if the site's limit on calls may have
+        refused the command; after :data:`_MOST_REFUSALS` in a row the error itself stands.
+        """
         if self.budget is None or not self.is_limited or not is_refusal(error.problem):
             return
         wait_s, self._refusals = self.budget.refused(), self._refusals + 1

@@ -31,7 +31,9 @@ from bftrainer_clusters.slurm.text import parse_has_cgroups, parse_has_epilog, p
 _SLOW_BACKFILL_S = 10
 _LONG_KILL_S = 60
 CALLS_A_MINUTE = 35
-"""By sdiag with times.poll_s = 10 (docs/slurm.md): 5 RPCs a look, 2 for each list of holders."""
+"""The calls of a pilot at rest, by sdiag with times.poll_s = 10 (docs/slurm.md): 5 RPCs a look, 2
+for each list of holders.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class VersionTrial:
 
     @property
     def release(self) -> tuple[int, int]:
-        """(22, 5) of 22.05.8: patches of a release answer alike."""
+        """The release of the version: (22, 5) of 22.05.8. Patches of a release answer alike."""
         year, month = self.version.split(".")[:2]
         return int(year), int(month)
 
@@ -65,7 +67,7 @@ TRIALS = (
 
 
 def trial_of(release: tuple[int, int]) -> VersionTrial | None:
-    """What was tried of a release; None if it was not tried."""
+    """Return what was tried with a release of Slurm; None if it was not tried."""
     return next((trial for trial in TRIALS if trial.release == release), None)
 
 
@@ -78,8 +80,8 @@ def judge(
     may_hold: MayHold = lambda node: True,
     give_way: str = "site",
 ) -> tuple[Check, ...]:
-    """All checks, in the order in which they are printed. Without ``settings`` those that hold for
-    every pilot here.
+    """Return all checks of a site, in the order in which they are printed. Without ``settings``,
+    only those that hold for every pilot here.
 
     ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu". ``may_hold``: by nodes.hosts
     and nodes.exclude. ``give_way``: nodes.give_way.
@@ -116,7 +118,7 @@ def judge(
 
 
 def version(config: Mapping[str, str]) -> Check:
-    """Whether the output of this version is known."""
+    """Check whether bftrainer was tried with this version of Slurm, so that its output is known."""
     text = config["SLURM_VERSION"]
     if tested := trial_of(parse_version(text)):
         return Check.ok("version", f"{text} ({tested})")
@@ -131,8 +133,8 @@ def version(config: Mapping[str, str]) -> Check:
 def visibility(
     config_text: str, user: str, settings: SlurmSettings | None, way: GiveWay = GiveWay.SITE
 ) -> Iterator[Check]:
-    """PrivateData: what is hidden from the pilot's user. Of hidden nodes :func:`.checks_of_holding`
-    tells where there are ``settings``. ``way``: who frees nodes for main jobs.
+    """Check what PrivateData hides from the pilot's user. ``way``: who frees nodes for main jobs.
+    Where nodes are hidden and there are ``settings``, :func:`.checks_of_holding` says so instead.
     """
     kinds = parse_hidden(config_text, user)
     if Hidden.NODES in kinds:
@@ -165,8 +167,8 @@ def visibility(
 
 
 def killing(config: Mapping[str, str], grace_s: int) -> Check:
-    """KillWait and GraceTime: how long a holder without its payload keeps its node, and any other
-    preempted job.
+    """Check how long a holder whose payload has died keeps its node, and any other preempted job:
+    by KillWait and GraceTime.
 
     slurmctld ends a job after its GraceTime, but only each KillWait + MessageTimeout (seen with
     22.05.8 and 26.05.5).
@@ -192,7 +194,8 @@ def killing(config: Mapping[str, str], grace_s: int) -> Check:
 def user_signal(
     config: Mapping[str, str], settings: SlurmSettings | None, has_cgroups: bool
 ) -> Check:
-    """preempt_send_user_signal: SlurmctldParameters up to 22.05, PreemptParameters=send_user_signal
+    """Check whether Slurm signals a job at its preemption:
+    SlurmctldParameters=preempt_send_user_signal up to 22.05, PreemptParameters=send_user_signal
     later.
     """
     parameters = [config.get("SlurmctldParameters", ""), config.get("PreemptParameters", "")]
@@ -223,8 +226,8 @@ def user_signal(
 
 
 def epilog(config_text: str, has_cgroups: bool) -> Check:
-    """With an Epilog, the message that tells slurmctld of a holder's end also makes it start jobs
-    at once.
+    """Check whether an Epilog is configured: then slurmctld starts jobs at once when it hears of a
+    holder's end, and otherwise in its next cycle.
     """
     if parse_has_epilog(config_text):
         return Check.ok("epilog", "configured: slurmctld starts jobs as soon as a holder ends")
@@ -238,7 +241,7 @@ def epilog(config_text: str, has_cgroups: bool) -> Check:
 
 
 def scheduler(config: Mapping[str, str]) -> Check:
-    """Windows come from the plans of the latest backfill cycle."""
+    """Check how often backfill plans: the ends of windows come from its latest cycle."""
     every_s = backfill_every_s(config)
     if every_s is None:
         return Check.warning(
@@ -259,7 +262,9 @@ def scheduler(config: Mapping[str, str]) -> Check:
 
 
 def tracking(config: Mapping[str, str], has_cgroups: bool) -> Check:
-    """Only cgroups find every process of a job."""
+    """Check whether Slurm tracks processes by cgroups, the only way to find every process
+    of a job.
+    """
     if has_cgroups:
         return Check.ok("tracking", "cgroups: no process outlives its job")
     kind = config.get("ProctrackType", "")
@@ -271,7 +276,9 @@ def tracking(config: Mapping[str, str], has_cgroups: bool) -> Check:
 
 
 def rate_limit(config: Mapping[str, str], user: str) -> Iterator[Check]:
-    """SlurmctldParameters=rl_enable: how many calls a user may make."""
+    """Check whether the site lets a user make as many calls as a pilot needs
+    (SlurmctldParameters=rl_enable); nothing without a limit.
+    """
     if (limit := limit_of(config, user)) is None:
         return
     setting = f"rl_enable: a bucket of {limit.bucket} calls, {limit.per_minute:g} more a minute"

@@ -16,20 +16,22 @@ from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import InvalidValueError, SchedulerError, UserError
 
 VARIABLE = "SLURM_CLUSTERS"
-"""By which users choose a cluster for Slurm's commands; a site's module may set it."""
+"""The environment variable by which users choose a cluster for Slurm's commands; a site's module
+may set it.
+"""
 HOST_CLUSTER = "SLURM_CLUSTER_NAME"
-"""In a job: the cluster that runs it."""
+"""The environment variable that tells a job which cluster runs it."""
 LOCAL = {"SQUEUE_LOCAL": "1", "SCONTROL_LOCAL": "1"}
-"""Only this cluster's jobs and nodes, where a federation shows those of its siblings
-(FederationParameters=fed_display).
+"""Environment by which commands show only this cluster's jobs and nodes, where a federation shows
+those of its siblings as well (FederationParameters=fed_display).
 """
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 _OPTION = re.compile(r"-M|--clusters(=|$)")
 
 
 def check_name(cluster: str) -> str:
-    """The name of one cluster, or nothing. Raises ``InvalidValueError`` for several ("a,b") and for
-    "all".
+    """Return the name of one cluster, or an empty one. Raises ``InvalidValueError`` for several
+    ("a,b") and for "all".
     """
     if cluster and (cluster == "all" or not _NAME.fullmatch(cluster)):
         raise InvalidValueError(
@@ -39,12 +41,13 @@ def check_name(cluster: str) -> str:
 
 
 def cluster_options(options: Sequence[str]) -> tuple[str, ...]:
-    """Those of sbatch that name a cluster."""
+    """Return those options of sbatch that name a cluster."""
     return tuple(option for option in options if _OPTION.match(option))
 
 
 def check_environment(cluster: str, environment: Mapping[str, str], where: str) -> None:
-    """Raise ``UserError`` where users' own commands would go to another cluster than the pilot's.
+    """Raise ``UserError`` if SLURM_CLUSTERS sends the user's own commands to another cluster than
+    the pilot's.
 
     The environment is not obeyed: a successor, and a pilot started from another shell, have another
     one.
@@ -63,7 +66,9 @@ def check_environment(cluster: str, environment: Mapping[str, str], where: str) 
 
 
 def chosen_cluster(environment: Mapping[str, str]) -> str:
-    """The cluster of commands that have no configuration. Raises ``UserError`` unless it is one."""
+    """Return the cluster of commands that have no configuration, by SLURM_CLUSTERS; empty: that of
+    slurm.conf. Raises ``UserError`` if it names several.
+    """
     try:
         return check_name(environment.get(VARIABLE, ""))
     except InvalidValueError as error:
@@ -71,15 +76,15 @@ def chosen_cluster(environment: Mapping[str, str]) -> str:
 
 
 def of_cluster(argv: Sequence[str], cluster: str) -> list[str]:
-    """The command for this cluster; empty: as it is."""
+    """Return the command for this cluster (``-M``); unchanged if ``cluster`` is empty."""
     if not cluster or argv[0] == "sacctmgr":
         return [*argv]
     return [argv[0], "-M", cluster, *argv[1:]]
 
 
 def without_heading(argv: Sequence[str], text: str, cluster: str) -> str:
-    """What squeue printed for this cluster, without the line ``CLUSTER: name`` before its header
-    (none with ``-h``).
+    """Return squeue's output without the line ``CLUSTER: name``, which ``-M`` puts before the
+    header (but not with ``-h``).
     """
     if not cluster or argv[0] != "squeue" or "-h" in argv or not text:
         return text
@@ -92,24 +97,26 @@ def without_heading(argv: Sequence[str], text: str, cluster: str) -> str:
 
 
 def cluster_name(config_text: str) -> str:
-    """``scontrol show config``: ClusterName."""
+    """Return ClusterName from ``scontrol show config``; empty if it is not there."""
     line = re.search(r"^ClusterName\s*=\s*(\S+)", config_text, re.MULTILINE)
     return line[1] if line else ""
 
 
 def federation_argv() -> list[str]:
-    """The federation of this cluster."""
+    """Build the query for the federation of this cluster."""
     return ["scontrol", "show", "federation"]
 
 
 def parse_federation(text: str) -> str:
-    """The name of the federation; empty if the cluster is in none."""
+    """Parse the answer to :func:`federation_argv`: the federation's name; empty if the cluster is
+    in none.
+    """
     line = re.search(r"^Federation:\s+(\S+)", text, re.MULTILINE)
     return line[1] if line else ""
 
 
 def cluster_check(cluster: str, name: str, federation: str) -> Check:
-    """What doctor says of the cluster that it looked at, whose ClusterName is ``name``."""
+    """Return doctor's line on the cluster that it looked at, whose ClusterName is ``name``."""
     if why := why_no_cluster(cluster, name, federation):
         return Check.broken("cluster", why, f'set slurm.cluster = "{name}"')
     if cluster:
@@ -118,7 +125,9 @@ def cluster_check(cluster: str, name: str, federation: str) -> Check:
 
 
 def why_no_cluster(cluster: str, name: str, federation: str) -> str:
-    """Why holders cannot be submitted without ``slurm.cluster``; ``name`` is ClusterName."""
+    """Return why holders cannot be submitted without ``slurm.cluster``: the cluster, whose
+    ClusterName is ``name``, is in a federation. Empty if they can.
+    """
     if cluster or not federation:
         return ""
     return (

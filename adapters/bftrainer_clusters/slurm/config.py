@@ -95,8 +95,8 @@ class SlurmSettings(HolderSettings):
 
     @property
     def holds_parts(self) -> bool:
-        """Slurm preempts the holders of the lowest priority first: main jobs land on parts, and not
-        on idle nodes.
+        """Whether the pilot holds parts of nodes as well: their holders have a lower priority, and
+        Slurm preempts these first, so main jobs land on parts, and not on idle nodes.
         """
         return bool(self.parts_partition or self.parts_qos)
 
@@ -112,7 +112,9 @@ class SlurmSettings(HolderSettings):
         return tuple(option for option in self.options if _MEMORY_OPTIONS.match(option))
 
     def _gres_options(self) -> tuple[str, ...]:
-        """Each in one word, whether or not it was given as ("--gres", "gpu:4")."""
+        """Return the options that request GRES, each in one word: ("--gres", "gpu:4") ->
+        "--gres=gpu:4".
+        """
         words = (*self.options, "")
         return tuple(
             option if "=" in option else f"{option}={value}"
@@ -121,7 +123,7 @@ class SlurmSettings(HolderSettings):
         )
 
     def check_unit_gpu(self, where: str) -> None:
-        """Raise ``UserError`` for what does not go with ``nodes.unit = "gpu"``."""
+        """Raise ``UserError`` for keys that do not go with ``nodes.unit = "gpu"``."""
         wrong = {
             "gres": self.gres,
             "options with GPUs": self.gpu_options,

@@ -21,9 +21,10 @@ _LAST = re.compile(r"^Slurmctld\(\S+\) at \S+ is (UP|DOWN)$", re.MULTILINE)
 
 
 def config_text(timeout_s: float, env: Mapping[str, str], cluster: str = "") -> str:
-    """The configuration of this cluster.
+    """Run ``scontrol show config`` for this cluster and return its output.
 
-    An answer that is whole counts although scontrol exits with 1 (a rate limit refused its ping).
+    An answer that is whole counts although scontrol exits with 1 (a rate limit refused
+    its ping).
     """
     argv = of_cluster(config_argv(), cluster)
     output = command.outcome(argv, timeout_s=timeout_s, env=env)
@@ -48,7 +49,9 @@ class KeptConfig:
     def text(
         self, timeout_s: float, env: Mapping[str, str], asks: Callable[[], None] = lambda: None
     ) -> str:
-        """Ask if it is time; ``asks`` is called before."""
+        """Return the configuration; it is read again after :data:`KEPT_S`, and ``asks`` is called
+        before.
+        """
         if self.elapsed_s() >= self._until_s:
             asks()
             try:
@@ -62,9 +65,9 @@ class KeptConfig:
 
     @property
     def latest(self) -> str:
-        """As it was read last; empty before that."""
+        """The configuration as it was read last; empty before that."""
         return self._text
 
     def forget(self) -> None:
-        """Ask at the next call."""
+        """Read the configuration again at the next call of :meth:`text`."""
         self._until_s = float("-inf")

@@ -52,7 +52,9 @@ def examine_slurm(
     may_hold: MayHold = lambda node: True,
     give_way: str = "site",
 ) -> list[Check]:
-    """All checks of the site; without ``settings`` those that need no pilot configuration.
+    """Return all checks of the site; without ``settings``, those that need no pilot
+    configuration.
+
     ``max_nodes``: nodes.max_nodes, ``by_gpu``: nodes.unit is "gpu", ``may_hold``: by nodes.hosts
     and nodes.exclude, ``give_way``: nodes.give_way.
     """
@@ -87,7 +89,7 @@ def examine_slurm(
 
 
 def containers(srun_help: str, apptainer: str | None) -> Check:
-    """Which images of trainer files can be used here."""
+    """Check which images of trainer files can be used here, by Apptainer or pyxis."""
     images = [f".sif images: {apptainer}"] if apptainer else []
     images += [".sqsh images: srun has pyxis"] if "--container-image=" in srun_help else []
     if images:
@@ -105,7 +107,7 @@ def containers(srun_help: str, apptainer: str | None) -> Check:
 def _look(
     settings: SlurmSettings | None, timeout_s: float, cluster: str, by_gpu: bool = False
 ) -> Iterable[Check]:
-    """One observation as the pilot makes it, then a test-only submission of a holder."""
+    """Check one observation as the pilot makes it, then a test-only submission of a holder."""
     began = time.monotonic()
     try:
         seen = SlurmScheduler(
@@ -133,8 +135,8 @@ def _look(
 def _holder(
     settings: SlurmSettings, nodes: tuple[NodeView, ...], idle: list[str], by_gpu: bool = False
 ) -> Check:
-    """``sbatch --test-only`` with the command of a holder: Slurm checks account, partition, QOS,
-    options and the script.
+    """Check by ``sbatch --test-only`` that Slurm would accept a holder: its account, partition,
+    QOS, options and script. Raises what the command does if not.
     """
     script = holder_script(settings.holder_script, "holder.slurm")
     members = [
@@ -160,12 +162,17 @@ def _holder(
 
 
 def holder_check(settings: SlurmSettings, nodes: tuple[NodeView, ...]) -> Check:
-    """``sbatch --test-only`` of a holder with these settings, on one of these nodes."""
+    """Check by ``sbatch --test-only`` that Slurm would accept a holder with these settings on one
+    of these nodes.
+    """
     idle = [node.name for node in nodes if node.availability is Availability.FREE]
     return _guarded(lambda: _holder(settings, nodes, idle))
 
 
 def _guarded(look: Callable[[], Check]) -> Check:
+    """Return the check of a holder; an error becomes a check that fails, or a warning if it is only
+    a limit on the pilot's jobs.
+    """
     try:
         return look()
     except UserError as error:
@@ -181,8 +188,8 @@ def _guarded(look: Callable[[], Check]) -> Check:
 
 
 def _holder_remedy(problem: str) -> str:
-    """What a user can set where sbatch refuses a holder. Sites may refuse the request for all
-    memory of a node.
+    """Return what a user can set where sbatch refuses a holder, such as another request for memory:
+    sites may refuse that for all memory of a node.
     """
     if re.search(r"\bmem", problem, re.IGNORECASE):
         return (
@@ -198,8 +205,8 @@ def _ask(argv: list[str], timeout_s: float, cluster: str = "") -> str:
 
 
 def measured(settings: SlurmSettings, holders: Path) -> Iterator[Check]:
-    """What the pilots of a state directory have measured of Prologs (in a holder's start) and
-    Epilogs (after its end).
+    """Report what pilots of this state directory have measured: a holder's start, with the Prolog,
+    and its end, with the Epilog.
     """
     times = read_times(holders)
     for name, start_s, end_s, ends in times.classes():

@@ -53,8 +53,8 @@ from bftrainer_clusters.slurm.text import parse_has_cgroups, parse_has_epilog
 STEPS_END_S = 3.0
 _SUBMISSIONS_AT_ONCE = 4
 _OF_SUBMISSION = {"SLURM_UMASK": "0077"}
-"""For sbatch, and the log of a holder, which slurmstepd makes. Workers' steps have the umask of
-their srun.
+"""Environment of sbatch: the umask of a holder's script, and of its log, which slurmstepd makes.
+Workers' steps have the umask of their srun.
 """
 
 TRAITS = SchedulerTraits(
@@ -106,31 +106,36 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         return self._slurm.settings.account
 
     def shared_limits(self) -> SharedLimits:
-        """Limits for which main-queue jobs count as well; called from the thread of
+        """Return the limits that main-queue jobs share with holders; called from the thread of
         observations.
         """
         return self._slurm.shared
 
     def main_jobs_wait(self, waits: tuple[MainJobWait, ...]) -> None:
-        """The latest look shows these; called from the thread of observations."""
+        """Note the main jobs that the latest observation shows as waiting for held nodes; called
+        from the thread of observations.
+        """
         self._slurm.main_waits = waits
 
     def claim(self, words: str) -> None:
-        """New holders show these words in their comments: what this pilot claims."""
+        """Show these words in the comments of new holders: what this pilot claims."""
         self._slurm.claims = words
 
 
 @dataclass
 class Listing:
-    """Successive outputs of squeue: of 5,000 records all but a few are the same as before."""
+    """This pilot's holders in successive outputs of squeue: of 5,000 records all but a few are the
+    same as before, and only the others are parsed.
+    """
 
     comment: str
-    _jobs_by_record: dict[str, HolderJob | None] = field(
-        default_factory=dict
-    )  # by record; another pilot's: None
+    # Holders by their record in squeue's output; None for one of another pilot.
+    _jobs_by_record: dict[str, HolderJob | None] = field(default_factory=dict)
 
     def read(self, text: str, mark: str) -> dict[str, HolderJob]:
-        """This pilot's holders by job id. Only new records are parsed."""
+        """Return this pilot's holders by job id, from squeue's output. Only new records
+        are parsed.
+        """
         before, records = self._jobs_by_record, jobs.parse_list(text, mark)
         self._jobs_by_record = {
             record: before[record] if record in before else jobs.parse_holder(record, self.comment)
@@ -141,7 +146,9 @@ class Listing:
 
 @dataclass
 class _Slurm(HolderJobs[SlurmSettings]):
-    """The scheduler's part."""
+    """Slurm's part of the holder: submits, lists and ends its jobs (the port
+    :class:`.HolderJobs`).
+    """
 
     settings: SlurmSettings
     files: HolderFiles
@@ -181,7 +188,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
         self.site.update()
 
     def begin(self) -> None:
-        """Find out in which order holders have to end here."""
+        """Find out how holders have to end at this site, and whether it can have them as
+        configured. Raises ``SchedulerError`` if not.
+        """
         text = self.calls.config(self.settings.timeout_s)
         # With cgroups the srun in the script would make the script's step last 1 s longer than the
         # script.
@@ -204,19 +213,23 @@ class _Slurm(HolderJobs[SlurmSettings]):
         self.site.update()
 
     def why_no_holder(self) -> str:
-        """A check of preemption that fails, or what is not known of the site."""
+        """Return the check of preemption that fails, or what is not known of the site; empty if
+        holders may run.
+        """
         return self.site.permit.refusal
 
     def permit(self) -> HoldingPermit:
         return self.site.permit
 
     def turn_s(self, reason: str) -> float:
-        """While a main job of the same nodes waits, only backfill starts holders."""
+        """Return how much longer a pending holder may wait for this reason: until backfill's next
+        look, which alone starts holders while a main job waits for the same nodes.
+        """
         return self.next_turn_s if jobs.waits_its_turn(reason) else 0.0
 
     @property
     def longest_s(self) -> float:
-        """By QOS, account and partition."""
+        """The longest time limit that QOS, account and partition allow."""
         return self.site.longest_s
 
     def _read_site(self) -> SiteSetup:
@@ -245,8 +258,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
         return way_choice(self.settings, facts, self.user, self.give_way(), self.by_gpu)
 
     def _look_at_site(self) -> None:
-        """Read the site again if it is time, or if Slurm or a main job shows that it may have
-        changed.
+        """Read the site again if it is time, or if Slurm's configuration or a waiting main job
+        suggests that it has changed.
         """
         self.site.configuration_is(self.calls.latest_config)
         if self.waiting.is_too_long(self.main_waits):
@@ -255,26 +268,30 @@ class _Slurm(HolderJobs[SlurmSettings]):
         self.site.update_if_due()
 
     def wait_s(self, kind: CallKind) -> float:
-        """The budget's answer; for a list, also until a broker has the latest change."""
+        """Return the seconds until the budget allows calls of this kind; for a list, at least 1
+        while a broker is about to publish this pilot's latest change.
+        """
         awaits_s = float(kind is CallKind.LIST and self.calls.awaits_broker)
         return max(self.calls.wait_s(kind), awaits_s)
 
     def is_limit(self, reason: str) -> bool:
-        """Slurm's words for limits of a QOS, an association or a user."""
+        """Return whether a reason is in Slurm's words for a limit of a QOS, an association or a
+        user.
+        """
         return jobs.is_limit(reason)
 
     @property
     def submissions_at_once(self) -> int:
-        """One where the site limits calls: the budget is asked before each batch."""
+        """Several, or one where the site limits calls: the budget is asked before each batch."""
         return 1 if self.calls.is_limited else _SUBMISSIONS_AT_ONCE
 
     @property
     def nodes_per_job(self) -> int:
-        """As configured, where jobs can release some of their nodes."""
+        """As configured if jobs can release some of their nodes here, else 1."""
         return self.settings.nodes_per_holder if self.shrinks_jobs else 1
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
-        """Run sbatch once (8 ms)."""
+        """Run sbatch once (8 ms); return the job's id."""
         way = "script first" if self.script_first else "payload first"
         words = (
             self.script,
@@ -305,8 +322,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
             raise
 
     def _check_cluster(self, submission: SubmittedJob) -> None:
-        """Cancel a job on another cluster, where the list of holders does not show it, and raise
-        ``SchedulerError``.
+        """Cancel a job that sbatch has submitted to another cluster, where no list of holders shows
+        it, and raise ``SchedulerError``.
         """
         if not self.cluster or submission.cluster in ("", self.cluster):
             return
@@ -322,6 +339,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
         )
 
     def listed(self) -> Mapping[str, HolderJob]:
+        """Return this pilot's holders by job id. After a failure, Slurm's configuration is read
+        again.
+        """
         try:
             listed = self._listed()
         except (CommandError, SchedulerError) as error:
@@ -333,6 +353,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
         return listed
 
     def _listed(self) -> Mapping[str, HolderJob]:
+        """Return this pilot's holders, from a broker's list if that is new enough, and look at the
+        site.
+        """
         if (all_jobs := self.calls.new_jobs()) is not None:
             listed = self.listing.read(jobs.as_listed(all_jobs, self.user), all_jobs.mark)
         else:
@@ -346,8 +369,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
         return self._with_nodes(listed)
 
     def _with_nodes(self, listed: dict[str, HolderJob]) -> Mapping[str, HolderJob]:
-        """The list says for which nodes a job was submitted. What it still has is asked once, of a
-        predecessor's jobs.
+        """Return the jobs with the nodes that they still have: the list shows those for which a job
+        was submitted. Only for a predecessor's jobs of several nodes Slurm is asked, once.
         """
         several = {job.id: job for job in listed.values() if job.is_for_several}
         self.nodes_of = {id_: nodes for id_, nodes in self.nodes_of.items() if id_ in several}
@@ -374,7 +397,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
         self._run(jobs.shorten_argv(ids, seconds), CallKind.TIDY)
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
-        """One squeue without a filter of names: a job that was renamed is known."""
+        """Return those of the jobs that Slurm does not know. The one squeue has no filter of names,
+        so a job that was renamed is known.
+        """
         try:
             listed = self._query(jobs.known_query(ids), jobs.parse_known)
         except CommandError as error:
@@ -394,8 +419,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
             self._run(jobs.cancel_argv(ids), CallKind.RELEASE)
 
     def end_workers(self, names: list[str]) -> None:
-        """End all steps but the payload's, and wait a while until they are over: until then a new
-        step finds no memory.
+        """Kill all steps of these fragments but the payload's, and wait for their end for
+        :data:`STEPS_END_S` at most: until then a new step finds no memory.
 
         Raises :class:`~bftrainer.errors.SchedulerError` if a payload is not listed: then workers
         may not be listed either.
@@ -409,7 +434,9 @@ class _Slurm(HolderJobs[SlurmSettings]):
             steps = self._worker_steps(names)
 
     def _worker_steps(self, names: list[str]) -> list[str]:
-        """In a job of several nodes, workers of the other nodes stay."""
+        """Return the ids of the workers' steps in these fragments; in a job of several nodes, only
+        of steps on their nodes.
+        """
         ids = {job_of(name) for name in names if not is_one_of_several(name)}
         nodes_in: dict[str, set[str]] = {}
         for name in names:
@@ -436,7 +463,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
         )
 
     def _query(self, query: MarkedQuery, parse: Callable[[str, str], Parsed]) -> Parsed:
-        """``parse`` takes the answer and the mark that ends its records."""
+        """Run a squeue and parse its output; ``parse`` also gets the mark that ends the records."""
         text = self.calls.query(query, CallKind.LIST, self.settings.timeout_s)
         return command.parsed(query.argv, text, lambda answer: parse(answer, query.mark))
 

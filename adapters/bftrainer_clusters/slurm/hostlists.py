@@ -36,7 +36,9 @@ class HostLists:
     _listed: int = field(default=0, init=False)
 
     def read(self, text: str) -> frozenset[str]:
-        """The names in a list; none for Slurm's words for nothing."""
+        """Return the names in a list: ``n[1-3]`` -> n1, n2, n3; none for Slurm's words
+        for nothing.
+        """
         if text in NOTHING:
             return frozenset()
         names = self._read.get(text)
@@ -45,6 +47,9 @@ class HostLists:
         return names
 
     def _expanded(self, text: str) -> frozenset[str]:
+        """Expand a list of nodes. Raises ``SchedulerError`` if it is none, or if the lists of this
+        answer are too large for one cluster.
+        """
         if len(text) > LONGEST_LIST or not _HOST_LIST.fullmatch(text):
             raise SchedulerError(f"not a list of nodes: {text[:80]!r}")
         try:
@@ -67,5 +72,5 @@ class HostLists:
 
 
 def parse_hostlist(text: str) -> frozenset[str]:
-    """The names in one list."""
+    """Return the names in one list: ``n[1-3]`` -> n1, n2, n3."""
     return HostLists().read(text)

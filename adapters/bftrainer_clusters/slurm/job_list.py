@@ -38,18 +38,22 @@ _WAIT_COLUMNS = {
     "%N": "NODELIST",
     **_COLUMNS,
 }
-"""With what a pilot has to know of jobs for which it makes way (:mod:`.node_waits`)."""
+"""The columns for a pilot that makes way for main jobs, which has to know more of them
+(:mod:`.node_waits`).
+"""
 FORMAT, _HEADER = "|".join(_COLUMNS), "|".join(_COLUMNS.values())
 WAITS, _WAITS_HEADER = "|".join(_WAIT_COLUMNS), "|".join(_WAIT_COLUMNS.values())
 HOLDER_NAME, PILOT_NAME = NAMES = ("bftrainer-holder", "bftrainer-pilot")
 
 Job = dict[str, str]
-"""By column. Names and comments are those of pilots and holders, as any user may name a job."""
+"""A job's fields by column. Only pilots and holders have names and comments here: any user may give
+a job any name.
+"""
 
 
 def query(ended: bool = False, mark: str | None = None, with_waits: bool = False) -> MarkedQuery:
-    """All jobs, with those that ``ended`` lately; ``with_waits`` with the columns of :data:`WAITS`.
-    --noconvert: 1024 nodes would be ``1K``.
+    """Build the squeue of all jobs; ``ended``: with those that ended lately, ``with_waits``: with
+    the columns of :data:`WAITS`. Without --noconvert, 1024 nodes would be ``1K``.
     """
     states = ("-t", "all") if ended else ()
     columns = WAITS if with_waits else FORMAT
@@ -70,7 +74,7 @@ class JobList:
     has_waits: bool = False
 
     def as_printed(self, form: str, is_wanted: Callable[[Job], bool]) -> str:
-        """The wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
+        """Format the wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
         columns = form.split("|")
         lines = ["|".join(_COLUMNS[column] for column in columns)]
         lines += [
@@ -80,7 +84,7 @@ class JobList:
 
 
 def parse_jobs(text: str, mark: str) -> JobList:
-    """Raises :class:`~bftrainer.errors.SchedulerError`."""
+    """Parse the answer to :func:`query`. Raises :class:`~bftrainer.errors.SchedulerError`."""
     has_waits = text.startswith(f"{_WAITS_HEADER}|")
     columns = tuple(_WAIT_COLUMNS if has_waits else _COLUMNS)
     header = _WAITS_HEADER if has_waits else _HEADER
@@ -89,6 +93,9 @@ def parse_jobs(text: str, mark: str) -> JobList:
 
 
 def _job(record: str, columns: tuple[str, ...]) -> Job:
+    """Parse a record into a job. Name and comment are left empty unless the job is named like a
+    holder or a pilot.
+    """
     values = fields_of(record, len(columns) - 1)
     name, _, comment = values.pop().partition("|")
     return dict(
@@ -97,7 +104,7 @@ def _job(record: str, columns: tuple[str, ...]) -> Job:
 
 
 def waits(job: Job) -> bool:
-    """Whether it is pending; EXPEDITING is requeued with ``--requeue=expedite``, and no job of ``-t
-    PD`` (26.05.5).
+    """Return whether a job is pending. EXPEDITING is a job requeued with ``--requeue=expedite``,
+    which ``-t PD`` does not list (26.05.5).
     """
     return job["%T"] in ("PENDING", "EXPEDITING")

@@ -34,7 +34,9 @@ _NODES_FORMAT = "%i|%N"
 _NODES_HEADER = "JOBID|NODELIST"
 _STEP_HEADER = "STEPID|NAME"
 LAST_IN_QUEUE = "--nice=2147483645"
-"""As large as Slurm takes it: where priorities differ at all, a holder comes after main jobs."""
+"""The option of sbatch by which a holder comes after main jobs, where priorities differ at all: the
+largest nice value that Slurm takes.
+"""
 STEP_END = "end"
 """Ends a record of a step. It is no secret: only the user of a job can name its steps, and squeue
 takes the format of steps from its arguments only.
@@ -100,13 +102,15 @@ class HolderJob:
 
 
 def comment(pilot: str, user: str) -> str:
-    """What administrators read in squeue; it also tells the holders of two pilots apart."""
+    """Return the comment of holders, which administrators read in squeue; it also tells the holders
+    of two pilots apart.
+    """
     return f"bftrainer: idle node held by pilot {pilot} of {user}; released at once when needed"
 
 
 def accepts(names: Iterable[str]) -> str:
-    """The end of such a comment: checks of the site that fail, and in spite of which its pilot
-    holds the node.
+    """Return the end of a holder's comment that names the checks of the site that fail and that the
+    user has accepted; empty if there are none.
     """
     words = ", ".join(names)
     return f"{_ACCEPTS}{words})" if words else ""
@@ -120,8 +124,8 @@ def submit_argv(
     log: Path,
     beside: tuple[str, ...] = (),
 ) -> list[str]:
-    """``sbatch`` of one holder, for a node and those ``beside`` it; ``command`` is the job script
-    with its arguments.
+    """Build the ``sbatch`` command of one holder, for a node and those ``beside`` it; ``command``
+    is the job script with its arguments.
     """
     size = 1 + len(beside)
     # Slurm refuses --gres=gpu beside --gpus-per-node.
@@ -163,7 +167,9 @@ def submit_argv(
 
 
 def _memory_of_node(settings: SlurmSettings) -> list[str]:
-    """The request for memory of a holder that has its node alone; Slurm refuses two of them."""
+    """Return the request for memory of a holder that has its node alone; none if ``options`` have
+    one, since Slurm refuses two.
+    """
     if not settings.mem or settings.memory_options:
         return []
     return [f"--mem={settings.mem}"]
@@ -180,7 +186,8 @@ class SubmittedJob:
 
 
 def parse_submitted(text: str) -> SubmittedJob:
-    """``sbatch --parsable``: the last line that is not empty is ``12`` or ``12;cluster``.
+    """Parse the output of ``sbatch --parsable``: the last line that is not empty is ``12`` or
+    ``12;cluster``.
 
     Filters of a site print lines of their own before it.
     """
@@ -195,24 +202,25 @@ def parse_submitted(text: str) -> SubmittedJob:
 
 
 def list_query(user: str) -> MarkedQuery:
-    """All holders of a user, recently ended ones included: squeue has to say that a job is over."""
+    """Build the query for all holders of a user, recently ended ones included: squeue has to say
+    that a job is over.
+    """
     chosen = ("--local", "-t", "all", "-u", user, "-n", HOLDER_NAME)
     return MarkedQuery(("squeue", "-a", "--noconvert", *chosen), LIST_FORMAT)
 
 
 def as_listed(jobs: JobList, user: str) -> str:
-    """The same of a list of all jobs."""
+    """Format a user's holders in a list of all jobs as the answer to :func:`list_query`."""
     return jobs.as_printed(LIST_FORMAT, lambda job: job["%j"] == HOLDER_NAME and job["%u"] == user)
 
 
 def parse_list(text: str, mark: str) -> list[str]:
-    """The records of :func:`list_query`, for :func:`parse_holder`."""
+    """Return the records in the answer to :func:`list_query`; :func:`parse_holder` reads each."""
     return parse_records(text, mark, _LIST_HEADER, "holders")
 
 
 def parse_holder(record: str, comment: str) -> HolderJob | None:
-    """The holder of a line of squeue, or None if its comment shows that it is another pilot's.
-
+    """Parse a record of squeue into a holder; None if its comment shows that it is another pilot's.
     ``comment`` is this pilot's own; accepted checks and claims (:mod:`.peers`) may follow it.
     """
     job, state, node, ends, reason, words = fields_of(record, 6)
@@ -228,26 +236,29 @@ def parse_holder(record: str, comment: str) -> HolderJob | None:
 
 
 def exists_argv(job: str) -> list[str]:
-    """Ask for one job that squeue no longer lists; :func:`is_unknown_job` reads the error."""
+    """Build the query for one job that squeue no longer lists; :func:`is_unknown_job` reads the
+    error.
+    """
     return ["scontrol", "-o", "show", "job", job]
 
 
 def is_unknown_job(problem: str) -> bool:
-    """Whether an error says that there is no such job, and not that the controller did not
+    """Return whether an error says that there is no such job, and not that the controller did not
     answer.
     """
     return "Invalid job id specified" in problem
 
 
 def known_query(jobs: Iterable[str]) -> MarkedQuery:
-    """Ask for several jobs at once, under any name and in any state. For one unknown id alone
-    squeue fails (:func:`is_unknown_job`); among several it leaves the unknown ones out (22.05.8).
+    """Build the query for several jobs at once, under any name and in any state. For one unknown id
+    alone squeue fails (:func:`is_unknown_job`); among several it leaves the unknown ones out
+    (22.05.8).
     """
     return MarkedQuery(("squeue", "-a", "-t", "all", "-j", ",".join(sorted(jobs))), _ID_FORMAT)
 
 
 def parse_known(text: str, mark: str) -> frozenset[str]:
-    """The jobs that the controller knows."""
+    """Parse the answer to :func:`known_query`: the ids that the controller knows."""
     return frozenset(
         fields_of(record, 1)[0] for record in parse_records(text, mark, _ID_HEADER, "jobs")
     )
@@ -276,8 +287,8 @@ _REFUSED = (
 
 
 def is_limit(reason: str) -> bool:
-    """Whether sbatch's words or a pending job's reason are about the pilot's jobs: they would be
-    the same for any other node.
+    """Return whether sbatch's words or a pending job's reason mean a limit on the pilot's jobs,
+    which would be the same for any other node.
 
     ``QOSMaxSubmitJobPerUserLimit``, ``AssocGrpGRES``, ``MaxJobsPerAccount``, ``PartitionTimeLimit``
     (https://slurm.schedmd.com/job_reason_codes.html).
@@ -286,13 +297,13 @@ def is_limit(reason: str) -> bool:
 
 
 def waits_its_turn(reason: str) -> bool:
-    """Whether backfill may still start a pending job."""
+    """Return whether backfill may still start a job that is pending for this reason."""
     return _WAITS_ITS_TURN.match(reason) is not None
 
 
 def nodes_query(jobs: Iterable[str]) -> MarkedQuery:
-    """Ask which nodes jobs have: the list of those that a job was submitted for does not change
-    when it is shrunk.
+    """Build the query for the nodes that jobs have: the list of those that a job was submitted for
+    does not change when it is shrunk.
     """
     return MarkedQuery(
         ("squeue", "-a", "--noconvert", "-t", "R", "-j", ",".join(sorted(jobs))), _NODES_FORMAT
@@ -300,20 +311,24 @@ def nodes_query(jobs: Iterable[str]) -> MarkedQuery:
 
 
 def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
-    """The nodes of jobs that run."""
+    """Parse the answer to :func:`nodes_query`: the nodes of each running job."""
     rows = (fields_of(record, 2) for record in parse_records(text, mark, _NODES_HEADER, "jobs"))
     return {job: tuple(sorted(parse_hostlist(nodes))) for job, nodes in rows}
 
 
 def shrink_argv(job: str, nodes: Iterable[str]) -> list[str]:
-    """Release all nodes of a job but these. No version releases the node of the batch script (and
-    22.05.8 loses the nodes, see several_nodes.py). NumNodes would choose the nodes itself.
+    """Build the command that releases all nodes of a job but these.
+
+    No version releases the node of the batch script (and 22.05.8 loses the nodes, see
+    several_nodes.py). NumNodes would choose the nodes itself.
     """
     return ["scontrol", "update", f"JobId={job}", f"ReqNodeList={','.join(sorted(nodes))}"]
 
 
 def shorten_argv(jobs: Iterable[str], seconds: float) -> list[str]:
-    """Let jobs end earlier, all by one call. A user may lower a time limit, and never raise it."""
+    """Build the command that lets jobs end earlier, all by one call. A user may lower a time limit,
+    and never raise it.
+    """
     minutes = max(int(seconds // 60), 1)
     return [
         "scontrol",
@@ -324,19 +339,19 @@ def shorten_argv(jobs: Iterable[str], seconds: float) -> list[str]:
 
 
 def cancel_argv(jobs: Iterable[str]) -> list[str]:
-    """End jobs."""
+    """Build the command that ends jobs."""
     return ["scancel", *sorted(jobs)]
 
 
 def leave_argv(jobs: Iterable[str]) -> list[str]:
-    """The signal that payloads get when they are preempted. After a plain scancel, slurmd looks
-    once a second whether all processes have ended.
+    """Build the command that sends payloads the signal of a preemption, so that they leave at once.
+    After a plain scancel, slurmd looks once a second whether all processes have ended.
     """
     return ["scancel", "-s", str(NOTICE), *sorted(jobs)]
 
 
 def steps_argv(jobs: Iterable[str]) -> list[str]:
-    """All steps of these jobs."""
+    """Build the query for all steps of these jobs; :func:`parse_steps` reads the answer."""
     return [
         "squeue",
         "-a",
@@ -358,7 +373,8 @@ class HolderSteps:
 
 
 def parse_steps(text: str, mark: str = STEP_END) -> HolderSteps:
-    """Slurm's own steps (batch, extern) are left out.
+    """Parse the answer to :func:`steps_argv`; Slurm's own steps (batch, extern) are left
+    out.
 
     Slurm's stepmgr hides the others from slurmctld, the payload's as well
     (SlurmctldParameters=enable_stepmgr; 24.11.5, 26.05.5).
@@ -368,13 +384,15 @@ def parse_steps(text: str, mark: str = STEP_END) -> HolderSteps:
 
 
 def job_steps_argv(job: str) -> list[str]:
-    """All steps of one job. Unlike squeue, scontrol asks the node's stepmgr as well."""
+    """Build the query for all steps of one job. Unlike squeue, scontrol asks the node's stepmgr as
+    well.
+    """
     return ["scontrol", "-o", "show", "step", job]
 
 
 def parse_job_steps(text: str, nodes: frozenset[str] | None = None) -> HolderSteps:
-    """``StepId=12.0 UserId=0 ... NodeList=node01 ... Name=bftrainer-payload Network=...``: a line
-    per step.
+    """Parse the answer to :func:`job_steps_argv`, a line per step: ``StepId=12.0 UserId=0 ...
+    NodeList=node01 ... Name=bftrainer-payload Network=...``.
 
     With ``nodes``: of the workers, only those that run on these nodes.
     """
@@ -392,6 +410,9 @@ def parse_job_steps(text: str, nodes: frozenset[str] | None = None) -> HolderSte
 
 
 def _holder_steps(steps: Iterable[tuple[str, str]]) -> HolderSteps:
+    """Sort (step id, name) into workers' steps and the jobs whose payload is listed; ids such as
+    ``12.batch`` are Slurm's own.
+    """
     named = [
         (step, name == PAYLOAD_STEP)
         for step, name in steps
@@ -404,5 +425,5 @@ def _holder_steps(steps: Iterable[tuple[str, str]]) -> HolderSteps:
 
 
 def kill_steps_argv(steps: Iterable[str]) -> list[str]:
-    """SIGKILL to steps."""
+    """Build the command that sends SIGKILL to steps."""
     return ["scancel", "-s", "KILL", *sorted(steps)]

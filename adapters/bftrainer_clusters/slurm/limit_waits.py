@@ -44,7 +44,9 @@ class SharedLimit:
 
 @dataclass(frozen=True, slots=True)
 class SharedLimits:
-    """All of them, and where holders run: other jobs there are of pilots as well."""
+    """All shared limits, and the QOS or partition of holders: other jobs there are of pilots as
+    well.
+    """
 
     limits: tuple[SharedLimit, ...] = ()
     own_qos: str = ""
@@ -52,7 +54,9 @@ class SharedLimits:
 
 
 def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) -> SharedLimits:
-    """Accounts are asked for only where one above the holders' has such a limit."""
+    """Return the limits of holders that main-queue jobs share. Slurm is asked for the accounts only
+    if one above the holders' has such a limit.
+    """
     limits: list[SharedLimit] = []
     parents: Mapping[str, str] | None = None
     for source in at.sources:
@@ -86,7 +90,7 @@ def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) ->
 
 
 def below(account: str, parents: Mapping[str, str]) -> frozenset[str]:
-    """An account and all accounts below it."""
+    """Return an account and all accounts below it."""
     members, new = {account}, {account}
     while new:
         new = {name for name, parent in parents.items() if parent in new} - members
@@ -95,12 +99,15 @@ def below(account: str, parents: Mapping[str, str]) -> frozenset[str]:
 
 
 def parse(text: str, mark: str, shared: SharedLimits) -> tuple[LimitWait, ...]:
-    """Main-queue jobs that wait for one of these limits."""
+    """Return the main-queue jobs in squeue's output that wait for one of these limits."""
     waits = (_wait(record, shared) for record in parse_records(text, mark, _HEADER, "jobs"))
     return tuple(wait for wait in waits if wait is not None)
 
 
 def _wait(record: str, shared: SharedLimits) -> LimitWait | None:
+    """Return the wait of one job; None for a pilot's job, or one that does not wait for one of
+    these limits.
+    """
     job, user, account, qos, partitions, size, reason = fields_of(record, 7)
     if not is_number(size):
         raise SchedulerError(f"squeue: record truncated or garbled: {record[:80]!r}")
@@ -125,6 +132,9 @@ def _counts(
     partitions: Iterable[str],
     of_association: bool,
 ) -> bool:
+    """Return whether a limit counts jobs with these properties. ``of_association``: the job's
+    reason names a limit of an association, not of a QOS or partition.
+    """
     if limit.accounts:
         return of_association and account in limit.accounts and limit.user in ("", user)
     return not of_association and (limit.qos == qos if limit.qos else limit.partition in partitions)

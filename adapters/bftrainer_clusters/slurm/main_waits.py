@@ -32,7 +32,9 @@ class MainJobWait:
 def waits_for_holders(
     jobs: JobList, nodes: Iterable[NodeView], user: str, own: SharedLimits
 ) -> tuple[MainJobWait, ...]:
-    """``user`` has the holders, ``own`` says where they run."""
+    """Return the main jobs that wait for nodes and would have enough if those of holders were idle.
+    ``user`` has the holders; ``own`` tells jobs of pilots from main jobs.
+    """
     held = {
         job["%n"]
         for job in jobs.jobs
@@ -59,19 +61,23 @@ def waits_for_holders(
 
 
 def _is_pilots(job: dict[str, str], own: SharedLimits) -> bool:
-    """Other jobs of the holders' QOS, or of their partition, are as preemptible as holders."""
+    """Return whether a job counts as a pilot's: other jobs of the holders' QOS, or of their
+    partition, are as preemptible as holders.
+    """
     return job["%q"] == own.own_qos if own.own_qos else job["%P"] == own.own_partition
 
 
 @dataclass
 class WaitingMainJobs:
-    """Since when such jobs wait, from look to look."""
+    """Remembers since when main jobs have waited for held nodes, from look to look."""
 
     elapsed_s: Callable[[], float]
     _since_s: dict[str, float] = field(default_factory=dict)
 
     def is_too_long(self, jobs: tuple[MainJobWait, ...]) -> bool:
-        """Whether one of them has waited for :data:`PROMISED_S`. Each job counts once."""
+        """Return whether a job has waited for :data:`PROMISED_S`, from look to look. Each job
+        counts once.
+        """
         now_s = self.elapsed_s()
         self._since_s = {wait.job: self._since_s.get(wait.job, now_s) for wait in jobs}
         late = [job for job, since_s in self._since_s.items() if now_s - since_s >= PROMISED_S]

@@ -31,10 +31,11 @@ _MOST_TASKS = re.compile(r"(.*?)(?:%([0-9]{1,9}))?")
 
 
 def node_waits(jobs: JobList, nodes: Iterable[NodeView]) -> NodeWaits:
-    """The waiting jobs, the holders of all pilots that run, and recent starts of other jobs.
+    """Return the main jobs that wait for nodes, the running holders of all pilots, and recent
+    starts of main jobs. Raises ``SchedulerError``.
 
     A job is a holder by its name, its comment and the user whom the comment names: main jobs that
-    only look alike are their users' own loss. Raises ``SchedulerError``.
+    only look alike are their users' own loss.
     """
     of_partition: dict[str, set[str]] = {}
     for node in nodes:
@@ -63,7 +64,7 @@ def node_waits(jobs: JobList, nodes: Iterable[NodeView]) -> NodeWaits:
 
 
 def _pilot_of(job: Job) -> str | None:
-    """The pilot of a holder, with its user; None for a main job."""
+    """Return the pilot of a holder as ``user/pilot``; None for a main job."""
     words = _HOLDER_OF.match(job["%k"]) if job["%j"] == HOLDER_NAME else None
     if words is None or words[2] != job["%u"]:
         return None
@@ -71,7 +72,7 @@ def _pilot_of(job: Job) -> str | None:
 
 
 def _running(job: Job, pilot: str, lists: HostLists) -> list[ListedHolder]:
-    """The nodes of a holder that runs or is ending."""
+    """Return the nodes of a holder, one by one, if it runs or is ending."""
     if job["%T"] not in ("RUNNING", "COMPLETING"):
         return []
     is_leaving = job["%T"] == "COMPLETING"
@@ -80,6 +81,7 @@ def _running(job: Job, pilot: str, lists: HostLists) -> list[ListedHolder]:
 
 
 def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
+    """Return what a waiting job needs. ``usable``: the nodes of its partitions."""
     size, priority, submitted = job["%D"], job["%Q"], job["%V"]
     if not is_number(size) or not is_number(priority):
         raise SchedulerError(f"squeue: job {job['%A']}: {size[:40]!r} nodes, {priority[:40]!r}")
@@ -99,8 +101,8 @@ def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
 
 
 def parse_task_count(text: str) -> int:
-    """How many pending tasks of an array (``1,3,5-9:2%2``) may run at the same time; 1 of another
-    job. Raises ``SchedulerError``.
+    """Return how many pending tasks of an array may run at the same time: ``1,3,5-9:2%2`` -> 2,
+    ``1,3`` -> 2; 1 for any other job. Raises ``SchedulerError``.
     """
     if text in NOTHING or is_number(text):
         return 1

@@ -43,8 +43,8 @@ RESERVATIONS_ARGV = ("scontrol", "-a", "-o", "show", "reservation")
 
 @dataclass
 class ServerClock:
-    """slurmctld's time between two calls of sdiag: its clock and this host's differ by the same
-    seconds from look to look.
+    """Tells slurmctld's time between two calls of sdiag: its clock and this host's differ by the
+    same seconds from look to look.
 
     ``elapsed_s`` never goes back, and counts time in which the host slept: the time shown is late
     at no time.
@@ -62,23 +62,23 @@ class ServerClock:
         return self.elapsed_s() - self._set_s >= CLOCK_KEPT_S
 
     def set(self, at_s: float, planned_s: float | None) -> None:
-        """What sdiag has just shown."""
+        """Note the times that sdiag has just shown."""
         self._at_s, self._set_s, self.planned_s = at_s, self.elapsed_s(), planned_s
 
     def now_s(self) -> float:
-        """Seconds of the server's epoch; sdiag shows whole seconds, so it may be up to one
-        early.
+        """Return the server's time in seconds since 1970; sdiag shows whole seconds, so it may be
+        up to one second early.
         """
         return self._at_s + self.elapsed_s() - self._set_s
 
 
 @dataclass
 class SlurmScheduler:
-    """Slurm as its commands show it.
+    """Observes Slurm by its commands.
 
-    ``shared_limits`` are those for which main-queue jobs count beside holders. ``by_gpu``: nodes
-    have their idle part. ``main_jobs_wait`` is told of main-queue jobs that held nodes would be
-    enough for.
+    ``shared_limits`` returns the limits that main-queue jobs share with holders. ``by_gpu``: nodes
+    are seen with their idle part. ``main_jobs_wait`` is told of main-queue jobs that held nodes
+    would be enough for.
     """
 
     timeout_s: float = 10.0
@@ -91,7 +91,9 @@ class SlurmScheduler:
         self._clock = ServerClock(self.calls.elapsed_s)
 
     def observe(self) -> Observation:
-        """Jobs are read before nodes: a job that starts in between shows on its nodes. The time is
+        """Observe the cluster, within the budget of calls.
+
+        Jobs are read before nodes: a job that starts in between shows on its nodes. The time is
         read last, so windows may look shorter than they are, but never longer.
         """
         self.check_budget()
@@ -137,13 +139,17 @@ class SlurmScheduler:
         )
 
     def _node_waits(self, jobs: JobList | None, nodes: tuple[NodeView, ...]) -> NodeWaits | None:
-        """Only where this pilot makes way for main jobs."""
+        """Return which jobs wait for which nodes; None unless this pilot makes way for
+        main jobs.
+        """
         if jobs is None or not jobs.has_waits:
             return None
         return command.parsed(["squeue"], "", lambda _: node_waits(jobs, nodes))
 
     def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
-        """Only where main-queue jobs share a limit with holders."""
+        """Return the main-queue jobs that wait for a limit which they share with holders; Slurm is
+        not asked if there is no such limit.
+        """
         if not (shared := self.shared_limits()).limits:
             return ()
         jobs = jobs or self.calls.take_jobs(self.timeout_s)

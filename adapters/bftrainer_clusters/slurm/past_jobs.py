@@ -46,7 +46,7 @@ FILE_COMMAND = (
 """What a file for an audit is made with."""
 _NEEDED = ("nnodes", "eligible", "start", "end", "nodelist", "partition", "jobname")
 TIMEOUT_S = 300.0
-"""Of one call of sacct: slurmdbd takes minutes for a busy day."""
+"""Timeout of one call of sacct: slurmdbd takes minutes for a busy day."""
 _DAY_S = 86_400.0
 _MAX_LINES = 20_000_000
 _MAX_LISTED = 10_000_000
@@ -71,7 +71,9 @@ class _Records:
     skipped: int = 0
 
     def take(self, row: Mapping[str, str], is_holder: bool) -> None:
-        """Add a row by the names of its columns, in lower case."""
+        """Add the job of a row, whose keys are the columns' names in lower case; a row that cannot
+        be read is counted.
+        """
         try:
             job = _job(row, is_holder, self.lists)
         except (SchedulerError, ValueError, KeyError):
@@ -84,8 +86,8 @@ class _Records:
 def live_log(
     days: float, ask: RunCommand, now_s: float | None = None, user: str = "root"
 ) -> JobLog:
-    """The jobs of the last days, asked for day by day. Raises ``CommandError`` where sacct does not
-    answer.
+    """Ask sacct for the jobs of the last days, day by day. Raises ``CommandError`` where sacct does
+    not answer.
 
     slurmdbd may hide jobs of others from ``user``, and says so nowhere: a remark does where none is
     seen.
@@ -117,7 +119,7 @@ def live_log(
 
 
 def file_log(path: Path) -> JobLog:
-    """The jobs in a file of ``sacct -P`` with a header. Raises ``InputFileError``."""
+    """Read the jobs in a file of ``sacct -P`` with a header. Raises ``InputFileError``."""
     records = _Records()
     try:
         refuse_pipe(path)
@@ -136,7 +138,7 @@ def file_log(path: Path) -> JobLog:
 
 
 def _days(begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
-    """The days of a period, so that no answer has to hold all of it."""
+    """Yield the days of a period as (from, to), so that no answer has to hold all of it."""
     from_s = begin_s
     while from_s < end_s:
         to_s = min(from_s + _DAY_S, end_s)
@@ -145,7 +147,9 @@ def _days(begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
 
 
 def _argv(from_s: float, to_s: float, columns: Iterable[str], *options: str) -> list[str]:
-    """sacct takes times in the time zone that it prints them in (TZ=UTC in the environment)."""
+    """Build a query of sacct, which takes times in the time zone that it prints them in (TZ=UTC in
+    the environment).
+    """
     times = ["-S", _clock(from_s), "-E", _clock(to_s)]
     return ["sacct", "-a", "-X", "-n", "-P", "-D", *times, *options, "-o", ",".join(columns)]
 
@@ -160,6 +164,9 @@ def _clock(at_s: float) -> str:
 
 
 def _header(path: Path, line: str) -> tuple[str, ...]:
+    """Return the names of the columns in lower case. Raises ``InputFileError`` if a needed one is
+    missing.
+    """
     names = tuple(name.strip().lower().partition("%")[0] for name in line.split("|"))
     missing = [name for name in _NEEDED if name not in names]
     if not {"jobid", "jobidraw"} & set(names):
@@ -174,6 +181,9 @@ def _header(path: Path, line: str) -> tuple[str, ...]:
 
 
 def _bounded(path: Path, lines: Iterable[str]) -> Iterator[str]:
+    """Yield the lines of a file without their ends. Raises ``InputFileError`` for a line, or a
+    file, that is too long.
+    """
     for number, line in enumerate(lines, start=2):
         if number > _MAX_LINES or len(line) > _MAX_LINE:
             raise InputFileError(
@@ -187,7 +197,9 @@ def _bounded(path: Path, lines: Iterable[str]) -> Iterator[str]:
 def _rows(
     lines: Iterable[str], names: tuple[str, ...], records: _Records
 ) -> Iterator[dict[str, str]]:
-    """The rows with all columns. Bars in a name that comes last belong to it."""
+    """Yield the rows that have all columns, by name; others are counted. If the job's name comes
+    last, it may contain bars.
+    """
     keys = [name.lower() for name in names]
     bars = len(keys) - 1 if keys[-1] == "jobname" else -1
     for line in lines:
@@ -199,7 +211,7 @@ def _rows(
 
 
 def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob | None:
-    """A row as a job; None for a step, and for a job that has never been eligible."""
+    """Parse a row into a job; None for a step, and for a job that has never been eligible."""
     job_id = row.get("jobidraw") or row["jobid"]
     if "." in job_id:
         return None
@@ -232,7 +244,9 @@ def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob |
 
 
 def _limit(row: Mapping[str, str]) -> float:
-    """TimelimitRaw is in minutes, Timelimit like 1-00:00:00."""
+    """Return the time limit of a row in seconds: TimelimitRaw is in minutes, Timelimit like
+    ``1-00:00:00``. Infinite if neither is there.
+    """
     raw = row.get("timelimitraw", "")
     if raw.isdecimal() and len(raw) < _MAX_DIGITS:
         return float(raw) * 60.0
@@ -248,7 +262,9 @@ def _priority(row: Mapping[str, str]) -> float:
 
 
 def _time(text: str) -> float | None:
-    """Seconds since 1970, of which sacct also prints local times."""
+    """Parse a time of sacct, ``1700000000`` or ``2023-11-14T22:13:20`` (local), into seconds since
+    1970; None for ``Unknown``.
+    """
     if text in _UNKNOWN:
         return None
     if text.isdecimal() and len(text) < _MAX_DIGITS:
@@ -262,8 +278,8 @@ def _times(job: PastJob) -> Iterator[float]:
 
 
 def _outages(text: str) -> Iterator[Outage]:
-    """``sacctmgr show event``: the times at which a node was down or drained; events of the whole
-    cluster have no node.
+    """Yield the times at which a node was down or drained, from ``sacctmgr show event``; events of
+    the whole cluster, which name no node, are left out.
     """
     for line in text.splitlines():
         fields = line.split("|")

@@ -39,7 +39,7 @@ _MAX_CHARACTERS = 700
 """Slurm rejects comments of more than 1,024."""
 _MOST_WANTED = 9_999_999
 _MOST_CHARACTERS_OF_A_USER = 20 * _MAX_CHARACTERS
-"""Of host lists that are read; more than any user's pilots claim."""
+"""The most characters of a user's host lists that are read; more than any user's pilots claim."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,9 @@ class _PilotJob:
 
 
 def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
-    """All pilots but this one of this user, by user and name."""
+    """Return all pilots in squeue's output but this one of this user, in the order of user and
+    name.
+    """
     pilots: dict[tuple[str, str], PeerPilot] = {}
     claims: dict[tuple[str, str], dict[str, None]] = {}
     characters: Counter[str] = Counter()
@@ -94,7 +96,7 @@ def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot,
 
 
 def _pilot_jobs(text: str, mark: str) -> Iterator[_PilotJob]:
-    """The jobs that count: holders that may start or run, and running jobs of pilots."""
+    """Yield the jobs that count: holders that may start or run, and running jobs of pilots."""
     for record in parse_records(text, mark, _HEADER, "pilots"):
         job, owner, state, name, reason, size, words = fields_of(record, 7)
         claim = _WORDS.fullmatch(words)
@@ -108,7 +110,7 @@ def _pilot_jobs(text: str, mark: str) -> Iterator[_PilotJob]:
 
 
 def _with_job(peer: PeerPilot, job: _PilotJob) -> PeerPilot:
-    """A pilot as one more of its jobs shows it."""
+    """Return what is known of a pilot, with what one more of its jobs shows."""
     if job.name == HOLDER_NAME:
         peer = replace(
             peer,
@@ -125,7 +127,9 @@ def _with_job(peer: PeerPilot, job: _PilotJob) -> PeerPilot:
 
 
 def of_jobs(jobs: JobList, pilot: str = "", user: str = "") -> tuple[PeerPilot, ...]:
-    """All pilots in a list of jobs but this one of this user."""
+    """Return all pilots in a list of jobs but this one of this user, with the weights of their
+    users.
+    """
     text = jobs.as_printed(
         FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER
     )
@@ -140,15 +144,15 @@ def _split(lists: Iterable[str]) -> tuple[str, ...]:
 
 
 def claim_words(hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> str:
-    """The end of a comment: the number of nodes that trainers could use, and the claim to these
-    hosts.
+    """Return the end of a comment: how many nodes the trainers could use, and the hosts that the
+    pilot claims (``; wants 8; hosts n[01-04]``).
     """
     words = "" if wants is None else f"; wants {min(wants, _MOST_WANTED)}{' short' * is_short}"
     return f"{words}; hosts {','.join(hosts)}" if hosts else words
 
 
 def check_hosts(hosts: tuple[str, ...]) -> None:
-    """Raise :class:`InvalidValueError` for a list that does not fit into a comment."""
+    """Raise :class:`InvalidValueError` for a list of hosts that does not fit into a comment."""
     for pattern in hosts:
         if not re.fullmatch(r"[\w.\[\],*?-]+", pattern, re.ASCII):
             raise InvalidValueError(
@@ -165,18 +169,22 @@ def check_hosts(hosts: tuple[str, ...]) -> None:
 
 
 def split_hosts(text: str) -> tuple[str, ...]:
-    """``node[01-03,7],gpu*`` at the commas outside of brackets."""
+    """Split at the commas outside of brackets: ``node[01-03,7],gpu*`` -> ``node[01-03,7]``,
+    ``gpu*``.
+    """
     return tuple(part for part in re.split(r",(?![^\[]*\])", text) if part)
 
 
 def announce_argv(job: str, comment: str) -> list[str]:
-    """Set the comment of the pilot's own job."""
+    """Build the command that sets the comment of the pilot's own job."""
     return ["scontrol", "update", f"JobId={job}", f"Comment={comment}"]
 
 
 @dataclass
 class SlurmPeerPilots:
-    """``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new
+    """Finds the pilots of all users, and shows them what this one claims.
+
+    ``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new
     holders. ``weights``: for a list of jobs without them.
     """
 
@@ -203,14 +211,15 @@ class SlurmPeerPilots:
         is_short: bool = False,
         least: int = 1,
     ) -> None:
-        """Show the hosts and the demand in the comments of the pilot's job and of new holders."""
+        """Show the hosts and the demand in the comments of the pilot's own job and of new
+        holders.
+        """
         check_hosts(hosts)
         self._hosts, self._claims = hosts, self._claims or hosts != self._hosts
         self._demand = self._demand if wants is None else (wants, is_short)
         words = claim_words(hosts, *self._demand)
-        self.on_holders(
-            claim_words(hosts, self._demand[0])
-        )  # whether it is short changes too often for them
+        # Without whether the pilot is short of nodes: that changes too often for holders' comments.
+        self.on_holders(claim_words(hosts, self._demand[0]))
         if self.job and (words or self._has_announced):
             smallest = f"; least {min(least, _MOST_WANTED)}" if least > 1 else ""
             argv = announce_argv(
@@ -220,7 +229,9 @@ class SlurmPeerPilots:
             self._has_announced = True
 
     def look(self) -> tuple[PeerPilot, ...]:
-        """One squeue, about 10 ms. The observation that follows uses it as well."""
+        """Return the other pilots, from a broker's list or by one squeue (about 10 ms), which the
+        observation that follows uses as well.
+        """
         self._news = self._published_news()
         jobs = self.calls.jobs(self.timeout_s, of_now=self._claims)
         self._claims = False
@@ -235,8 +246,8 @@ class SlurmPeerPilots:
         return PeerPilot(self.pilot, self.user, weight=self._weight)
 
     def has_news(self) -> bool:
-        """Whether a broker has published other jobs or demands since the last look; asks twice a
-        second.
+        """Return whether a broker has published other jobs or demands since the last look; its file
+        is read twice a second at most.
         """
         now_s = self.calls.elapsed_s()
         if now_s < self._next_news_s:

@@ -42,7 +42,9 @@ _UNSET = (*NOTHING, "INVALID", "NOT_SET")
 
 
 def job_argv(job: str) -> list[str]:
-    """Its state, its end, and the options for a successor."""
+    """Build the query for the pilot's own job: its state, its end, and the options that a successor
+    needs.
+    """
     return ["squeue", "-a", "-h", "-t", "all", "-j", job, "-o", "%T|%e|%u|%P|%a|%q|%l|%v|%j"]
 
 
@@ -58,7 +60,7 @@ class SlurmJobFacts:
 
 
 def parse_job(text: str) -> SlurmJobFacts | None:
-    """The facts in the answer to :func:`job_argv`; None if squeue lists no such job."""
+    """Parse the answer to :func:`job_argv`; None if squeue lists no such job."""
     lines = text.split("\n")
     if not lines[0]:
         return None
@@ -75,12 +77,14 @@ def parse_job(text: str) -> SlurmJobFacts | None:
 
 
 def waiting_argv(user: str, name: str) -> list[str]:
-    """Ids of pending jobs with this user and name."""
+    """Build the query for the ids of pending jobs with this user and name."""
     return ["squeue", "-a", "-h", "-t", "PD", "-u", user, "-n", name, "-o", "%i"]
 
 
 def successor_argv(of: SlurmJobFacts, job: str, name: str, script: Path) -> list[str]:
-    """``sbatch`` of the successor; options on the command line win over the script's."""
+    """Build the ``sbatch`` command of the successor; options on the command line win over the
+    script's.
+    """
     return [
         "sbatch",
         "--parsable",
@@ -108,7 +112,7 @@ class SlurmPilotJob:
 
     def submit_successor(self) -> str:
         """Submit the same batch script to start when this job is over, unless a successor is
-        pending.
+        pending; return the successor's id.
         """
         job = parse_job(self._run(job_argv(self.job)))
         if job is None:
@@ -137,7 +141,7 @@ class SlurmPilotJob:
 
 
 def job_is_gone(job: str) -> bool | None:
-    """Whether a job is over; None if Slurm does not say."""
+    """Return whether a job is over; None if Slurm does not say."""
     try:
         facts = parse_job(command.run(job_argv(job), timeout_s=_TIMEOUT_S))
         if facts is not None:

@@ -30,9 +30,11 @@ def holders(
     unused_qos: frozenset[str] = frozenset(),
     may_hold: Callable[[str], bool] = lambda node: True,
 ) -> Iterator[Check]:
-    """Whether holders may run, and whether every job that can use their nodes may end them.
+    """Check whether holders may run, and whether every job that can use their nodes may
+    end them.
 
-    ``unused_qos``: QOSes that no job has. ``may_hold``: whether the pilot holds a node at all.
+    ``unused_qos``: QOSes that no job has. ``may_hold``: whether the pilot holds a node at
+    all.
     """
     by = config.get("PreemptType", "")
     ours = partition_of(settings, partitions)
@@ -72,7 +74,9 @@ def holders(
 
 
 def partition_of(settings: SlurmSettings, partitions: Mapping[str, Partition]) -> Partition | None:
-    """The partition in which holders run: without ``slurm.partition``, the cluster's default."""
+    """Return the partition in which holders run: ``slurm.partition``, or the cluster's default;
+    None if it does not exist.
+    """
     if settings.partition:
         return partitions.get(settings.partition)
     return next((partition for partition in partitions.values() if partition.is_default), None)
@@ -84,7 +88,7 @@ def _others(
     nodes: frozenset[str],
     partitions: Mapping[str, Partition],
 ) -> list[Partition]:
-    """The partitions with some of these nodes in which no holder of this pilot runs."""
+    """Return the partitions that have some of these nodes, but no holder of this pilot."""
     own = {ours.name, settings.parts_partition}
     return [
         partition
@@ -94,6 +98,7 @@ def _others(
 
 
 def _open(partition: Partition) -> Check:
+    """Check whether an ordinary user's jobs start in the partition of holders."""
     name = f"partition {partition.name}"
     if partition.state != "UP":
         return Check.broken(
@@ -117,7 +122,10 @@ def _preempted_by_partition(
     config: Mapping[str, str],
     others: Iterable[Partition],
 ) -> Check:
-    """Partitions that are DOWN, or only for root, start no job that could wait; they show whose the
+    """Check whether jobs of all ``others`` preempt holders by the PriorityTier of their
+    partition.
+
+    Partitions that are DOWN, or only for root, start no job that could wait; they show whose the
     nodes are all the same.
     """
     if by != BY_PARTITION:
@@ -164,8 +172,8 @@ def _preempted_by_partition(
 
 
 def _whole_blocks(others: Iterable[Partition]) -> Iterator[Check]:
-    """24.11.5 and 26.05.5 preempt jobs on the nodes that a job gets, but not those on the other
-    nodes of its block.
+    """Check whether jobs of other partitions get whole blocks of nodes: 24.11.5 and 26.05.5 preempt
+    jobs on the nodes that such a job gets, but not those on the other nodes of its block.
     """
     if names := _names(partition.name for partition in others if partition.whole_blocks):
         yield Check.broken(
@@ -178,8 +186,8 @@ def _whole_blocks(others: Iterable[Partition]) -> Iterator[Check]:
 
 
 def _shared_cores(ours: Partition, by: str, others: Iterable[Partition]) -> Iterator[Check]:
-    """OverSubscribe=FORCE: a main job runs on the cores of a holder, which asked for --exclusive,
-    and preempts nothing.
+    """Check whether main jobs would run on the cores of a holder instead of preempting it
+    (OverSubscribe=FORCE), although the holder asked for --exclusive.
 
     Seen with 22.05.8 where both jobs are in such partitions, and in one such partition without
     preemption. Where only one of two partitions forces, the holder is preempted. FORCE:1 shares
@@ -209,8 +217,8 @@ def qos_that_keep_waiting(
     accounting: Accounting,
     may_hold: Callable[[str], bool],
 ) -> frozenset[str]:
-    """The QOSes whose jobs can use the nodes of holders and do not preempt holders, as far as
-    sacctmgr shows.
+    """Return the QOSes whose jobs can use the nodes of holders and do not preempt holders, as far
+    as sacctmgr shows.
 
     A QOS that is preempted by all that preempt holders is preemptible itself, and does not count,
     unless jobs get it that name none.
@@ -245,6 +253,9 @@ def _preempted_by_qos(
     accounting: Accounting,
     in_the_way: frozenset[str],
 ) -> Check:
+    """Check whether jobs of all other QOSes preempt holders, whose QOS is ``name``. ``in_the_way``:
+    QOSes that do not (:func:`qos_that_keep_waiting`).
+    """
     if by != BY_QOS:
         detail = (
             f"PreemptType={by or 'preempt/none'}: QOS {name!r} does not make holders preemptible"
@@ -307,8 +318,8 @@ def _preempted_by_qos(
 
 
 def _does_not_end(whose: str, mode: str, config: Mapping[str, str]) -> Check | None:
-    """PreemptMode. Its flag PRIORITY, and min_exempt_priority, spare a job whose priority is high
-    enough.
+    """Return a failed check if PreemptMode does not end holders, or spares those of a high priority
+    (its flag PRIORITY, or min_exempt_priority); None if preemption ends every holder.
     """
     effective = mode or config.get("PreemptMode", "OFF")
     words = effective.upper().split(",")
@@ -343,8 +354,8 @@ def _does_not_end(whose: str, mode: str, config: Mapping[str, str]) -> Check | N
 
 
 def _names(items: Iterable[str]) -> str:
-    """A list for a message, of which the end is counted: a partition may have thousands of
-    nodes.
+    """Format a list of names for a message; of a long one, the rest is counted, since a partition
+    may have thousands of nodes.
     """
     names = sorted(items)
     rest = len(names) - _MOST_NAMES

@@ -28,7 +28,7 @@ JOBS = "squeue"
 MOST_BYTES = 64 << 20
 MOST_S = 60.0
 CLOCKS_S = 1.0
-"""By so much the clocks of two hosts may differ."""
+"""The most seconds by which the clocks of two hosts may differ."""
 _HEAD_BYTES = 1 << 16
 
 
@@ -38,10 +38,11 @@ class NotPublishedError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """``at_s``: when the command began, by the publisher's clock; ``for_s``: how long the answer
-    counts. ``size``: bytes of the text. ``mark`` ends the records of jobs. ``news`` changes with
-    the jobs, their comments, and the weights of users. ``weights_size``: bytes of these before the
-    text (0: none, ask for them). ``cluster``: the one that was asked.
+    """The first line of a published file. ``at_s``: when the command began, by the publisher's
+    clock; ``for_s``: how long the answer counts. ``size``: bytes of the text. ``mark`` ends the
+    records of jobs. ``news`` changes with the jobs, their comments, and the weights of users.
+    ``weights_size``: bytes of these before the text (0: none, ask for them). ``cluster``: the one
+    that was asked.
     """
 
     at_s: float
@@ -54,12 +55,12 @@ class Head:
 
 
 def name_of(argv: Sequence[str]) -> str:
-    """The file with the answer to a command."""
+    """Return the name of the file with the answer to a command."""
     return "-".join(word.lstrip("-") for word in argv)
 
 
 def packed(head: Head, body: bytes) -> bytes:
-    """The content of a file: the head and all that is counted in it.
+    """Return the content of a file to publish: the head as a line of JSON, then ``body``.
 
     Raises ``SchedulerError`` where pilots would refuse the file.
     """
@@ -74,14 +75,14 @@ def packed(head: Head, body: bytes) -> bytes:
 
 
 def packed_weights(weights: Mapping[str, int] | None) -> bytes:
-    """The weights of users as they stand before a text; nothing where pilots are to ask for
+    """Return the line of users' weights that stands before a text; nothing if pilots are to ask for
     them.
     """
     return b"" if weights is None else json.dumps(weights).encode() + b"\n"
 
 
 def parse_head(line: str) -> Head:
-    """The first line of a file. Raises what JSON and numbers do."""
+    """Parse the first line of a file. Raises what JSON and numbers do."""
     values = json.loads(line)
     at_s, for_s, size = (float(values[key]) for key in ("at_s", "for_s", "size"))
     mark, news, cluster = (str(values[key]) for key in ("mark", "news", "cluster"))
@@ -90,7 +91,7 @@ def parse_head(line: str) -> Head:
 
 
 def parse_weights(line: bytes) -> Mapping[str, int] | None:
-    """What :func:`packed_weights` has written. Raises what JSON and numbers do."""
+    """Parse what :func:`packed_weights` has written. Raises what JSON and numbers do."""
     if not line:
         return None
     return {str(user): max(int(weight), 0) for user, weight in dict(json.loads(line)).items()}
@@ -107,8 +108,8 @@ class _File:
 
 @dataclass
 class Published:
-    """The folder of a publisher, who is this user. Answers of another cluster do not count; empty:
-    it is not known yet.
+    """Reads the answers that a broker, who is user ``uid``, publishes in ``folder``. Answers of
+    another cluster than ``cluster`` do not count; empty: it is not known yet.
     """
 
     folder: Path
@@ -121,17 +122,19 @@ class Published:
     """When an answer came from the future last: then others may be older than they look."""
 
     def head(self, name: str = JOBS) -> Head:
-        """Raises :class:`NotPublishedError`."""
+        """Return the head of a file, if it counts. Raises :class:`NotPublishedError`."""
         return self._read(name, with_text=False).head
 
     def text(self, argv: Sequence[str]) -> str:
-        """The answer to a command, which counts beside :meth:`jobs` only. Raises
+        """Return the answer to a command, which counts only beside a list of :meth:`jobs`. Raises
         :class:`NotPublishedError`.
         """
         return self._read(name_of(argv)).text
 
     def jobs(self) -> JobList:
-        """All that wait, and all of pilots. Raises :class:`NotPublishedError`."""
+        """Return the published list: all jobs that wait, and all jobs of pilots. Raises
+        :class:`NotPublishedError`.
+        """
         head = self.head()
         if self._jobs is None or self._jobs[0] != head:
             file = self._read(JOBS)
@@ -141,10 +144,15 @@ class Published:
         return self._jobs[1]
 
     def age_s(self, jobs: JobList) -> float:
-        """How old a list that was published is at most."""
+        """Return the age, at most, of a published list in seconds; 0 for a list of the
+        pilot's own.
+        """
         return 0.0 if jobs.at_s is None else self.elapsed_s() - jobs.at_s + CLOCKS_S
 
     def _read(self, name: str, with_text: bool = True) -> _File:
+        """Read a file. Raises :class:`NotPublishedError` if it does not count: too old, of another
+        cluster, incomplete, or from a host whose clock is ahead.
+        """
         path = self.folder / name
         try:
             first, rest, size = while_replaced(lambda: self._content(path, with_text))
@@ -176,7 +184,9 @@ class Published:
         return _File(head, weights, rest[head.weights_size :].decode(errors="replace"))
 
     def _content(self, path: Path, with_text: bool) -> tuple[bytes, bytes, int]:
-        """The head, the text, and how many bytes that has."""
+        """Return the head, the rest of the file (empty without ``with_text``), and the size of the
+        rest in bytes. Raises :class:`NotPublishedError` if other users could have written the file.
+        """
         with os.fdopen(open_regular(path), "rb") as file:
             status = os.fstat(file.fileno())
             if status.st_uid != self.uid:

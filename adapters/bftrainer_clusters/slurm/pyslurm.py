@@ -27,8 +27,8 @@ _PROBE = "import pyslurm; pyslurm.Nodes.load; pyslurm.Jobs.load; print(pyslurm._
 
 
 def probe(env: Mapping[str, str] | None = None, timeout_s: float = 30.0) -> str:
-    """pyslurm's version, if it can be imported here; raises :class:`~bftrainer.errors.UserError` if
-    not.
+    """Return pyslurm's version, if it can be imported here. Raises
+    :class:`~bftrainer.errors.UserError` if not.
     """
     try:
         return command.run(code_command(_PROBE), timeout_s=timeout_s, env=env).strip()
@@ -45,14 +45,16 @@ def _import_probed(env: Mapping[str, str]) -> Any:
 
 @dataclass
 class PyslurmScheduler:
-    """``load`` returns the module; it is called at the first observation."""
+    """Observes Slurm by pyslurm. ``load`` returns the module; it is called at the first
+    observation.
+    """
 
     commands: SlurmScheduler = field(default_factory=SlurmScheduler)
     load: Callable[[Mapping[str, str]], Any] = _import_probed
     _module: Any = None
 
     def observe(self) -> Observation:
-        """In the order of SlurmScheduler: jobs, nodes, time."""
+        """Observe the cluster in the order of SlurmScheduler: jobs, nodes, time."""
         self.commands.check_budget()
         if self._module is None:
             self._module = self.load(self.commands.calls.env)
@@ -110,7 +112,9 @@ def _words(value: object) -> tuple[str, ...]:
 
 
 def _gres(value: object) -> str:
-    """``{"gpu": {"a100": 4}}`` or ``{"gpu:a100": 4}`` as Slurm writes it."""
+    """Write pyslurm's GRES as Slurm does: ``{"gpu": {"a100": 4}}`` or ``{"gpu:a100": 4}`` ->
+    ``gpu:a100:4``.
+    """
     if not isinstance(value, Mapping):
         return str(value or "")
     words = []

@@ -19,8 +19,8 @@ _BRIEF_S = 2.0
 
 
 def exempt_time(config: Mapping[str, str], at: Holders) -> Iterator[Check]:
-    """PreemptExemptTime of a holder: that of its partition's QOS or of its own, else the cluster's;
-    of two, the longer.
+    """Check whether PreemptExemptTime protects a new holder from preemption: that of its
+    partition's QOS or of its own (of two, the longer), else the cluster's.
 
     It counts whatever PreemptType is. A time without an end is one that is not set (slurm.conf: -1
     and INFINITE disable it).
@@ -49,7 +49,9 @@ def exempt_time(config: Mapping[str, str], at: Holders) -> Iterator[Check]:
 def limits(
     settings: SlurmSettings, config: Mapping[str, str], at: Holders, max_nodes: int
 ) -> Iterator[Check]:
-    """``max_nodes``: the most nodes that the pilot holds (nodes.max_nodes)."""
+    """Check the limits that holders have here. ``max_nodes``: the most nodes that the pilot holds
+    (nodes.max_nodes).
+    """
     yield from _longest(settings, at)
     yield from _over(config, at.partition)
     yield from _caps(at, max_nodes)
@@ -57,6 +59,7 @@ def limits(
 
 
 def _longest(settings: SlurmSettings, at: Holders) -> Iterator[Check]:
+    """Check how long holders may last, if that is less than ``slurm.longest_s``."""
     longest_s, why = at.longest
     if longest_s >= settings.longest_s:
         return
@@ -79,8 +82,8 @@ def _longest(settings: SlurmSettings, at: Holders) -> Iterator[Check]:
 
 
 def _over(config: Mapping[str, str], partition: Partition | None) -> Iterator[Check]:
-    """OverTimeLimit: Slurm lets jobs run past the time limits by which it plans. The pilot does
-    not.
+    """Report OverTimeLimit, by which Slurm lets jobs run past the time limits by which it plans.
+    The pilot does not.
     """
     text = (partition.over_min if partition is not None else "") or config.get("OverTimeLimit", "0")
     minutes = 0.0
@@ -98,7 +101,9 @@ def _over(config: Mapping[str, str], partition: Partition | None) -> Iterator[Ch
 
 
 def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
-    """Each holder is a job of one node."""
+    """Check the limits on jobs and nodes: whether they allow holders, and leave enough for main
+    jobs that count as well. A holder counts as a job of one node.
+    """
     nodes_of_partition = at.partition.nodes if at.partition is not None else ()
     capped = {source.name: _cap(source, at) for source in at.sources}
     alone = min((capped[s.name] for s in at.sources if not s.beside), default=math.inf)
@@ -124,13 +129,15 @@ def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
 
 
 def _cap(source: LimitSource, at: Holders) -> float:
-    """The most nodes that the limits of one place allow; infinite without one."""
+    """Return the most nodes that the limits of one place allow; infinite without a limit."""
     caps = (most_nodes(key, value, at.partition) for key, value in source.caps.items())
     return min(caps, default=math.inf)
 
 
 def _shared(source: LimitSource, caps: str, nodes: float, max_held: float) -> Check:
-    """A limit that also counts main-queue jobs."""
+    """Check a limit that also counts main-queue jobs: whether it leaves room for them beside
+    ``max_held`` held nodes.
+    """
     if nodes > max_held:
         left = (
             f"at least {nodes - max_held:g} are left"
@@ -151,8 +158,8 @@ def _shared(source: LimitSource, caps: str, nodes: float, max_held: float) -> Ch
 
 
 def _hours(at: Holders) -> Iterator[Check]:
-    """Limits that are used up: with a UsageFactor, held nodes use them up, and main jobs of the
-    account wait then.
+    """Check for budgets of node hours that held nodes would use up (unless their UsageFactor is 0):
+    main jobs of the account wait when nothing is left.
     """
     if not at.is_enforced or (at.qos is not None and not at.qos.usage_factor):
         return
@@ -171,7 +178,9 @@ def _hours(at: Holders) -> Iterator[Check]:
 
 
 def grace_s(config: Mapping[str, str], partition: Partition | None, qos: Qos | None) -> int:
-    """GraceTime of a holder: the QOS's with preemption by QOS, otherwise the partition's."""
+    """Return the GraceTime of a holder: the QOS's with preemption by QOS, otherwise the
+    partition's.
+    """
     if config.get("PreemptType") == "preempt/qos":
         return qos.grace_s if qos is not None else 0
     return partition.grace_s if partition is not None else 0

@@ -27,29 +27,32 @@ class RateLimit:
 
 
 def rate_limit(config: Mapping[str, str], user: str) -> RateLimit | None:
-    """The limit of this user; None for root and SlurmUser, which are exempt."""
+    """Return the limit on a user's calls; None if the site has none, and for root and SlurmUser,
+    which are exempt.
+    """
     words = config.get("SlurmctldParameters", "").lower().split(",")
     if "rl_enable" not in words or user in ("root", config.get("SlurmUser", "").partition("(")[0]):
         return None
     pairs = [word.partition("=") for word in words]
     given = {key: int(value) for key, _, value in pairs if value.isdecimal()}
+    # Slurm's defaults (man slurm.conf, 23.02).
     rate, period_s = (
         given.get("rl_refill_rate", 2),
         given.get("rl_refill_period", 1),
-    )  # man slurm.conf, 23.02
+    )
     return RateLimit(given.get("rl_bucket_size", 30), rate / max(period_s, 1))
 
 
 def is_refusal(problem: str) -> bool:
-    """Whether a command failed as one whose calls the limit refuses: it prints nothing, sleeps and
-    tries again (26.05.5).
+    """Return whether a command failed as one whose calls the limit refuses: it prints nothing,
+    sleeps and tries again (26.05.5).
     """
     return bool(_REFUSED.search(problem))
 
 
 def parse_calls_of(text: str, uid: int) -> int | None:
-    """``sdiag``: the calls of one user since the statistics were reset; None if the user is not
-    listed.
+    """Return from sdiag's output the calls of one user since the statistics were reset; None if the
+    user is not listed.
     """
     users = text.partition("by user")[2].partition("\n\n")[0]
     match = re.search(rf"^\s*\S+\s+\(\s*{uid}\) count:(\d+)\s", users, re.MULTILINE)

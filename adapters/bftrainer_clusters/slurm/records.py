@@ -22,7 +22,7 @@ from bftrainer.errors import SchedulerError
 
 
 def new_mark() -> str:
-    """64 random bits, for one call."""
+    """Return a mark for one call: 64 random bits in hexadecimal digits."""
     return secrets.token_hex(8)
 
 
@@ -38,14 +38,16 @@ class MarkedQuery:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """The format as squeue takes it where no ``-o`` is given (22.05.8, 24.11.5, 26.05.5; not
-        with ``-s``).
+        """The environment that gives squeue the format, where no ``-o`` is given (22.05.8, 24.11.5,
+        26.05.5; not with ``-s``).
         """
         return {"SQUEUE_FORMAT": f"{self.columns}|{self.mark}"}
 
 
 def parse_records(text: str, mark: str, header: str, what: str) -> list[str]:
-    """The records after the header, without their marks."""
+    """Split squeue's output into the records after the header, without their marks. Raises
+    ``SchedulerError`` if it is truncated.
+    """
     if not text.strip():
         raise SchedulerError(f"Slurm printed nothing about {what}")
     first, *records = text.split(f"|{mark}\n")
@@ -57,7 +59,9 @@ def parse_records(text: str, mark: str, header: str, what: str) -> list[str]:
 
 
 def fields_of(record: str, count: int) -> list[str]:
-    """The fields of a record that begins with a job id; the last one may contain bars."""
+    """Split a record that begins with a job id into ``count`` fields; the last one may contain
+    bars.
+    """
     fields = record.split("|", count - 1)
     if len(fields) != count or not is_number(fields[0]):
         raise SchedulerError(f"squeue: record truncated or garbled: {record[:80]!r}")
@@ -65,7 +69,7 @@ def fields_of(record: str, count: int) -> list[str]:
 
 
 def number(text: str) -> int:
-    """A number that Slurm wrote."""
+    """Convert a number that Slurm wrote. Raises ``SchedulerError`` for any other text."""
     if not is_number(text):
         raise SchedulerError(f"squeue: expected a number, got {text[:80]!r}")
     return int(text)

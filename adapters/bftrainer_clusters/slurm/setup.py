@@ -43,7 +43,7 @@ class Partition:
     over_min: str = ""
     """OverTimeLimit, where it differs from the cluster's."""
     tres: Mapping[str, float] = field(default_factory=dict)
-    """All that its nodes have."""
+    """What all its nodes have in sum, by the name of the TRES."""
     whole_blocks: bool = False
     """Whether its jobs share no block of the topology with another job."""
     whole_nodes: str = ""
@@ -90,7 +90,7 @@ class Qos:
     caps: Mapping[str, str] = field(default_factory=dict)
     """Limits on the number of jobs and nodes that are set, by sacctmgr's name."""
     hours: Mapping[str, str] = field(default_factory=dict)
-    """Limits that are used up."""
+    """Limits on usage, which is used up, by sacctmgr's name."""
 
 
 _QOS_FIELDS = (
@@ -118,22 +118,22 @@ _QOS = (*_QOS_FIELDS, *_QOS_CAPS, *_QOS_HOURS)
 
 
 def config_argv() -> list[str]:
-    """The server's configuration."""
+    """Build the query for the server's configuration."""
     return ["scontrol", "show", "config"]
 
 
 def partitions_argv() -> list[str]:
-    """All partitions, including hidden ones."""
+    """Build the query for all partitions, including hidden ones."""
     return ["scontrol", "-a", "-o", "show", "partition"]
 
 
 def qos_argv() -> list[str]:
-    """All QOSes; needs accounting."""
+    """Build the query for all QOSes; it needs accounting."""
     return ["sacctmgr", "-nP", "show", "qos", "format=" + ",".join(_QOS)]
 
 
 def parse_config(text: str) -> dict[str, str]:
-    """``Key = value`` lines."""
+    """Parse ``scontrol show config``: lines ``Key = value``."""
     config = {
         m[1]: m[2].strip() for m in re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)
     }
@@ -146,14 +146,14 @@ def parse_config(text: str) -> dict[str, str]:
 
 
 def has_slurmdbd(config_text: str) -> bool:
-    """``scontrol show config``: whether accounting is slurmdbd's, which federations and several
-    clusters need.
+    """Return whether accounting is slurmdbd's, by ``scontrol show config``; federations and several
+    clusters need that.
     """
     return "slurmdbd" in parse_config(config_text).get("AccountingStorageType", "")
 
 
 def parse_partitions(text: str) -> dict[str, Partition]:
-    """A line per partition."""
+    """Parse the answer to :func:`partitions_argv`, a line per partition."""
     lists = HostLists()
     partitions = [_partition(line, lists) for line in whole_lines(text, "partitions")]
     if any(not partition.name for partition in partitions):
@@ -162,7 +162,7 @@ def parse_partitions(text: str) -> dict[str, Partition]:
 
 
 def parse_qos(text: str) -> dict[str, Qos]:
-    """``sacctmgr -nP``: no header, one line per QOS."""
+    """Parse the answer to :func:`qos_argv`: no header, one line per QOS."""
     all_qos = {}
     for row in sacctmgr_rows(whole_lines(text, "QOSes"), _QOS):
         all_qos[row["Name"]] = Qos(
@@ -180,7 +180,9 @@ def parse_qos(text: str) -> dict[str, Qos]:
 
 
 def sacctmgr_rows(lines: Iterable[str], names: Sequence[str]) -> Iterator[dict[str, str]]:
-    """The fields of ``sacctmgr -nP``, by name."""
+    """Yield the fields of each line of ``sacctmgr -nP``, by name. Raises ``SchedulerError`` for a
+    line with more or fewer fields.
+    """
     for line in lines:
         fields = line.split("|")
         if len(fields) != len(names):
@@ -189,13 +191,15 @@ def sacctmgr_rows(lines: Iterable[str], names: Sequence[str]) -> Iterator[dict[s
 
 
 def exempt_s(config: Mapping[str, str]) -> float:
-    """PreemptExemptTime: how long a job runs before it may be preempted; 0 if unset."""
+    """Return PreemptExemptTime in seconds, for which a job runs before it may be preempted; 0 if
+    unset.
+    """
     text = config.get("PreemptExemptTime", "")
     return limit_s(text) if re.fullmatch(r"(\d+-)?\d+:\d+:\d+", text) else 0.0
 
 
 def backfill_every_s(config: Mapping[str, str]) -> int | None:
-    """bf_interval; None without backfill."""
+    """Return the seconds between two cycles of backfill (bf_interval); None without backfill."""
     if config.get("SchedulerType") != "sched/backfill":
         return None
     match = re.search(r"\bbf_interval=(\d+)", config.get("SchedulerParameters", ""))
@@ -203,14 +207,14 @@ def backfill_every_s(config: Mapping[str, str]) -> int | None:
 
 
 def next_turn_s(config_text: str) -> float:
-    """By when backfill has looked at a job: its interval, and as long again for the look itself,
-    ten minutes at most.
+    """Return within how many seconds backfill looks at a job: its interval, and as long again for
+    the look itself, ten minutes at most.
     """
     return min(2.0 * (backfill_every_s(parse_config(config_text)) or 0), 600.0)
 
 
 def parse_version(text: str) -> tuple[int, int]:
-    """(22, 5) of ``22.05.8``."""
+    """Return the release of a version: ``22.05.8`` -> (22, 5)."""
     match = re.search(r"(\d{1,4})\.(\d{1,4})", text)
     if match is None:
         raise SchedulerError(f"no version in {text[:80]!r}")
@@ -224,6 +228,7 @@ _ALONE = re.compile(
 
 
 def _partition(line: str, lists: HostLists) -> Partition:
+    """Parse the line of one partition."""
     value = partial(value_of, line)
     min_nodes = value("MinNodes", "0")
     return Partition(
@@ -253,12 +258,12 @@ def _partition(line: str, lists: HostLists) -> Partition:
 
 
 def _unless_all(text: str) -> frozenset[str]:
-    """The names of a list such as AllowQos; none where it is ALL."""
+    """Return the names in a list such as AllowQos; none if it is ALL."""
     return frozenset() if text.upper() == "ALL" else frozenset(text.split(","))
 
 
 def parse_tres(text: str) -> dict[str, float]:
-    """``cpu=8,mem=8000M,node=4,gres/gpu=16``; memory in bytes."""
+    """Parse TRES: ``cpu=8,mem=8000M,node=4,gres/gpu=16``; memory becomes bytes."""
     amounts = re.findall(r"(?:^|,)([^=,]+)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)", text)
     return {
         name: float(number) * 1024 ** " KMGTP".index(unit or " ") for name, number, unit in amounts
@@ -266,7 +271,7 @@ def parse_tres(text: str) -> dict[str, float]:
 
 
 def seconds(text: str) -> int:
-    """``30`` and ``30 sec``."""
+    """Return the number at the beginning of a text: ``30 sec`` -> 30."""
     match = re.match(r"\d+", text)
     if match is None:
         raise SchedulerError(f"{text[:40]!r} is not a number of seconds")
@@ -274,7 +279,9 @@ def seconds(text: str) -> int:
 
 
 def limit_s(text: str) -> float:
-    """``7-00:00:00``, ``01:00:00``, ``30:00`` (minutes and seconds) or UNLIMITED."""
+    """Parse a time limit into seconds: ``7-00:00:00``, ``01:00:00``, ``30:00`` (minutes and
+    seconds), or UNLIMITED (infinite).
+    """
     if text.upper() in ("UNLIMITED", "INFINITE", "NONE"):
         return float("inf")
     match = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", text)

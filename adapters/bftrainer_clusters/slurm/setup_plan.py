@@ -62,7 +62,8 @@ class SetupPlan:
 
 
 def plan_setup(view: SiteView, partition: str = "", qos: str = "") -> SetupPlan:
-    """The plan for this site; empty if main jobs preempt holders already.
+    """Plan the changes for this site; the plan is empty if main jobs preempt holders
+    already.
 
     Raises ``UserError`` where the named partition or QOS is that of main jobs.
     """
@@ -82,8 +83,8 @@ def plan_setup(view: SiteView, partition: str = "", qos: str = "") -> SetupPlan:
 
 
 def _preemptible(view: SiteView) -> str:
-    """The partition whose jobs Slurm ends already, although for some main jobs only or not at once;
-    empty if there is none.
+    """Return the partition whose jobs Slurm ends already, although for some main jobs only or not
+    at once; empty if there is none.
     """
     names = (
         place.partition.name
@@ -94,7 +95,7 @@ def _preemptible(view: SiteView) -> str:
 
 
 def _by_partition(view: SiteView, name: str) -> SetupPlan:
-    """Holders get a partition below all others."""
+    """Plan for preemption by partition: holders get a partition below all others."""
     facts = view.facts
     others = [other for other in facts.partitions.values() if other.name != name]
     ours = facts.partitions.get(name)
@@ -130,6 +131,7 @@ def _by_partition(view: SiteView, name: str) -> SetupPlan:
 
 
 def _new_partition(name: str, nodes: frozenset[str]) -> PartitionChange:
+    """Return the settings of a new partition for holders."""
     settings = {
         "Nodes": ",".join(folded(nodes)),
         "PriorityTier": "1",
@@ -142,12 +144,12 @@ def _new_partition(name: str, nodes: frozenset[str]) -> PartitionChange:
 
 
 def _is_lowest(ours: Partition, others: list[Partition]) -> bool:
-    """Whether all other partitions of its nodes are above a partition."""
+    """Return whether all other partitions with nodes of ``ours`` are above it."""
     return all(other.tier > ours.tier for other in others if other.nodes & ours.nodes)
 
 
 def _lowered(ours: Partition, nodes: frozenset[str], tier: int) -> PartitionChange:
-    """The changes of a partition that is to be that of holders."""
+    """Return the changes that make an existing partition that of holders, on ``nodes`` only."""
     changes = []
     if ours.nodes - nodes:
         old, new = (",".join(folded(names)) for names in (ours.nodes, ours.nodes & nodes))
@@ -169,8 +171,8 @@ def _lowered(ours: Partition, nodes: frozenset[str], tier: int) -> PartitionChan
 def _raised(
     other: Partition, shift: int, is_changed: bool, config: dict[str, str]
 ) -> PartitionChange:
-    """All partitions of main jobs are raised alike, so that their order stays. Where preemption is
-    new, they have to say that their own jobs stay out of it.
+    """Return the changes of a main partition. All are raised alike, so that their order stays;
+    where preemption is new, they have to say that their own jobs stay out of it.
     """
     changes = []
     if shift:
@@ -182,7 +184,7 @@ def _raised(
 
 
 def _by_qos(view: SiteView, partition: str, name: str) -> SetupPlan:
-    """Holders get a QOS that all others preempt, and an account."""
+    """Plan for preemption by QOS: holders get a QOS that all others preempt, and an account."""
     facts = view.facts
     catalog = facts.accounting.qos or {}
     if name == facts.accounting.default_qos:
@@ -225,8 +227,8 @@ def _by_qos(view: SiteView, partition: str, name: str) -> SetupPlan:
 
 
 def _partition_for(view: SiteView, name: str) -> Partition:
-    """The named partition, or the one with the most GPUs, then nodes, in which no jobs share a
-    core.
+    """Return the named partition, or else the one with the most GPUs, then nodes, in which no jobs
+    share a core.
     """
     partitions = view.facts.partitions
     if name:
@@ -243,7 +245,7 @@ def _partition_for(view: SiteView, name: str) -> Partition:
 
 
 def _exempt_commands(view: SiteView, ours: Partition | None, qos: str) -> Iterator[tuple[str, ...]]:
-    """A QOS that holders cannot avoid must not protect them."""
+    """Yield the commands that unset the PreemptExemptTime of QOSes that holders cannot avoid."""
     catalog = view.facts.accounting.qos or {}
     names = {"" if ours is None else ours.qos, qos or "normal"} - {""}
     for name in sorted(names & catalog.keys()):
@@ -252,7 +254,9 @@ def _exempt_commands(view: SiteView, ours: Partition | None, qos: str) -> Iterat
 
 
 def _preemption(view: SiteView, by: str) -> Iterator[SettingChange]:
-    """The settings of the cluster: a type, a mode that ends jobs, and no exceptions."""
+    """Yield the changes of the cluster's preemption: its type, a mode that ends jobs, and no
+    exceptions.
+    """
     config = view.facts.config
     if config.get("PreemptType") != by:
         yield SettingChange("PreemptType", config.get("PreemptType", ""), by)
@@ -270,7 +274,7 @@ def _preemption(view: SiteView, by: str) -> Iterator[SettingChange]:
 
 
 def recommendations(view: SiteView) -> list[str]:
-    """Settings that let main jobs start sooner on held nodes, as doctor names them."""
+    """Return the settings that let main jobs start sooner on held nodes, as doctor names them."""
     text, config = view.facts.config_text, view.facts.config
     has_cgroups = parse_has_cgroups(text)
     grace_s = qos_limits.grace_s(config, None, None)
@@ -284,8 +288,8 @@ def recommendations(view: SiteView) -> list[str]:
 
 
 def plan_text(plan: SetupPlan, view: SiteView, advice: Iterable[str] = ()) -> str:
-    """The plan for a reader: a difference, commands, and what users and the administrator do
-    then.
+    """Format the plan for an administrator: a difference of slurm.conf, commands, and what users
+    set then.
     """
     config = view.facts.config
     cluster = config.get("ClusterName", "this cluster")
@@ -312,6 +316,7 @@ def plan_text(plan: SetupPlan, view: SiteView, advice: Iterable[str] = ()) -> st
 
 
 def _difference(plan: SetupPlan) -> Iterator[str]:
+    """Yield the changes of slurm.conf as lines of a difference (``-old``, ``+new``)."""
     for change in plan.config:
         if change.old:
             yield f"-{change.key}={change.old}"

@@ -21,8 +21,8 @@ SHRINKS_SINCE = (24, 11)
 
 
 def check_settings(settings: SlurmSettings, site_max_nodes: int | None, where: str) -> None:
-    """Raise ``UserError`` where a holder cannot have several nodes. ``site_max_nodes``:
-    nodes.site_max_nodes.
+    """Raise ``UserError`` if the settings ask for holders of several nodes where these cannot work.
+    ``site_max_nodes``: nodes.site_max_nodes.
     """
     if settings.nodes_per_holder == 1:
         return
@@ -46,7 +46,9 @@ def shrinks_jobs(config: Mapping[str, str]) -> bool:
 
 
 def why_not_several(settings: SlurmSettings, config: Mapping[str, str]) -> str:
-    """Why holders have one node each here, whatever the settings say."""
+    """Return why holders have one node each here although the settings ask for more; empty if they
+    may have several.
+    """
     if settings.nodes_per_holder == 1 or shrinks_jobs(config):
         return ""
     return (
@@ -57,7 +59,7 @@ def why_not_several(settings: SlurmSettings, config: Mapping[str, str]) -> str:
 
 
 def several_nodes(settings: SlurmSettings, config: Mapping[str, str]) -> Iterator[Check]:
-    """What such holders cost at this site."""
+    """Check whether holders of several nodes work at this site, and say what they cost."""
     if why := why_not_several(settings, config):
         yield Check.broken("nodes per holder", why, "set slurm.nodes_per_holder = 1")
     elif settings.nodes_per_holder > 1:

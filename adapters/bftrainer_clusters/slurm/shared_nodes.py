@@ -16,7 +16,9 @@ CONSTRAINED = ("ConstrainCores", "ConstrainRAMSpace", "ConstrainDevices")
 def shared_nodes(
     settings: SlurmSettings, config: Mapping[str, str], partitions: Mapping[str, Partition]
 ) -> Iterator[Check]:
-    """Whether training can disturb the jobs beside it, and whether there is anything to hold."""
+    """Check whether training can disturb the jobs beside it on a node, and whether there are parts
+    of nodes to hold.
+    """
     yield _cgroups(config)
     yield _order(settings, config, partitions)
     select, words = config.get("SelectType", ""), config.get("SelectTypeParameters", "").upper()
@@ -74,8 +76,8 @@ def shared_nodes(
 def _order(
     settings: SlurmSettings, config: Mapping[str, str], partitions: Mapping[str, Partition]
 ) -> Check:
-    """Slurm ends holders one after the other until the main job fits: the youngest first, or the
-    lowest priority first.
+    """Check whether Slurm ends holders of parts before those of whole nodes: it ends one after the
+    other until the main job fits, the youngest first or the lowest priority first.
 
     So a main job of one GPU lands where the first holder was (src/interfaces/preempt.c; 22.05 and
     later).
@@ -117,7 +119,9 @@ def _order(
 
 
 def _cgroups(config: Mapping[str, str]) -> Check:
-    """Without these limits, training slows down or kills the jobs beside it."""
+    """Check whether cgroups limit jobs: otherwise training slows down or kills the jobs
+    beside it.
+    """
     missing = [key for key in CONSTRAINED if config.get(key, "no").lower() != "yes"]
     plugin = "task/cgroup" not in config.get("TaskPlugin", "")
     if not plugin and not missing:
@@ -136,7 +140,7 @@ def _is_set(config: Mapping[str, str], key: str) -> bool:
 
 
 def left_alone(nodes: Iterable[NodeView]) -> Iterator[Check]:
-    """Nodes whose GPUs cannot be held one by one."""
+    """Report the nodes whose GPUs cannot be held one by one."""
     names = sorted(node.name for node in nodes if node.devices and node.idle is None)
     if names:
         examples = f"{names[0]} and {len(names) - 1} more" if len(names) > 1 else names[0]

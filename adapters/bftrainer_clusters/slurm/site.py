@@ -61,7 +61,7 @@ _STEP = ("--overlap", "-w", "{node}", "-N1", "-n1", "--mem=0", "--cpu-bind=none"
 
 
 class SlurmSite:
-    """The plug-in."""
+    """The plug-in that the pilot finds as site ``slurm``."""
 
     table: type[ConfigTable] = SlurmSettings
     init_values: Mapping[str, object] = {}
@@ -109,7 +109,9 @@ class SlurmSite:
         )
 
         def read_again(fresh: PilotConfig) -> SlurmSettings:
-            """Its nodes count as well when the site is read with the new settings."""
+            """Read the settings from a new configuration, whose nodes count as well when the site
+            is read next.
+            """
             fresh_settings = _settings(fresh, "configuration")
             nodes.now = fresh
             return fresh_settings
@@ -180,7 +182,9 @@ class _Yielding:
 
 
 def published(settings: SlurmSettings) -> Published | None:
-    """What the configured broker publishes. Raises ``UserError`` where no such user is known."""
+    """Return the folder in which the configured broker publishes; None without one. Raises
+    ``UserError`` if the broker's user is not known.
+    """
     if not settings.broker:
         return None
     try:
@@ -197,6 +201,7 @@ def published(settings: SlurmSettings) -> Published | None:
 
 
 def _check_broker(settings: SlurmSettings) -> list[Check]:
+    """Check whether the configured broker has published a list of jobs that counts."""
     publication = published(settings)
     if publication is None:
         return []
@@ -209,14 +214,16 @@ def _check_broker(settings: SlurmSettings) -> list[Check]:
 
 
 def worker_settings(gres: str, cluster: str = "") -> dict[str, object]:
-    """How drivers start workers in holders, and end them; ``gres`` and ``cluster`` may be empty."""
+    """Return the driver settings by which workers start in holders, and end; ``gres`` and
+    ``cluster`` may be empty.
+    """
     srun = of_cluster(["srun", "--jobid={job_id}", *_STEP], cluster)
     return {"prefix": [*srun, *([f"--gres={gres}"] if gres else [])], "ends_by": ENDS_BY}
 
 
 def _job_there(settings: SlurmSettings, environment: Mapping[str, str]) -> str:
-    """The pilot's own job, which shows what it wants; empty without one, or if another cluster than
-    the holders' runs it.
+    """Return the id of the pilot's own job, whose comment shows what the pilot wants; empty without
+    one, or if another cluster than the holders' runs it.
     """
     host_cluster = environment.get(HOST_CLUSTER, "")
     if settings.cluster and host_cluster and settings.cluster != host_cluster:
@@ -281,8 +288,8 @@ class SlurmBatch:
 
 
 def _pilot_jobs(settings: SlurmSettings, assume_window_s: float | None) -> PilotJobs:
-    """With a QOS, the partition may be the main queue's own: its pending jobs count, whatever their
-    QOS.
+    """Return how the jobs of pilots are told from main jobs. With a QOS, the partition may be the
+    main queue's own: its pending jobs count, whatever their QOS.
     """
     partitions = frozenset({settings.partition, settings.parts_partition} - {""})
     return PilotJobs(
@@ -295,8 +302,8 @@ def _pilot_jobs(settings: SlurmSettings, assume_window_s: float | None) -> Pilot
 
 
 def _recorded_settings(config: PilotConfig, where: str) -> SlurmSettings:
-    """Those of a pilot; without a table [slurm], of all partitions of the cluster that the user has
-    chosen.
+    """Return the settings for a recording: a pilot's, or without a table [slurm] those for all
+    partitions of the cluster that the user has chosen.
     """
     if config.site_table(NAME):
         return _settings(config, where)
@@ -304,6 +311,7 @@ def _recorded_settings(config: PilotConfig, where: str) -> SlurmSettings:
 
 
 def _settings(config: PilotConfig, where: str) -> SlurmSettings:
+    """Read and check the table [slurm]. Raises ``UserError`` where it has a mistake."""
     settings = check_table(config.site_table(NAME), SlurmSettings, f"{where}: {NAME}")
     check_times(NAME, settings.timeout_s, config.times.lease_s, where)
     check_settings(settings, config.nodes.site_max_nodes, where)

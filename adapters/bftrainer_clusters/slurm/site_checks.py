@@ -28,9 +28,9 @@ the others main jobs run beside holders, or need nodes whose number the pilot ca
 
 @dataclass(frozen=True, slots=True)
 class WayChoice:
-    """``nodes.give_way``, what this pilot can keep of it, and what decides about QOSes.
-
-    ``hides_jobs``: the site hides the queue from the pilot. ``qos`` is that of the holders.
+    """What decides who frees nodes for main jobs: ``give_way`` is nodes.give_way, ``keeps`` the
+    modes that this pilot can keep. ``hides_jobs``: the site hides the queue from the pilot. ``qos``
+    is that of the holders.
     """
 
     give_way: str = "site"
@@ -39,14 +39,16 @@ class WayChoice:
     qos: str = ""
 
     def cures(self, check: Check, facts: SiteSetup) -> bool:
-        """Whether a check that fails is none for a pilot that releases nodes itself."""
+        """Return whether a failed check does not matter for a pilot that releases nodes itself."""
         if check.name == "qos":
             return not self.qos or self.qos in (facts.accounting.qos or {})
         is_chosen = self.give_way in ("yield", "blind")
         return check.name in _CURED or (check.name == "accounting" and is_chosen)
 
     def way(self, broken: Sequence[Check], facts: SiteSetup) -> GiveWay:
-        """Who frees nodes for main jobs. SITE may also mean that no node can be held."""
+        """Return who frees nodes for main jobs, by the failed checks. SITE may also mean that no
+        node can be held.
+        """
         own = GiveWay.BLIND if self.hides_jobs else GiveWay.YIELD
         if self.give_way == "site" or (self.give_way == "auto" and not broken):
             return GiveWay.SITE
@@ -58,7 +60,9 @@ class WayChoice:
         return own if is_kept else GiveWay.SITE
 
     def refusals(self, broken: Sequence[Check], facts: SiteSetup) -> Iterator[Check]:
-        """The checks that keep a pilot from holding nodes in the mode that is configured."""
+        """Yield the checks that keep a pilot from holding nodes in the configured mode
+        (``nodes.give_way``).
+        """
         if self.give_way in ("site", "auto"):
             yield from broken
             return
@@ -81,8 +85,8 @@ class WayChoice:
 def way_choice(
     settings: SlurmSettings, facts: SiteSetup, user: str, give_way: str, by_gpu: bool
 ) -> WayChoice:
-    """What a pilot of this user can keep: of single GPUs, and read by pyslurm, nobody tells what a
-    waiting job needs.
+    """Return the modes that a pilot of this user can keep. With single GPUs, or nodes read by
+    pyslurm, nobody tells what a waiting job needs, so only the site can free nodes.
     """
     keeps = {GiveWay.SITE}
     if not by_gpu and settings.backend == "commands":
@@ -98,7 +102,9 @@ def checks_of_holding(
     may_hold: MayHold = lambda node: True,
     by_gpu: bool = False,
 ) -> tuple[Check, ...]:
-    """Those of all holders that the pilot may submit; what ``slurm.accept`` names is a warning."""
+    """Return the checks of all kinds of holders that the pilot may submit; a failed one that
+    ``slurm.accept`` names is only a warning.
+    """
     checks = [*hidden_nodes(facts.config_text, user), *accounting(facts)]
     for kind in holder_kinds(settings, by_gpu):
         of_kind = holders(
@@ -111,7 +117,7 @@ def checks_of_holding(
 
 
 def hidden_nodes(config_text: str, user: str) -> Iterator[Check]:
-    """PrivateData=nodes: nothing is known of the cluster."""
+    """Yield a failed check if PrivateData hides nodes: nothing is known of the cluster then."""
     if Hidden.NODES in parse_hidden(config_text, user):
         yield Check.broken(
             "privacy",
@@ -121,8 +127,8 @@ def hidden_nodes(config_text: str, user: str) -> Iterator[Check]:
 
 
 def accounting(facts: SiteSetup) -> Iterator[Check]:
-    """Whether sacctmgr answers, where there is accounting: a QOS may protect holders from
-    preemption.
+    """Yield a failed check if there is accounting and sacctmgr does not answer: a QOS may protect
+    holders from preemption.
     """
     if facts.accounting.silence:
         yield Check.broken(
@@ -136,8 +142,8 @@ def accounting(facts: SiteSetup) -> Iterator[Check]:
 def permit_of(
     checks: Iterable[Check], facts: SiteSetup, choice: WayChoice | None = None
 ) -> HoldingPermit:
-    """What the pilot makes of these checks. Holders that run stay while it is only unknown what
-    accounting has.
+    """Return what these checks allow a pilot. While only accounting is unknown, running holders
+    stay.
     """
     choice, checks = choice or WayChoice(), tuple(checks)
     broken = [check for check in checks if _is_broken(check)]
@@ -154,7 +160,9 @@ def permit_of(
 
 
 def for_doctor(checks: Iterable[Check], facts: SiteSetup, choice: WayChoice) -> Iterator[Check]:
-    """These checks as a pilot obeys them; a line more where the pilot itself makes way."""
+    """Yield these checks as a pilot obeys them: where it makes way itself, failed ones are
+    warnings, and a line says so.
+    """
     checks = tuple(checks)
     way = permit_of(checks, facts, choice).give_way
     if way is GiveWay.SITE:
@@ -172,12 +180,14 @@ def for_doctor(checks: Iterable[Check], facts: SiteSetup, choice: WayChoice) -> 
 
 
 def accepted_words(checks: Iterable[Check]) -> tuple[str, ...]:
-    """What holders are submitted in spite of."""
+    """Return the failed checks in spite of which holders are submitted, for messages."""
     return tuple(f"{check.name}: {check.detail}" for check in checks if _is_accepted(check))
 
 
 def accepted_names(checks: Iterable[Check]) -> tuple[str, ...]:
-    """The names of these checks, which holders show in squeue."""
+    """Return the names of the failed checks that the user has accepted; holders show them in
+    squeue.
+    """
     return tuple(sorted({check.name for check in checks if _is_accepted(check)}))
 
 

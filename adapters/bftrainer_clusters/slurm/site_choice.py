@@ -37,7 +37,7 @@ class Way(Enum):
     YIELD = "yield"
     """Slurm does not: the pilot watches the queue and releases nodes."""
     BLIND = "blind"
-    """The same where the queue is hidden: the pilot watches Slurm's counters."""
+    """Slurm does not, and the queue is hidden: the pilot watches Slurm's counters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +87,14 @@ class Place:
 
     @property
     def name(self) -> str:
-        """For lists of names."""
+        """The place in lists of names: ``gpu (scavenger)``."""
         return f"{self.partition.name} ({self.qos})" if self.qos else self.partition.name
 
     @property
     def words(self) -> str:
-        """For comments and questions."""
+        """The place in comments and questions: ``partition gpu with QOS low (8 nodes, 32
+        GPUs)``.
+        """
         qos = f" with QOS {self.qos}" if self.qos else ""
         gpus = f", {counted(self.gpus, 'GPU')}" if self.gpus else ""
         return f"partition {self.partition.name}{qos} ({counted(self.nodes, 'node')}{gpus})"
@@ -103,7 +105,9 @@ class Place:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Sorts the better place first. Of two alike, the one whose jobs come last in Slurm."""
+        """The key by which places are sorted, the better one first. Of two alike, the one whose
+        jobs come last in Slurm is the better.
+        """
         return (
             len(Way) if self.way is None else list(Way).index(self.way),
             not self.ends_later,
@@ -130,7 +134,7 @@ class SiteChoice:
 
 
 def choose(view: SiteView, partition: str = "", qos: str = "", account: str = "") -> SiteChoice:
-    """The best place among those that the given names allow.
+    """Return the best place for holders among those that the given names allow.
 
     Raises ``UndecidedError`` where two are better in different respects, and ``UserError`` where no
     node can be held.
@@ -149,7 +153,7 @@ def choose(view: SiteView, partition: str = "", qos: str = "", account: str = ""
 
 
 def places(view: SiteView) -> list[Place]:
-    """All places in which this user may submit jobs, the best first."""
+    """Return all places in which this user may submit jobs, the best first."""
     every = [
         _place(view, partition, qos, accounts)
         for partition in view.facts.partitions.values()
@@ -167,8 +171,8 @@ def _admits_user(view: SiteView, partition: Partition) -> bool:
 def _qos_and_accounts(
     view: SiteView, partition: Partition
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The QOSes that a job may have in a partition, with the user's accounts that have them; an
-    empty name is the default.
+    """Yield each QOS that the user's jobs may have in a partition, with the accounts that have it;
+    an empty name is the default QOS.
     """
     catalog = view.facts.accounting.qos or {}
     if not view.associations:
@@ -189,8 +193,9 @@ def _qos_and_accounts(
 
 
 def _qos_of(view: SiteView, association: Association, partition: Partition) -> list[str]:
-    """With preemption by QOS all that are admitted; otherwise the default, or what stands for it
-    where the partition does not admit the default.
+    """Return the QOSes of an association to consider in a partition: with preemption by QOS, all
+    that it admits; otherwise the default (an empty name), or one in its place if it is not
+    admitted.
     """
     admitted = sorted(name for name in association.qos if partition.admits(name))
     if view.is_by_qos:
@@ -203,6 +208,9 @@ def _qos_of(view: SiteView, association: Association, partition: Partition) -> l
 
 
 def _place(view: SiteView, partition: Partition, qos: str, accounts: tuple[str, ...]) -> Place:
+    """Judge a partition and QOS as a place for holders; nodes where main jobs would wait may be
+    excluded if they are few.
+    """
     facts = view.facts
     settings = SlurmSettings(partition=partition.name, qos=qos)
     broken = _broken(view, settings)
@@ -235,7 +243,7 @@ def _place(view: SiteView, partition: Partition, qos: str, accounts: tuple[str, 
 def _broken(
     view: SiteView, settings: SlurmSettings, exclude: frozenset[str] = frozenset()
 ) -> dict[str, Check]:
-    """The checks that would keep a pilot of these settings from holding nodes, by name."""
+    """Return the checks that would keep a pilot of these settings from holding nodes, by name."""
     may_hold: Callable[[str], bool] = lambda node: node not in exclude  # noqa: E731
     checks = checks_of_holding(settings, view.facts, view.user, may_hold)
     return {check.name: check for check in checks if check.state is CheckStatus.BROKEN}
@@ -244,7 +252,9 @@ def _broken(
 def _way(
     view: SiteView, partition: Partition, broken: dict[str, Check], longest_s: float
 ) -> tuple[Way | None, str]:
-    """The way, and what decides about it."""
+    """Return who would free nodes of a partition for main jobs (None: no node can be held), and
+    what decides about that.
+    """
     if not partition.nodes:
         return None, "it has no nodes"
     if partition.min_nodes > 1:
@@ -267,8 +277,8 @@ def _way(
 
 
 def _is_like_default(view: SiteView, partition: Partition) -> str:
-    """Why a partition is a queue for main jobs itself, although another one preempts its jobs:
-    nothing sets it apart from the default partition. Empty: it is not.
+    """Return why a partition is a queue for main jobs itself, although another one preempts its
+    jobs: nothing sets it apart from the default partition. Empty if it is not.
     """
     if view.is_by_qos:
         return ""
@@ -283,7 +293,7 @@ def _is_like_default(view: SiteView, partition: Partition) -> str:
 
 
 def _praise(view: SiteView, partition: Partition, qos: str) -> str:
-    """What ends holders there, in the words of the checks."""
+    """Return what ends holders in a partition, in the words of the checks."""
     settings = SlurmSettings(partition=partition.name, qos=qos)
     name = "qos" if view.is_by_qos else "preemption"
     checks = checks_of_holding(settings, view.facts, view.user)
@@ -291,7 +301,9 @@ def _praise(view: SiteView, partition: Partition, qos: str) -> str:
 
 
 def _ends_some(view: SiteView, partition: Partition, qos: str) -> bool:
-    """Whether Slurm ends holders for anybody, whenever it may be."""
+    """Return whether Slurm ends holders in a partition for any main job at all, at once
+    or later.
+    """
     facts = view.facts
     catalog = facts.accounting.qos or {}
     cluster_mode = facts.config.get("PreemptMode", "OFF")
@@ -312,8 +324,8 @@ def _ends_some(view: SiteView, partition: Partition, qos: str) -> bool:
 
 
 def _nodes_of_others(partition: Partition, partitions: Iterable[Partition]) -> frozenset[str]:
-    """Nodes where main jobs would wait for holders: those in no higher partition, and those of
-    partitions that are not above this one.
+    """Return the nodes where main jobs would wait for holders: those in no higher partition, and
+    those of partitions that are not above this one.
     """
     others = [other for other in partitions if other.name != partition.name]
     above = [other for other in others if other.tier > partition.tier]
@@ -324,16 +336,16 @@ def _nodes_of_others(partition: Partition, partitions: Iterable[Partition]) -> f
 
 
 def _gpus(view: SiteView, partition: Partition, exclude: frozenset[str]) -> int:
-    """The GPUs of the nodes that can be held: by scontrol's nodes, or else by the partition's
-    TRES.
+    """Return the number of GPUs on the nodes that can be held, by the nodes as scontrol shows them,
+    or else by the partition's TRES.
     """
     seen = sum(view.gpus.get(node, 0) for node in partition.nodes - exclude)
     return seen or int(partition.tres.get("gres/gpu", 0))
 
 
 def _check_undisputed(best: Place, chosen: list[Place]) -> None:
-    """Raise ``UndecidedError`` where a place as harmless as the best has more nodes and fewer
-    GPUs.
+    """Raise ``UndecidedError`` if another place, as harmless as the best, has more nodes: it has
+    fewer GPUs, so only the user can choose.
     """
     rivals = [
         place
@@ -352,7 +364,9 @@ def _check_undisputed(best: Place, chosen: list[Place]) -> None:
 
 
 def _account(view: SiteView, place: Place, account: str) -> str:
-    """The account that holders name; empty where Slurm's default is right."""
+    """Return the account that holders name; empty where Slurm's default is right. Raises
+    ``UndecidedError`` if several would do.
+    """
     if account or not place.accounts:
         return account
     if view.default_account in place.accounts:
@@ -373,7 +387,7 @@ def _is_named(place: Place, partition: str, qos: str, account: str) -> bool:
 
 
 def _no_such_place(every: list[Place], partition: str, qos: str, account: str) -> str:
-    """The message of names that allow no place."""
+    """Return the message for names that allow no place."""
     given = {"--partition": partition, "--qos": qos, "--account": account}
     options = " ".join(f"{option} {name}" for option, name in given.items() if name)
     if not every:

@@ -43,7 +43,7 @@ class SiteSetup:
         return parse_config(self.config_text)
 
     def holders(self, settings: SlurmSettings) -> Holders:
-        """What limits the holders of these settings."""
+        """Return which limits apply to the holders of these settings."""
         accounting = self.accounting
         return holders_of(
             settings, self.config, self.partitions, accounting.qos or {}, accounting.associations
@@ -51,8 +51,8 @@ class SiteSetup:
 
 
 def holder_kinds(settings: SlurmSettings, by_gpu: bool) -> tuple[SlurmSettings, ...]:
-    """The settings of each kind of holder: of whole nodes, and with ``nodes.unit = "gpu"`` of parts
-    of nodes.
+    """Return the settings of each kind of holder: of whole nodes, and with ``nodes.unit = "gpu"``
+    of parts of nodes.
     """
     if not by_gpu or not settings.holds_parts:
         return (settings,)
@@ -73,7 +73,8 @@ def read_site(
     may_hold: MayHold = lambda node: True,
     by_gpu: bool = False,
 ) -> SiteSetup:
-    """Raises CommandError or SchedulerError. An accounting that does not answer is a fact
+    """Read how the site is set up: partitions, accounting, and which QOSes are unused. Raises
+    ``CommandError`` or ``SchedulerError``; an accounting that does not answer is a fact
     (``Accounting.silence``).
     """
     partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
@@ -90,7 +91,7 @@ def read_site(
 
 
 def unused(names: frozenset[str], user: str, ask: RunCommand) -> frozenset[str]:
-    """Those of some QOSes that no job has used for a week.
+    """Return those of the named QOSes that no job has used for a week.
 
     A short time is asked for first: a busy QOS is found there, and a week of its jobs may be a
     million lines. slurmdbd can hide the jobs of others (PrivateData in slurmdbd.conf) and says so
@@ -112,13 +113,17 @@ def unused(names: frozenset[str], user: str, ask: RunCommand) -> frozenset[str]:
 
 
 def jobs_argv(since: str, qos: frozenset[str]) -> list[str]:
-    """The QOS and the user of each job since then; with ``qos``, of jobs of these alone."""
+    """Build the query for the QOS and the user of each job since then; with ``qos``, of jobs of
+    these QOSes only.
+    """
     chosen = [f"--qos={','.join(sorted(qos))}"] if qos else []
     return ["sacct", "-a", "-X", "-n", "-P", "-S", since, *chosen, "-o", "QOS,User"]
 
 
 def fingerprint(config_text: str) -> tuple[tuple[str, str], ...]:
-    """What a restart of slurmctld (BOOT_TIME) or its reconfiguration changes."""
+    """Return the configuration in a form that changes when slurmctld is restarted (BOOT_TIME) or
+    reconfigured.
+    """
     config = parse_config(config_text)
     return tuple(
         sorted((key, value) for key, value in config.items() if key not in _CHANGES_BY_ITSELF)

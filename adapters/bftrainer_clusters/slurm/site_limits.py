@@ -58,7 +58,7 @@ class Holders:
 
     @property
     def longest(self) -> tuple[float, str]:
-        """The longest time limit that a holder may have, and what sets it."""
+        """The longest time limit that a holder may have in seconds, and what sets it."""
         limits = [(source.max_s, f"{source.name} has MaxWall") for source in self.sources]
         if self.partition is not None:
             limits.append((self.partition.max_s, f"partition {self.partition.name} has MaxTime"))
@@ -66,7 +66,9 @@ class Holders:
 
     @property
     def sources(self) -> tuple[LimitSource, ...]:
-        """All places with limits, in Slurm's order of precedence."""
+        """All places whose limits apply to holders, in Slurm's order of precedence; none if
+        slurmctld enforces no limits.
+        """
         limits = (
             *self._of_partition(),
             *self._of_qos(),
@@ -79,6 +81,7 @@ class Holders:
         )
 
     def _of_partition(self) -> Iterator[LimitSource]:
+        """Yield the limits of the partition's QOS, which come before those of a job's own."""
         if self.partition is None or (qos := self.partition_qos) is None:
             return
         name, own = self.partition.name, self.qos.name if self.qos is not None else ""
@@ -94,6 +97,7 @@ class Holders:
         )
 
     def _of_qos(self) -> Iterator[LimitSource]:
+        """Yield the limits of the holders' QOS."""
         if self.qos is not None:
             beside = "" if self.has_own_qos else f"main jobs of QOS {self.qos.name}"
             remedy = "give holders a QOS of their own (slurm.qos)"
@@ -103,6 +107,9 @@ class Holders:
             )
 
     def _of_association(self, association: Association) -> LimitSource:
+        """Return the limits of a user or account; its main jobs count as well, unless the
+        association is for holders alone.
+        """
         names = {self.qos.name} if self.qos is not None and self.has_own_qos else set()
         is_alone = (bool(association.qos) and association.qos <= names) or (
             bool(association.partition) and self.by != BY_QOS
@@ -130,7 +137,7 @@ def holders_of(
     qos: Mapping[str, Qos],
     associations: tuple[Association, ...] = (),
 ) -> Holders:
-    """What holds for the holders of these settings."""
+    """Return where the holders of these settings run, and so which limits apply to them."""
     default = next((p for p in partitions.values() if p.is_default), None)
     partition = partitions.get(settings.partition) if settings.partition else default
     name = settings.qos or (associations[0].default_qos if associations else "") or "normal"
@@ -149,8 +156,8 @@ def holders_of(
 
 
 def most_nodes(key: str, value: str, partition: Partition | None) -> float:
-    """How many one-node jobs a limit allows; infinite if it names nothing that nodes have. CPUs: of
-    the average node.
+    """Return how many one-node jobs a limit such as ``GrpTRES`` ``cpu=512,node=8`` allows; infinite
+    if it names nothing that nodes have. What a node has is the partition's average.
     """
     if value.isdecimal():
         return int(value)

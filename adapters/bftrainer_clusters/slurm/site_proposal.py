@@ -54,7 +54,8 @@ def proposal_of(
     wishes: SiteWishes,
     cluster: str = "",
 ) -> SiteProposal:
-    """The proposal for a choice; ``holders`` are the limits there.
+    """Return the configuration keys for a chosen place, each with its reason; ``holders`` are the
+    limits there.
 
     Raises ``UndecidedError`` where holders would be a chain of short jobs and the user has not said
     that the site's rules allow one.
@@ -72,13 +73,15 @@ def proposal_of(
 
 
 def settings_of(proposal: SiteProposal) -> SlurmSettings:
-    """The table [slurm] of a proposal."""
+    """Return the table [slurm] of a proposal."""
     values = {key.key: key.value for key in proposal.keys if key.table == "slurm"}
     return SlurmSettings.model_validate(values)
 
 
 def folded(names: Iterable[str]) -> tuple[str, ...]:
-    """Host lists of these nodes: ``n[01-04]``, one for each form of name."""
+    """Fold node names into host lists, one for each form of name: n01, n02, n03, login ->
+    ``login``, ``n[01-03]``.
+    """
     forms: dict[tuple[str, int], list[int]] = {}
     lists: list[str] = []
     for name in sorted(names):
@@ -111,6 +114,9 @@ def _question_of_rules(place: Place) -> str:
 
 
 def _place_keys(choice: SiteChoice, cluster: str) -> Iterator[DecidedKey]:
+    """Yield the keys that name the place: cluster, partition, QOS, account, and nodes to leave
+    alone.
+    """
     place = choice.place
     if cluster:
         yield DecidedKey("slurm", "cluster", cluster, "SLURM_CLUSTERS names it")
@@ -130,6 +136,7 @@ def _place_keys(choice: SiteChoice, cluster: str) -> Iterator[DecidedKey]:
 def _way_keys(
     view: SiteView, place: Place, holders: Holders, wishes: SiteWishes
 ) -> Iterator[DecidedKey]:
+    """Yield the keys that decide who frees nodes for main jobs, and how long a holder lasts."""
     assert place.way is not None, "choose() has refused"
     if "give_way" in NodesConfig.model_fields:
         yield DecidedKey("nodes", "give_way", place.way.value, _way_words(place))
@@ -152,6 +159,7 @@ def _way_keys(
 def _size_keys(
     view: SiteView, place: Place, holders: Holders, wishes: SiteWishes
 ) -> Iterator[DecidedKey]:
+    """Yield the keys for the workers per node, and for the nodes per holder."""
     sizes = Counter(
         view.gpus[node] for node in place.partition.nodes - place.exclude if view.gpus.get(node, 0)
     )
@@ -168,7 +176,9 @@ def _size_keys(
 
 
 def _gpu_words(sizes: Counter[int]) -> str:
-    """What the nodes have, by how many have it."""
+    """Return the reason for ``nodes.slots``: one worker for each GPU, of the smallest node if nodes
+    differ.
+    """
     if len(sizes) == 1:
         return "one worker for each GPU of a node"
     kinds = ", ".join(
@@ -178,8 +188,8 @@ def _gpu_words(sizes: Counter[int]) -> str:
 
 
 def _nodes_per_holder(place: Place, holders: Holders) -> tuple[int, int, str]:
-    """How many nodes a holder needs for all to be held within the limits on jobs; that limit, and
-    what sets it.
+    """Return how many nodes a holder needs for all nodes to be held within the limits on jobs; the
+    strictest such limit, and what sets it (1, 0 and empty without one).
     """
     caps = [
         (int(value), f"{source.name} has {key} {value}")
@@ -194,6 +204,7 @@ def _nodes_per_holder(place: Place, holders: Holders) -> tuple[int, int, str]:
 
 
 def _network_keys(network: Network, wishes: SiteWishes) -> Iterator[DecidedKey]:
+    """Yield the keys by which workers on the nodes reach the pilot's host."""
     if wishes.interface:
         yield DecidedKey("workers", "interface", wishes.interface, _BY_OPTION)
     elif network.interface:
@@ -207,6 +218,9 @@ def _network_keys(network: Network, wishes: SiteWishes) -> Iterator[DecidedKey]:
 def _remarks(
     choice: SiteChoice, network: Network, holders: Holders, view: SiteView
 ) -> Iterator[str]:
+    """Yield remarks for the user: who frees nodes, the second-best place, and what is left
+    undecided.
+    """
     yield _way_words(choice.place)
     if choice.second is not None:
         second = choice.second
@@ -224,7 +238,7 @@ def _remarks(
 
 
 def _way_words(place: Place) -> str:
-    """Who frees nodes for main jobs, in a sentence."""
+    """Say in a sentence who frees nodes for main jobs."""
     match place.way:
         case Way.SITE:
             return f"Mode site: Slurm ends holders for main jobs ({place.why})."

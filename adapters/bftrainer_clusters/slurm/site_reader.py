@@ -50,7 +50,7 @@ Route = Callable[[str], tuple[str, IPv4Network]]
 
 
 def propose(wishes: SiteWishes) -> SiteProposal | None:
-    """The keys for a pilot of this user at the Slurm of this host; None where Slurm is not
+    """Propose the keys for a pilot of this user at the Slurm of this host; None where Slurm is not
     installed.
     """
     if any(shutil.which(name) is None for name in COMMANDS):
@@ -68,7 +68,7 @@ def propose(wishes: SiteWishes) -> SiteProposal | None:
 
 
 def setup_steps(partition: str, qos: str) -> str:
-    """What an administrator would change at the Slurm of this host."""
+    """Return what an administrator would change at the Slurm of this host, as text."""
     cluster = chosen_cluster(os.environ)
     view, _, _ = _read(_ask_of(cluster), cluster)
     return plan_text(plan_setup(view, partition, qos), view, recommendations(view))
@@ -81,7 +81,7 @@ def _ask_of(cluster: str) -> RunCommand:
 
 
 def _read(ask: RunCommand, cluster: str) -> tuple[SiteView, tuple[NodeView, ...], str]:
-    """The site, its nodes, and the text about them."""
+    """Read the site and its nodes; return also the text about the nodes."""
     text = config_text(_TIMEOUT_S, ENVIRONMENT, cluster)
     argv = [*NODES_ARGV]
     nodes_text = ask(argv)
@@ -92,7 +92,7 @@ def _read(ask: RunCommand, cluster: str) -> tuple[SiteView, tuple[NodeView, ...]
 def read_view(
     text: str, nodes: Iterable[NodeView], user: str, groups: frozenset[str], ask: RunCommand
 ) -> SiteView:
-    """What a user sees of a site whose configuration is ``text``.
+    """Read what a user sees of a site whose configuration is ``text``.
 
     Raises ``CommandError`` where accounting is configured and does not answer: a QOS may protect
     holders from preemption.
@@ -114,7 +114,7 @@ def read_view(
 
 
 def _with_unused(view: SiteView, ask: RunCommand) -> SiteView:
-    """The view, without the QOSes that no job has had for a week."""
+    """Return the view with the QOSes that no job has had for a week, which the checks ignore."""
     if not view.is_by_qos or hides_jobs(view.facts.config_text, view.user):
         return view
     facts = view.facts
@@ -132,7 +132,7 @@ def _with_unused(view: SiteView, ask: RunCommand) -> SiteView:
 
 
 def read_limits(view: SiteView, choice: SiteChoice, ask: RunCommand) -> Holders:
-    """The limits of holders with the chosen account, and of the accounts above it."""
+    """Read the limits of holders with the chosen account, and of the accounts above it."""
     facts = view.facts
     above: tuple[Association, ...] = ()
     if view.associations:
@@ -145,7 +145,9 @@ def read_limits(view: SiteView, choice: SiteChoice, ask: RunCommand) -> Holders:
 
 
 def read_network(nodes_text: str, nodes: frozenset[str], route: Route) -> Network:
-    """How this host reaches the nodes of a partition, by the addresses that Slurm has of them."""
+    """Find the interface and network by which this host reaches the nodes of a partition, by the
+    addresses that Slurm has of them; ``why_none`` says why none is proposed.
+    """
     addresses: Mapping[str, str] = dict(_ADDRESS.findall(nodes_text))
     looked_up = [name for name in sorted(nodes) if name in addresses][:_MAX_LOOKED_UP]
     if not looked_up:
@@ -165,8 +167,8 @@ def read_network(nodes_text: str, nodes: frozenset[str], route: Route) -> Networ
 
 
 def _is_within(address: str, network: IPv4Network) -> bool:
-    """Whether an address is in a network; a name counts as within, since its route was looked
-    up.
+    """Return whether an address is in a network; a name counts as within, since its route was
+    looked up.
     """
     with suppress(ValueError):
         return IPv4Address(address) in network
@@ -174,7 +176,9 @@ def _is_within(address: str, network: IPv4Network) -> bool:
 
 
 def _tested(proposal: SiteProposal, nodes: tuple[NodeView, ...]) -> SiteProposal:
-    """The proposal, if sbatch would accept a holder. Raises ``UserError`` with its words if not."""
+    """Return the proposal, if sbatch would accept a holder. Raises ``UserError`` with sbatch's
+    words if not.
+    """
     check = holder_check(settings_of(proposal), nodes)
     if check.state is CheckStatus.BROKEN:
         raise UserError(
@@ -185,7 +189,7 @@ def _tested(proposal: SiteProposal, nodes: tuple[NodeView, ...]) -> SiteProposal
 
 
 def _own_groups() -> frozenset[str]:
-    """The names of this process's groups."""
+    """Return the names of this process's groups."""
     names = set()
     for gid in {os.getgid(), *os.getgroups()}:
         with suppress(KeyError):

@@ -21,12 +21,12 @@ from bftrainer_clusters.slurm.site_facts import SiteSetup, fingerprint
 
 EVERY_S = 3600.0
 FIRST_AGAIN_S = 60.0
-"""Until the first answer."""
+"""Time between two reads until the first answer."""
 FAILED_AGAIN_S = 600.0
 REFUSED_AGAIN_S = 900.0
-"""While a check fails, for the day on which it is fixed."""
+"""Time between two reads while a check fails, for the day on which it is fixed."""
 COUNTS_S = 3600.0
-"""So long the last answer counts while there is no other."""
+"""The time for which the last answer counts while there is no other."""
 SHORTER_AGAIN_S = 60.0
 _TOO_LONG = re.compile(r"Wall|TimeLimit\b|Requested time limit is invalid")
 
@@ -59,8 +59,10 @@ class SiteWatch:
     _config: str = ""
 
     def update(self) -> None:
-        """Read the site now. The longest time limit stays as it was while there is no answer: a
-        holder with too long a limit is pending, and does no harm.
+        """Read the site now.
+
+        The longest time limit stays as it was while there is no answer: a holder with too long a
+        limit is pending, and does no harm.
         """
         self._due_s = self.elapsed_s() + (FIRST_AGAIN_S if self._facts is None else FAILED_AGAIN_S)
         try:
@@ -78,9 +80,8 @@ class SiteWatch:
         else:
             self._facts = facts
         self._judge(facts)
-        if (
-            not silence or not self._permit.refusal
-        ):  # the user may have accepted that accounting is silent
+        # The user may have accepted that accounting is silent.
+        if not silence or not self._permit.refusal:
             self._unknown, self._unknown_since_s = "", None
             self._due_s = self.elapsed_s() + (REFUSED_AGAIN_S if self._permit.refusal else EVERY_S)
 
@@ -90,6 +91,7 @@ class SiteWatch:
         self.accepts = accepted_names(checks)
 
     def _no_answer(self, why: str) -> None:
+        """Note why the site could not be read, and since when."""
         self._unknown = why
         if self._unknown_since_s is None:
             self._unknown_since_s = self.elapsed_s()
@@ -107,8 +109,8 @@ class SiteWatch:
             self.update()
 
     def configuration_is(self, config_text: str) -> None:
-        """``scontrol show config`` as it was read last: whether slurmctld was restarted or
-        reconfigured since.
+        """Read the site again if ``scontrol show config``, as it was read last, shows that
+        slurmctld was restarted or reconfigured since.
         """
         if config_text is self._config or not config_text:
             return
@@ -118,16 +120,16 @@ class SiteWatch:
             self.update()
 
     def reason_is(self, reason: str) -> None:
-        """Why a holder does not start, or was refused: its time limit may be too long by now."""
+        """Read the site again if a holder's time limit may be too long by now: that is why it does
+        not start, or why it was refused.
+        """
         if _TOO_LONG.search(reason) and self.elapsed_s() >= self._shorter_s:
             self._shorter_s = self.elapsed_s() + SHORTER_AGAIN_S
             self.update()
 
     def main_job_waits(self) -> bool:
-        """A main job waits for longer than was promised: read the site again, at most every
-        :data:`EVERY_S` for this reason.
-
-        Returns whether it was read.
+        """Read the site again because a main job waits for longer than was promised, but at most
+        every :data:`EVERY_S`; return whether it was read.
         """
         if self.elapsed_s() < self._waiting_s:
             return False
@@ -137,8 +139,8 @@ class SiteWatch:
 
     @property
     def permit(self) -> HoldingPermit:
-        """Whether holders may run. A check that fails ends them; so does a silence that outlasts
-        the last answer.
+        """Whether holders may run. A check that fails ends running holders; so does a silence of
+        Slurm that lasts for longer than its last answer counts.
         """
         latest, is_long = self._permit, self._is_unknown_for_long
         if latest.refusal:

@@ -66,9 +66,11 @@ _SUFFIXES = {
 
 @lru_cache(maxsize=1024)
 def flags_of(state: str) -> frozenset[NodeFlag]:
-    """All flags of a state as Slurm writes it: ``IDLE+DRAIN``, ``idle*``, ``mixed-``.
+    """Return all flags of a state as Slurm writes it: ``IDLE+DRAIN``, ``idle*``,
+    ``mixed-``.
 
-    Raises :class:`~bftrainer.errors.UnknownStateError` with the text: unknown is not idle.
+    Raises :class:`~bftrainer.errors.UnknownStateError` with the text: unknown is not
+    idle.
     """
     flags: set[NodeFlag] = set()
     for word in state.split("+"):
@@ -103,7 +105,8 @@ _WITHDRAWN = frozenset(
 
 @lru_cache(maxsize=1024)
 def availability_of(state: str) -> Availability:
-    """What a state means; raises :class:`~bftrainer.errors.UnknownStateError` with its text.
+    """Return what a node's state means for holders. Raises
+    :class:`~bftrainer.errors.UnknownStateError` with its text.
 
     A node is free if its only flags are IDLE and such that do not matter (``sinfo -t idle`` also
     lists drained, reserved and maintenance nodes; measured with 22.05.8). IDLE+PLANNED: backfill
@@ -128,7 +131,7 @@ def availability_of(state: str) -> Availability:
 
 @lru_cache(maxsize=1024)
 def gpus_of(gres: str) -> tuple[Device, ...]:
-    """The GPUs in a list such as ``gpu:a100:4(S:0-3),nvme:1``, in its order."""
+    """Return the GPUs in a list of gres: ``gpu:a100:4(S:0-3),nvme:1`` -> 4 of kind ``a100``."""
     devices = []
     for entry in re.sub(r"\([^)]*\)", "", gres).split(","):
         name, *rest = (word for word in entry.strip().split(":") if word != "no_consume")
@@ -146,8 +149,8 @@ def node_view(
     cpus: int,
     last_busy_s: float = 0.0,
 ) -> NodeView:
-    """A node of Slurm's, as text or pyslurm tells it. ``last_busy_s`` is 0 where Slurm has not seen
-    a job there.
+    """Build the view of a node from what Slurm's commands or pyslurm show. ``last_busy_s`` is 0
+    where Slurm has not seen a job there.
     """
     flags, devices = flags_of(state), gpus_of(gres)
     return NodeView(
@@ -170,8 +173,8 @@ _MIG = re.compile(r"\d+g\.\d+gb", re.ASCII)
 
 
 def idle_gpus(gres: str, used: str, drained: str) -> int | None:
-    """GPUs that no job has, from a node's Gres, GresUsed and GresDrain (``scontrol -d``, the same
-    text on 22.05.8 and 26.05.5).
+    """Return how many GPUs of a node no job has, from its Gres, GresUsed and GresDrain (``scontrol
+    -d``, the same text on 22.05.8 and 26.05.5).
 
     None where they cannot be held one by one: none, several types, shards, MPS or MIG (a GPU with
     shards in use counts as not used), no File= in gres.conf (then used GPUs have no index), or
@@ -207,8 +210,8 @@ def idle_gpus(gres: str, used: str, drained: str) -> int | None:
 
 
 def with_idle(node: NodeView, idle: Idle | None) -> NodeView:
-    """The node with its idle part, in which jobs may start only while no flag of its state forbids
-    it.
+    """Return the node with its idle part. The node counts as shared if that has GPUs, and no flag
+    of its state forbids that jobs start there.
     """
     flags = flags_of(node.state) - _HARMLESS
     shared = idle is not None and idle.gpus > 0 and flags - {NodeFlag.PLANNED} == {NodeFlag.MIXED}

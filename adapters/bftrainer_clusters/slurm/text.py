@@ -42,8 +42,8 @@ _FREE_TEXT = re.compile(r"\s(?:Comment|Extra|Reason)=", re.ASCII)
 
 
 def parse_nodes(text: str) -> tuple[NodeView, ...]:
-    """``scontrol -a -o show node``, also with ``-d``: a record per node, ``Key=Value`` with blanks
-    in some values.
+    """Parse ``scontrol -a -o show node``, also with ``-d``: a record per node, ``Key=Value`` with
+    blanks in some values.
 
     A comment or reason may contain line breaks, so a record begins where a line begins with
     ``NodeName=``. Only operators can write these texts.
@@ -67,8 +67,8 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
 
 
 def _idle(record: str, gres: str) -> Idle | None:
-    """What no job has of a node that was asked for with ``-d``; cores and memory that it keeps for
-    itself are left out.
+    """Return what no job has of a node that was asked for with ``-d``, without the cores and memory
+    that the node keeps for itself; None if its GPUs cannot be held one by one.
     """
     gpus = idle_gpus(gres, value_of(record, "GresUsed", ""), value_of(record, "GresDrain"))
     if gpus is None:
@@ -87,8 +87,8 @@ def _count(record: str, key: str) -> int:
 
 
 def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
-    """``squeue -o JOB_FORMAT|mark`` with its header, which tells an empty queue from missing
-    output.
+    """Parse the pending jobs in ``squeue -o JOB_FORMAT|mark``; its header tells an empty queue from
+    missing output.
     """
     lists = HostLists()
     return tuple(
@@ -97,7 +97,7 @@ def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
 
 
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
-    """``scontrol -a show reservation`` with or without ``-o``; times in seconds
+    """Parse ``scontrol -a show reservation``, with or without ``-o``; times are in seconds
     (SLURM_TIME_FORMAT=%s).
     """
     if text.strip() == _NO_RESERVATIONS:
@@ -118,8 +118,8 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 
 
 def parse_times(text: str) -> tuple[float, float | None]:
-    """``sdiag``: the server's time, and that of its latest backfill cycle (None: none since it
-    started).
+    """Return from sdiag's output the server's time and that of its latest backfill cycle (None:
+    there was none since it started).
     """
     at = re.search(r"^sdiag output at .* \((\d+)\)$", text, re.MULTILINE)
     if at is None:
@@ -135,9 +135,10 @@ _COUNTED = ("submitted", "started", "completed", "canceled", "failed")
 
 
 def parse_counters(text: str) -> JobCounters:
-    """``sdiag``: how many jobs of all users were submitted, started and ended since midnight or
-    ``sdiag --reset``. ``pending`` is up to 30 s old. Of a backfill cycle that goes on, nothing is
-    said.
+    """Return from sdiag's output how many jobs of all users were submitted, started and ended since
+    midnight or ``sdiag --reset``.
+
+    ``pending`` is up to 30 s old. While a backfill cycle goes on, its time is None.
     """
     at_s, planned_s = parse_times(text)
     counts = {
@@ -160,8 +161,8 @@ def parse_counters(text: str) -> JobCounters:
 
 
 def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
-    """``scontrol show config``: what PrivateData hides from ``user``; nothing is hidden from root
-    and SlurmUser.
+    """Return what PrivateData hides from ``user``, by ``scontrol show config``; nothing is hidden
+    from root and SlurmUser.
     """
     config = {
         m[1]: m[2].strip()
@@ -176,12 +177,12 @@ def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
 
 
 def hides_jobs(text: str, user: str) -> bool:
-    """``scontrol show config``: whether other users' jobs are hidden from ``user``."""
+    """Return whether other users' jobs are hidden from ``user``, by ``scontrol show config``."""
     return Hidden.JOBS in parse_hidden(text, user)
 
 
 def parse_has_epilog(text: str) -> bool:
-    """``scontrol show config``: whether slurmd runs a program after each job.
+    """Return whether slurmd runs a program after each job, by ``scontrol show config``.
 
     22.05 prints ``Epilog = (null)`` where there is none; 24.11 and later print no line, or
     ``Epilog[0] = ...``.
@@ -195,11 +196,12 @@ def parse_has_epilog(text: str) -> bool:
 
 
 def parse_has_cgroups(text: str) -> bool:
-    """``scontrol show config``: whether a step lasts until its cgroup is empty."""
+    """Return whether a step lasts until its cgroup is empty, by ``scontrol show config``."""
     return bool(re.search(r"^ProctrackType\s*=\s*(proctrack/)?cgroup\s*$", text, re.MULTILINE))
 
 
 def _pending(record: str, lists: HostLists) -> PendingJob:
+    """Parse a record of :data:`JOB_FORMAT` into a pending job."""
     job, user, partitions, start, nodes, size, reason = fields_of(record, 7)
     if not is_number(size):
         raise SchedulerError(f"squeue: record truncated or garbled: {record[:80]!r}")
@@ -215,7 +217,9 @@ def _pending(record: str, lists: HostLists) -> PendingJob:
 
 
 def whole_lines(text: str, what: str) -> list[str]:
-    """The lines of an output that is there and ends with a whole line."""
+    """Return the lines of an output. Raises ``SchedulerError`` if it is empty, or does not end with
+    a whole line.
+    """
     if not text.strip():
         raise SchedulerError(f"Slurm printed nothing about {what}")
     if not text.endswith("\n"):
@@ -224,7 +228,9 @@ def whole_lines(text: str, what: str) -> list[str]:
 
 
 def _beginning_with(key: str, text: str, what: str) -> list[str]:
-    """The records of an output, each of which begins with ``key=`` at the beginning of a line."""
+    """Split an output into records, each of which begins with ``key=`` at the beginning
+    of a line.
+    """
     whole_lines(text, what)
     before, *records = re.split(rf"^(?={key}=)", text, flags=re.MULTILINE)
     if before.strip():
@@ -233,7 +239,9 @@ def _beginning_with(key: str, text: str, what: str) -> list[str]:
 
 
 def value_of(line: str, key: str, default: str | None = None) -> str:
-    """The value of ``key=``, up to a blank; raises where there is none, and no default."""
+    """Return the value of ``key=`` in a line, up to a blank. Raises ``SchedulerError`` if it is
+    missing and has no default.
+    """
     if match := re.search(rf"(?:^|[ \n]){key}=(\S*)", line):
         return match[1]
     if default is None:

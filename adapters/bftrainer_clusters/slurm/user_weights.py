@@ -23,14 +23,14 @@ nearly the same time.
 
 
 def argv(cluster: str, account: str) -> list[str]:
-    """The associations in an account."""
+    """Build the query for the associations in an account."""
     where = ["where", f"cluster={cluster}", f"account={account}"]
     return ["sacctmgr", "-nP", "show", "assoc", *where, "format=User,Partition,Share"]
 
 
 def parse(text: str, user: str) -> dict[str, int]:
-    """By user, where they differ from 1. Empty where only ``user``, who asks, is shown: PrivateData
-    may hide the others.
+    """Return users' weights, where they differ from 1. Empty if no user but ``user``, who asks, is
+    shown: PrivateData may hide the others.
     """
     weights = dict[str, int]()
     rows = [line.split("|") for line in filter(str.strip, text.splitlines())]
@@ -46,7 +46,9 @@ def parse(text: str, user: str) -> dict[str, int]:
 
 @dataclass
 class Weights:
-    """As last read. What cannot be read stays as it was: pilots that run go on with the same."""
+    """The weights of users as they were last read. If they cannot be read, they stay as they were,
+    so that running pilots go on with the same.
+    """
 
     calls: SlurmCalls
     account: Callable[[], str]
@@ -56,7 +58,9 @@ class Weights:
     _read: tuple[str, float] = ("", 0.0)
 
     def now(self) -> Mapping[str, int]:
-        """At most one command. Empty without an account or accounting: all users weigh the same."""
+        """Return the weights of users, after at most one command. Empty without an account or
+        accounting: all users weigh the same.
+        """
         account, quarter = self.account(), self.host_s() // EVERY_S
         if (account, quarter) != self._read:
             self._weights, self._read = (

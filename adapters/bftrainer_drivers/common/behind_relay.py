@@ -24,7 +24,9 @@ _running: list[subprocess.Popen[bytes]] = []
 
 
 def start_relay() -> None:
-    """Start the relay, if this worker will need one: it waits for :func:`open_relay`."""
+    """Start the relay if the environment names a store, perhaps an empty one that is filled in
+    later: :func:`open_relay` gives the relay its place.
+    """
     if STORE in os.environ and not _running:
         relay = subprocess.Popen(  # noqa: S603 - our own file
             [sys.executable, "-I", "-S", _RELAY],
@@ -36,7 +38,9 @@ def start_relay() -> None:
 
 
 def open_relay() -> None:
-    """Set MASTER_ADDR and MASTER_PORT to the relay, if the environment names a store."""
+    """Tell the relay where the store is, and set MASTER_ADDR and MASTER_PORT to the relay. Nothing
+    is done if the environment names no store.
+    """
     start_relay()
     place = os.environ.pop(STORE, "")
     if not place:
@@ -55,14 +59,13 @@ def open_relay() -> None:
             f"bftrainer: {sys.executable} {_RELAY}: the relay to the trainer's store has ended"
         )
     relay.stdout.close()
-    os.set_inheritable(
-        relay.stdin.fileno(), True
-    )  # the command that this process becomes keeps it open
+    # The command that this process becomes keeps the pipe to the relay open.
+    os.set_inheritable(relay.stdin.fileno(), True)
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=port)
 
 
 def main() -> None:
-    """Become the command that the arguments are."""
+    """Open the relay, then become the command that the arguments give."""
     open_relay()
     try:
         os.execvp(sys.argv[1], sys.argv[1:])  # noqa: S606 - the user's own command

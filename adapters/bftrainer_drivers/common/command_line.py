@@ -21,8 +21,8 @@ from bftrainer.wires.messages import DriverSettings, TrainerMessage
 
 
 def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
-    """The prefix for one host: ``{fragment_id}``, ``{job_id}`` and ``{node}`` are replaced, other
-    braces stay.
+    """Return the prefix of a worker's command for one host: ``{fragment_id}``, ``{job_id}`` and
+    ``{node}`` are replaced, other braces stay.
     """
     job = job_of(host.fragment)
     return [
@@ -34,8 +34,8 @@ def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
 
 
 def threads(host: HostSlots, environment: Mapping[str, str]) -> dict[str, str]:
-    """As torchrun sets it: workers on one node share its cores. OpenMP reads it when torch is
-    imported.
+    """Return OMP_NUM_THREADS=1 for workers that share the cores of a node, as torchrun sets it;
+    nothing for others, and if the user has set it. OpenMP reads it when torch is imported.
     """
     return (
         {"OMP_NUM_THREADS": "1"}
@@ -48,8 +48,8 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 def visible_gpus(part: Sequence[HostSlots], own: HostSlots | None = None) -> dict[str, str]:
-    """The GPUs of a part for one of its workers, all of them: NCCL finds NVLink only between GPUs
-    that a process sees.
+    """Return CUDA_VISIBLE_DEVICES for one worker: all GPUs of its part, because NCCL finds NVLink
+    only between GPUs that a process sees. Empty on whole nodes.
 
     LOCAL_RANK selects among them. A worker that is alone on its host for its framework (``own``)
     finds its own GPU first.
@@ -64,7 +64,9 @@ GIVEN = "BFTRAINER_GIVEN"
 
 
 def given(environment: Mapping[str, str], names: Iterable[str]) -> str:
-    """Shell lines that set these variables, and PATH before that of the profiles, as they were."""
+    """Return shell lines that set variables again after a login shell's profiles: those named, and
+    PATH with its old value in front.
+    """
     kept = [(name, environment[name]) for name in names if name.isidentifier() and name != "PATH"]
     path = (
         [f'export PATH={shlex.quote(environment["PATH"])}"${{PATH:+:$PATH}}"']
@@ -78,8 +80,8 @@ SETUP = "BFTRAINER_SETUP"
 
 
 def setup_script(setup: Sequence[str]) -> str:
-    """The value of SETUP: the user's setup lines, the first of which to fail ends the shell. The
-    worker does not inherit them.
+    """Return the value of :data:`SETUP`: the user's setup lines, of which the first to fail ends
+    the shell. The worker does not inherit the variable.
 
     Lines may set secrets (``export HF_TOKEN=...``). In the environment they are the user's own;
     srun's command line, with the lines in it, would stand in every user's ``ps`` for the whole
@@ -91,13 +93,14 @@ def setup_script(setup: Sequence[str]) -> str:
 def inside_step(
     command: Sequence[str], gpus: str = "", runtime: str = "", *, has_setup: bool = False
 ) -> list[str]:
-    """``command``, by a container runtime, after the user's setup lines (of :data:`SETUP`), without
-    core files.
+    """Return the command line that runs in the step: a shell that forbids core files, runs the
+    user's setup lines (:data:`SETUP`), and becomes ``command``, under a container runtime if there
+    is one.
 
     The limit is set here because the driver's limits do not apply to a Slurm step. One core file of
     an aborted worker was 594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda
     activate`` are functions of a login shell, whose profiles set PATH and may activate another
-    environment: then GIVEN is evaluated. ``gpus`` are set here because Slurm sets
+    environment: then :data:`GIVEN` is evaluated. ``gpus`` are set here because Slurm sets
     CUDA_VISIBLE_DEVICES of a step to all GPUs of its job, whatever srun's environment says.
     """
     shell = ["/bin/bash", "-l"] if has_setup else ["/bin/bash"]
@@ -119,14 +122,12 @@ def worker_environment(
     trainer: TrainerMessage,
     further: Mapping[str, str],
 ) -> dict[str, str]:
-    """The inherited environment without variables that disturb a step, then the trainer's
-    variables, then ``further``.
+    """Return a worker's environment: the driver's own without variables that disturb a step, then
+    the trainer's variables, then ``further``.
 
     Python writes its output as it comes: into a pipe it would come in blocks of 8 KiB, minutes
-    apart.
-
-    srun takes the SLURM variables of the pilot's own job for options: with SLURM_MEM_PER_NODE,
-    22.05 rejected steps; with SLURM_HINT a worker saw one core of two.
+    apart. srun takes the SLURM variables of the pilot's own job for options: with
+    SLURM_MEM_PER_NODE, 22.05 rejected steps; with SLURM_HINT a worker saw one core of two.
     """
     kept = {
         name: value
@@ -144,8 +145,8 @@ _APPTAINER = "apptainer exec $([ -e /dev/nvidiactl ] && echo --nv) "
 
 
 class WorkerContainer(NamedTuple):
-    """``of_step``: options of srun; ``runtime`` starts ``arguments`` and the command; ``variables``
-    of its environment.
+    """How a worker is started in a container: srun gets the options ``of_step``, or ``runtime``
+    starts ``arguments`` and the command; ``variables`` are added to the environment.
     """
 
     of_step: tuple[str, ...] = ()
@@ -157,8 +158,8 @@ class WorkerContainer(NamedTuple):
 def container(
     image: str | None, cwd: Path, directory: Path, environment: Mapping[str, str]
 ) -> WorkerContainer:
-    """How a worker is started in its image; without one, as it is. ``directory``: the trainer
-    directory.
+    """Return how a worker is started in the trainer's image, by Apptainer or pyxis; empty without
+    an image. ``directory``: the trainer directory, which the container sees as well.
     """
     if image is None:
         return WorkerContainer()

@@ -2,8 +2,8 @@
 launchers.
 
 A launcher differs by its ``Terms``, and by how it starts, announces and ends workers
-(``common.run``). Starting and recovering are one path: a new driver knows nothing but the files,
-and its first group begins as every other one.
+(``common.run_loop``). Starting and recovering are one path: a new driver knows nothing but the
+files, and its first group begins as every other one.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class HostsListed:
 
 @dataclass(frozen=True, slots=True)
 class StopRequested:
-    """By the pilot: checkpoint and leave."""
+    """The pilot asks the trainer to checkpoint and leave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,14 +108,16 @@ class EndNow:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A line of this incarnation's progress."""
+    """The script has reported a line of progress of this incarnation."""
 
     line: ProgressLine
 
 
 @dataclass(frozen=True, slots=True)
 class Warmed:
-    """All workers of a member wait for their ranks; or it has none that could (``is_cold``)."""
+    """All workers of a member wait for their ranks; or the member has none that could wait
+    (``is_cold``).
+    """
 
     member: Member
     is_cold: bool = False
@@ -154,7 +156,7 @@ class Excused:
 
 @dataclass(frozen=True, slots=True)
 class TaskFinished:
-    """By a worker of this member."""
+    """A worker of this member has finished a task."""
 
     member: Member
 
@@ -173,7 +175,7 @@ class GroupOver:
 
 @dataclass(frozen=True, slots=True)
 class TimePassed:
-    """Nothing else."""
+    """Time has passed, and nothing else was heard."""
 
 
 Heard: TypeAlias = (
@@ -247,7 +249,7 @@ class Leaving:
 
 @dataclass(slots=True)
 class RunState:
-    """A driver between two things that it hears; ``outcome`` is set when it ends."""
+    """What a driver knows between two pieces of news; ``outcome`` is set when it ends."""
 
     terms: Terms
     membership: Membership
@@ -265,22 +267,22 @@ class RunState:
     taken: bool = False
     killed: bool = False
     hung: str = ""
-    """Why its workers count as hung."""
+    """Why the trainer's workers count as hung; empty if they do not."""
     unreported_s: float | None = None
     since_s: float | None = None
-    """Since when workers have run from which no report has come."""
+    """Since when workers have run without a first report; None once one has come."""
     outcome: DriverOutcome | None = None
 
     @property
     def checkpointed(self) -> bool:
-        """Whether the script has saved after the request; or before this driver read it, as its
-        last line says.
+        """Whether the script has saved since it was asked to stop, or had just saved before this
+        driver read the request, as its last line says.
         """
         return self.saved or self.phase in _SAVED
 
     @classmethod
     def first(cls, terms: Terms, longest_silence_s: float = 0.0) -> RunState:
-        """Before anything was heard."""
+        """Return the state of a driver that has heard nothing yet."""
         membership = Membership(not terms.elastic, terms.sizes, independent=terms.independent)
         if not terms.elastic:
             membership.straggler_s = 60.0  # a restart on warm workers is worth a wait
@@ -293,7 +295,9 @@ class RunState:
 
 
 def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[DriverStep]]:
-    """The state after something was heard, and what is to be done."""
+    """Return the state after the driver heard something, and the steps that it takes now. Nothing
+    follows once it has an outcome.
+    """
     new = replace(
         state,
         membership=state.membership.copy(),
@@ -308,6 +312,7 @@ def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[D
 
 
 def _heard(state: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
+    """Change ``state`` by what was heard, and return the steps to take."""
     match heard:
         case HostsListed():
             return _hosts_listed(state, heard, now_s)
@@ -341,6 +346,9 @@ def _heard(state: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
 
 
 def _hosts_listed(state: RunState, listed: HostsListed, now_s: float) -> list[DriverStep]:
+    """Take over a new content of ``hosts``. Where every change needs new workers, a group on a
+    preempted node is asked to save at once.
+    """
     state.preempted = listed.preempted
     steps = _ordered(state, state.membership.order(listed.hosts, now_s), now_s)
     fragments = {member.host.fragment for member in state.membership.group}
@@ -356,6 +364,9 @@ def _joined(state: RunState, joined: Joined, now_s: float) -> None:
 
 
 def _group_formed(state: RunState, labels: tuple[str, ...], now_s: float) -> list[DriverStep]:
+    """Note which members the new group has; report that it trains, unless the script must confirm
+    that.
+    """
     state.membership.formed(labels)
     if not state.terms.independent:
         state.exits.clear()  # workers that ended before this group do not explain its end
@@ -364,8 +375,8 @@ def _group_formed(state: RunState, labels: tuple[str, ...], now_s: float) -> lis
 
 
 def _ordered(state: RunState, actions: list[Action], now_s: float) -> list[DriverStep]:
-    """The steps of the membership's actions. Where a change needs new workers, the first group
-    begins at once.
+    """Translate the actions of :class:`.Membership` into the driver's steps. If no group has begun
+    yet and every change needs new workers, begin the first one instead.
     """
     if state.terms.elastic or state.membership.group:
         steps: list[DriverStep] = []
@@ -387,7 +398,9 @@ def _ordered(state: RunState, actions: list[Action], now_s: float) -> list[Drive
 
 
 def _begin(state: RunState, now_s: float) -> list[DriverStep]:
-    """The next incarnation: what was heard of the last one is over."""
+    """Begin the next incarnation on the usable members, and forget what was heard of the last one.
+    With too few nodes the driver ends.
+    """
     if not state.membership.usable():
         present = len(state.membership.present())
         state.outcome = DriverOutcome(Ending.STOPPED, state.terms.sizes.shortage(present))
@@ -401,13 +414,16 @@ def _begin(state: RunState, now_s: float) -> list[DriverStep]:
 
 
 def _formed(state: RunState, now_s: float) -> list[DriverStep]:
+    """Start to wait for the new group's first report; a group that need not confirm itself is
+    reported as running.
+    """
     state.silence.begun(now_s)
     state.unreported_s = now_s
     return [] if state.terms.confirmed else _running(state)
 
 
 def _running(state: RunState) -> list[DriverStep]:
-    """The group trains: reported once, and only after all workers of members that were dismissed
+    """Report that the group trains: once per group, and only after all workers of dismissed members
     have ended.
     """
     group, announced = state.membership.group, state.membership.announced
@@ -417,9 +433,8 @@ def _running(state: RunState) -> list[DriverStep]:
     stands_in = state.terms.elastic and any(
         member.host.fragment in state.membership.withheld for member in group
     )
-    if (
-        state.unreported_s is None or dismissed or stands_in
-    ):  # a stand-in trains until the rescale that follows
+    # A worker that stands in for a lost one trains only until the rescale that follows.
+    if state.unreported_s is None or dismissed or stands_in:
         return []
     state.unreported_s = None
     return [Report(Running(_size(state), tuple(sorted(member.host.fragment for member in group))))]
@@ -432,6 +447,9 @@ def _size(state: RunState) -> int:
 def _leave(
     state: RunState, reason: str, now_s: float, *, is_final: bool = True
 ) -> list[DriverStep]:
+    """Ask all workers to save and leave, once. ``is_final``: the driver ends after them; otherwise
+    another group follows.
+    """
     if state.leaving is not None:
         if is_final and not state.leaving.is_final:
             state.membership.leaving = True
@@ -446,6 +464,9 @@ def _leave(
 
 
 def _reported(state: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
+    """Take over a line of progress. A line with the new group's size confirms that it trains, where
+    a launcher needs that (:attr:`Terms.confirmed`).
+    """
     state.silence.heard(now_s)
     state.since_s = None
     if line.phase is not Phase.BUSY:
@@ -456,6 +477,7 @@ def _reported(state: RunState, line: ProgressLine, now_s: float) -> list[DriverS
 
 
 def _withhold(state: RunState, member: Member, why: str) -> list[DriverStep]:
+    """Give up a member's fragment after a worker there was lost or failed, and report that once."""
     is_first = state.membership.lost(member)
     steps: list[DriverStep] = (
         [Drop(member), Announce(state.membership.announced)] if state.terms.elastic else []
@@ -467,12 +489,14 @@ def _withhold(state: RunState, member: Member, why: str) -> list[DriverStep]:
 
 
 def _waiting_ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+    """Handle the end of a worker that was still waiting for its rank: its member is given up, or
+    starts cold later to show why it fails.
+    """
     if end.planned:
         return []
     if not state.terms.elastic and not was_taken(end.status):
-        state.membership.warmed(
-            member, now_s
-        )  # it will fail again, and shows why after a cold start
+        # It counts as warm: after a cold start it fails again, and its log shows why.
+        state.membership.warmed(member, now_s)
         return []
     steps = _withhold(state, member, f"a worker {end.told}")
     everywhere = not (
@@ -494,6 +518,9 @@ def _cannot_start(end: Exit) -> DriverOutcome:
 
 
 def _worker_ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+    """Handle the end of a worker that had joined. Once the last one on a preempted node has ended,
+    the node is given up.
+    """
     if (
         of := next((worker for worker in state.joined if worker.member == member), None)
     ) is not None:
@@ -502,13 +529,15 @@ def _worker_ended(state: RunState, member: Member, end: Exit, now_s: float) -> l
     if member.host.fragment in state.preempted and not any(
         worker.member == member for worker in state.joined
     ):
-        steps += _withhold(
-            state, member, "its node is preempted"
-        )  # only now: the pilot releases the node at once
+        # Not before the last worker has ended: the pilot releases the node at once.
+        steps += _withhold(state, member, "its node is preempted")
     return steps
 
 
 def _ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+    """Handle the end of a worker of an elastic group; the two other kinds of launchers have
+    functions of their own.
+    """
     if state.terms.independent:
         return _independent_ended(state, member, end, now_s)
     if not state.terms.elastic:
@@ -528,7 +557,9 @@ def _ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[Dri
 
 
 def _restarting_ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
-    """A worker of a group ended whose every change needs new workers."""
+    """Handle the end of a worker under a launcher whose every change needs new workers
+    (:mod:`.restarts`).
+    """
     by_signal = end.status == -state.terms.stop_signal
     if state.leaving is not None:
         by_request = by_signal
@@ -551,6 +582,9 @@ def _restarting_ended(state: RunState, member: Member, end: Exit, now_s: float) 
 def _independent_ended(
     state: RunState, member: Member, end: Exit, now_s: float
 ) -> list[DriverStep]:
+    """Handle the end of a worker that needs no others: it is started again if it failed, and the
+    trainer fails after :data:`MOST_ERRORS` failures without a finished task.
+    """
     if end.planned or state.leaving is not None or end.status == 0:
         state.exits += [] if end.planned else [end]
         return _running(state)
@@ -571,20 +605,24 @@ def _independent_ended(
 
 
 def _over(state: RunState, now_s: float) -> list[DriverStep]:
+    """Decide what follows a group that has ended: an outcome, or the next group."""
     if not _was_broken_by_stranger(state):
         state.outcome = _verdict(state)
     return _begin(state, now_s) if state.outcome is None else []
 
 
 def _was_broken_by_stranger(state: RunState) -> bool:
-    """Whether a stranger took a worker's place while the group connected: no failure of the
-    trainer, which begins again.
+    """Whether the group ended while it connected, because a stranger took a worker's place
+    (:mod:`.vouching`): that is no failure, and the trainer begins again.
     """
     is_new_group = state.phase is None and state.leaving is None and not state.terms.elastic
     return is_new_group and any(end.met_stranger for end in state.exits)
 
 
 def _verdict(state: RunState) -> DriverOutcome | None:
+    """Return how the driver ends (:func:`.verdict`), or the script's own error if that had cost the
+    nodes for which it was stopped; None if another group follows.
+    """
     final = state.leaving.reason if state.leaving is not None and state.leaving.is_final else None
     left = state.leaving is not None
     hung = state.hung or None
@@ -610,6 +648,9 @@ def _verdict(state: RunState) -> DriverOutcome | None:
 
 
 def _passed(state: RunState, now_s: float) -> list[DriverStep]:
+    """Do what time has made due: changes of membership, retries, the end of workers that have not
+    left in time or count as hung.
+    """
     steps = (
         _ordered(state, state.membership.tick(now_s), now_s)
         if state.membership.group or state.terms.elastic
@@ -638,7 +679,9 @@ def _passed(state: RunState, now_s: float) -> list[DriverStep]:
 
 
 def _left_too_late(state: RunState, leaving: Leaving) -> list[DriverStep]:
-    """Workers have not left within ``stop_s``."""
+    """End workers that have not left within ``stop_s``: kill the group, or end the driver with
+    it.
+    """
     if not leaving.is_final:
         return _kill(state)
     reason = f"{leaving.reason}; {LATE} {state.terms.stop_s:g} s (stop_s)"
@@ -647,7 +690,7 @@ def _left_too_late(state: RunState, leaving: Leaving) -> list[DriverStep]:
 
 
 def _hung(state: RunState, reason: str, now_s: float) -> list[DriverStep]:
-    """The workers count as hung: the driver ends."""
+    """End the driver because its workers count as hung."""
     state.hung = reason
     silent_s = round(_silent_s(state, now_s), 1)
     log = state.joined[0].log if state.joined else None
@@ -660,7 +703,7 @@ def _hung(state: RunState, reason: str, now_s: float) -> list[DriverStep]:
 
 
 def _hang(state: RunState, now_s: float) -> str:
-    """Why the workers count as hung; empty if they do not."""
+    """Return why the workers count as hung; empty if they do not."""
     if state.silence.is_hung(now_s):
         return state.silence.reason
     limit_s = state.terms.first_step_s
@@ -670,9 +713,11 @@ def _hang(state: RunState, now_s: float) -> str:
 
 
 def _silent_s(state: RunState, now_s: float) -> float:
+    """Return the seconds since the last report; before the first one, since the workers run."""
     return state.silence.seconds(now_s) if state.since_s is None else now_s - state.since_s
 
 
 def _kill(state: RunState) -> list[DriverStep]:
+    """Kill the group's workers; nothing if that was done before."""
     first, state.killed = not state.killed, True
     return [KillGroup()] if first else []

@@ -35,7 +35,9 @@ class Crew:
     def warm_up(
         self, member: Member, command: Sequence[str], first: Mapping[str, str], incarnation: int
     ) -> None:
-        """Start all workers of a member, which do their imports and wait for :meth:`join`."""
+        """Start all workers of a member; they do their imports and wait for :meth:`join`. Once all
+        have printed the marker, the member is told as warm.
+        """
         unmarked = set(range(member.host.slots))
 
         def marked(slot: int) -> None:
@@ -62,8 +64,9 @@ class Crew:
         if_cold: Mapping[str, str] = {},
         host: HostSlots | None = None,
     ) -> WorkerProcess:
-        """Give the waiting worker its environment, or start another (with ``if_cold`` as well),
-        perhaps on another host.
+        """Let a worker of this member and slot train: the waiting one gets its environment, or
+        another is started, with ``if_cold`` as well. ``host``: where, if not on the member's own
+        host.
         """
         with self._lock:
             worker = self._waiting.pop((member.label, slot), None)
@@ -80,9 +83,8 @@ class Crew:
                 self._joins(member, slot, worker)
             self._follow(member, slot, worker)
         else:
-            worker.send(
-                json.dumps(dict(environment)).encode() + b"\n"
-            )  # if it has just ended, this will be told
+            # If the worker has just ended, its end will be told.
+            worker.send(json.dumps(dict(environment)).encode() + b"\n")
         return worker
 
     def _joins(self, member: Member, slot: int, worker: WorkerProcess) -> None:
@@ -110,6 +112,7 @@ class Crew:
         ).start()
 
     def _wait(self, member: Member, slot: int, worker: WorkerProcess) -> None:
+        """Wait for a worker's end in a thread, forget the worker, and tell how it ended."""
         status = self._starter.wait(worker)
         ended = exit_of(status, worker.planned, worker.log, worker.host.node, slot)
         with self._lock:

@@ -27,7 +27,9 @@ def is_shared(settings: DriverSettings, address_of: AddressOf = interface_addres
 def guard_variables(
     settings: DriverSettings, address_of: AddressOf = interface_address
 ) -> dict[str, str]:
-    """The variables that tell a worker how to guard its groups."""
+    """Return the environment variables by which a worker learns how to guard its groups
+    (``vouching.py``).
+    """
     return {
         VOUCH: "" if settings.private_interface else "1",
         SHARED_INTERFACE: settings.interface if is_shared(settings, address_of) else "",

@@ -35,7 +35,7 @@ done
 
 
 def request_stacks(hosts: Iterable[HostSlots], prefix: Sequence[str], directory: Path) -> None:
-    """Let the Python workers on these hosts write their stacks and end; returns within
+    """Let the Python workers on these hosts write their stacks to their logs and end; return within
     :data:`WITHIN_S`.
     """
     give_up_s = time.monotonic() + WITHIN_S
@@ -61,8 +61,8 @@ def request_stacks(hosts: Iterable[HostSlots], prefix: Sequence[str], directory:
 def with_stack(
     outcome: DriverOutcome, logs: Sequence[Path], wait_s: float = _WRITTEN_S
 ) -> DriverOutcome:
-    """The outcome of a hang, with the place where a worker waits and the last output of a worker,
-    once a stack has been written, or after ``wait_s``.
+    """Add to the outcome of a hang where a worker waits and what a worker printed last. Wait
+    ``wait_s`` at most until a stack is in a log.
     """
     give_up_s = time.monotonic() + wait_s
     while not (place := hung_at(logs)) and time.monotonic() < give_up_s:

@@ -18,8 +18,8 @@ HostT = TypeVar("HostT")
 
 @dataclass(frozen=True, slots=True)
 class LegalSizes:
-    """Every count from ``min_nodes`` to ``max_nodes`` (None: no bound); with ``listed``, these
-    only.
+    """The node counts at which a trainer may train: every count from ``min_nodes`` to ``max_nodes``
+    (None: no bound), or with ``listed`` these only.
     """
 
     min_nodes: int = 1
@@ -28,7 +28,7 @@ class LegalSizes:
 
     @classmethod
     def of(cls, trainer: TrainerMessage) -> LegalSizes:
-        """The sizes that the trainer's message has."""
+        """Return the legal sizes of a trainer, by its message."""
         if trainer.sizes is None:
             return cls(trainer.min_nodes, trainer.max_nodes)
         listed = tuple(size for size in trainer.sizes if size > 0)
@@ -45,7 +45,7 @@ class LegalSizes:
         return self.min_nodes if self.listed is None else self.listed[0]
 
     def largest_within(self, count: int) -> int:
-        """The largest legal size of at most ``count`` nodes; 0: there is none."""
+        """Return the largest legal size of at most ``count`` nodes; 0 if there is none."""
         if self.listed is not None:
             return max((size for size in self.listed if size <= count), default=0)
         if count < self.min_nodes:
@@ -57,7 +57,9 @@ class LegalSizes:
         return count > 0 and self.largest_within(count) == count
 
     def shortage(self, count: int) -> str:
-        """Why ``count`` nodes are too few, for a driver's reason."""
+        """Say that ``count`` nodes are too few, for a driver's reason: ``2 nodes, but min_nodes is
+        3``.
+        """
         nodes = counted(count, "node")
         if self.listed is None:
             return f"{nodes}, but min_nodes is {self.min_nodes}"
@@ -70,11 +72,11 @@ ANY_SIZE = LegalSizes()
 def in_use(
     present: Sequence[HostT], sizes: LegalSizes, preferred: Sequence[Sequence[HostT]] = ()
 ) -> list[HostT]:
-    """The hosts of ``present`` that a trainer uses, in their order: as many as the largest legal
-    size allows.
+    """Return the hosts of ``present`` that a trainer uses, in their order: as many as the largest
+    legal size within their number.
 
-    Those of the first collection in ``preferred`` stay before those of the second, and so on: a
-    group gives up nodes that it does not train on yet before others.
+    ``preferred`` says which ones stay if not all do: those of its first collection before those of
+    the second, and so on. A group gives up nodes that it does not train on yet before others.
     """
     size = sizes.largest_within(len(present))
     if size == len(present):

@@ -54,8 +54,8 @@ class Announce:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """Checkpoint, stop, restart later: ``hosts`` keeps no node of the group, so no worker can pass
-    the weights on; or (``is_short``) too few nodes are left for any legal size.
+    """The group is to checkpoint and stop, and restarts later: ``hosts`` keeps no node of it, so no
+    worker can pass the weights on; or (``is_short``) too few nodes are left for any legal size.
     """
 
     reason: str
@@ -67,8 +67,8 @@ Action = StartWarming | Drop | Announce | Leave
 
 @dataclass(slots=True)
 class Membership:
-    """``order`` and ``tick`` return the actions to take; the other methods note what has
-    happened.
+    """Follows which hosts are listed, warm, announced and in the group. ``order`` and ``tick``
+    return the actions to take; the other methods note what has happened.
     """
 
     restarts: bool = False
@@ -95,12 +95,14 @@ class Membership:
     _stays: int = 0
 
     def order(self, hosts: Iterable[HostSlots], now_s: float) -> list[Action]:
-        """Take the content of the hosts file."""
+        """Take over the content of the hosts file; return the actions that follow."""
         self._wanted = tuple(hosts)
         return self.tick(now_s)
 
     def tick(self, now_s: float) -> list[Action]:
-        """Actions that time, or what was noted, has made due."""
+        """Return the actions that are due now, by the time that has passed and by what was
+        noted.
+        """
         if self.leaving or self._ends_by_itself():
             return []
         wanted, present = self.usable(), len(self.present())
@@ -114,7 +116,9 @@ class Membership:
         return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
 
     def _reason_to_leave(self, wanted: list[HostSlots]) -> str:
-        """Why the group of an elastic launcher cannot go on with these hosts; empty if it can."""
+        """Return why the group of an elastic launcher cannot go on with these hosts; empty if it
+        can.
+        """
         if self.restarts or not self.group:
             return ""
         if not wanted:
@@ -123,11 +127,11 @@ class Membership:
         return "" if can_stay else "none of its nodes is left"
 
     def present(self) -> list[HostSlots]:
-        """The hosts file without withheld fragments."""
+        """Return the hosts that the hosts file lists, without withheld fragments."""
         return [host for host in self._wanted if host.fragment not in self.withheld]
 
     def usable(self) -> list[HostSlots]:
-        """The hosts that the next group is to use: as many of those present as a legal size
+        """Return the hosts that the next group is to use: as many of those present as a legal size
         allows.
         """
         preferred = (
@@ -146,7 +150,7 @@ class Membership:
         return is_elastic and bool(self.group) and not self._alive()
 
     def copy(self) -> Membership:
-        """A copy that shares nothing that changes."""
+        """Copy all that changes, so that neither copy sees changes of the other."""
         return replace(
             self,
             warming=[*self.warming],
@@ -157,8 +161,8 @@ class Membership:
         )
 
     def begin(self) -> list[Action]:
-        """A group of new workers on all hosts that can be used: ``group``, of members that are warm
-        or not.
+        """Set ``group`` to members on all usable hosts, warm or not, for a group of new workers;
+        return what is to be dropped.
         """
         prepared = {
             member.host: member
@@ -173,14 +177,14 @@ class Membership:
         return [Drop(member) for member in prepared.values()]
 
     def warmed(self, member: Member, now_s: float) -> None:
-        """All workers of a member wait for their ranks."""
+        """Note that all workers of a member wait for their ranks."""
         if member in self.warming:
             self.warming.remove(member)
             self.warm[member] = now_s
 
     def lost(self, member: Member) -> bool:
-        """A worker of a member ended on its own: its fragment is not used again. Whether this is
-        the first one.
+        """Withhold the fragment of a member whose worker ended on its own; return whether it was
+        used until now.
         """
         news = member.host.fragment not in self.withheld
         self.withheld.add(member.host.fragment)
@@ -191,14 +195,14 @@ class Membership:
         return news
 
     def excused(self, member: Member) -> None:
-        """A worker of a member was ended through no fault of its node: this stay is over, and the
-        next one may begin.
+        """Note that a worker of a member was ended through no fault of its node: this stay is over,
+        and the next one may begin.
         """
         self.over.add(member)
         self._withdraw(member)
 
     def _withdraw(self, member: Member) -> None:
-        """Announce a member no longer, nor others without which the size is legal.
+        """Stop announcing a member, and as many others as the next smaller legal size requires.
 
         Where no size is legal without it, all others stay announced: launchers form no group of
         them (:meth:`LegalSizes.allow`), unless they are to save and leave.
@@ -208,7 +212,7 @@ class Membership:
         self.announced = tuple(kept) if kept else others
 
     def formed(self, labels: Iterable[str]) -> None:
-        """Horovod has formed a group of the members with these labels."""
+        """Note that the members with these labels are the group now."""
         by_label = {
             member.label: member for member in (*self.announced, *self.retiring, *self.group)
         }
@@ -219,6 +223,7 @@ class Membership:
             self.retiring.pop(member, None)
 
     def _leave(self, reason: str, *, is_short: bool = False) -> list[Action]:
+        """Drop all members that are not in the group, and ask the group to leave for good."""
         self.leaving = True
         waiting = [
             *self.warming,
@@ -233,6 +238,7 @@ class Membership:
         return Member(f"{host.node}.{host.fragment}.{self._stays}", host)
 
     def _drop(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
+        """Drop members that are no longer wanted; announced ones only after ``retire_s``."""
         dropped = [member for member in [*self.warming, *self.warm] if member.host not in wanted]
         self.warming = [member for member in self.warming if member not in dropped]
         for member in dropped:
@@ -248,6 +254,7 @@ class Membership:
         return [Drop(member) for member in [*dropped, *retired]]
 
     def _warm_up(self, wanted: list[HostSlots]) -> list[Action]:
+        """Start the workers of wanted hosts that have none yet."""
         group = () if self.restarts else self.group
         if not self.sizes.allow(len(self.announced)):  # no group forms without the next stay
             group = tuple(member for member in group if member not in self.over)
@@ -257,6 +264,9 @@ class Membership:
         return [StartWarming(member) for member in joining]
 
     def _announce(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
+        """Announce the wanted members that are ready, once the last one is warm or ``straggler_s``
+        has passed; nothing if they are announced already.
+        """
         group = () if self.restarts else self.group
         stay = [m for m in (*self.announced, *group) if m.host in wanted and m not in self.over]
         oldest_s = min(self.warm.values(), default=now_s)

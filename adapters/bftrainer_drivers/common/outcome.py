@@ -39,14 +39,14 @@ class Exit:
 
     @property
     def lost(self) -> bool:
-        """Ended by a signal, here or (as shells and srun report it) on its node: a lost node rather
-        than a bug.
+        """Whether the worker was ended by a signal, here or (as shells and srun report it) on its
+        node: a lost node rather than a bug.
         """
         return not (self.planned or self.out_of_memory) and (self.status < 0 or self.status > 128)
 
     @property
     def failed(self) -> bool:
-        """Ended on its own with an error."""
+        """Whether the worker ended on its own, with an error."""
         own = self.out_of_memory or (0 < self.status < 128 and self.status != STOPPED_STATUS)
         return not self.planned and own
 
@@ -58,14 +58,16 @@ class Exit:
 
     @property
     def told(self) -> str:
-        """How it ended and, if it failed, its exception: for events that have no tail of the
-        log.
+        """How the worker ended and, if it failed, its exception: for events that have no tail of
+        the log.
         """
         return f"{self}: {self.error}" if self.error and self.failed else str(self)
 
 
 def exit_of(status: int, planned: bool, log: Path, node: str = "", slot: int = 0) -> Exit:
-    """The end of a worker, with its exception if it did not end well."""
+    """Return the end of a worker; if it did not end well, with what its log says about the
+    reason.
+    """
     well = planned or status in (0, STOPPED_STATUS)
     if status == 1 and not planned and has_no_holder(last_lines(log)):
         return Exit(LOST_STATUS, planned, log, "", node, slot)
@@ -79,12 +81,12 @@ def exit_of(status: int, planned: bool, log: Path, node: str = "", slot: int = 0
 
 
 def was_taken(status: int) -> bool:
-    """Whether another process's signal ended it, here or in the step (as srun and shells report
-    it): preempted, or no memory.
+    """Whether a worker with this status was ended by another process's signal, here or in its step
+    (as srun and shells report it): it was preempted, or there was no memory.
 
-    Not its own abort or crash: torch aborts workers whose peers have gone (NCCL's watchdog; with
-    gloo, one of several hundred requested exits: SIGABRT, torch 2.13). Their nodes are not to
-    blame.
+    A worker's own abort or crash does not count: torch aborts workers whose peers have gone (NCCL's
+    watchdog; with gloo, one of several hundred requested exits: SIGABRT, torch 2.13). Their nodes
+    are not to blame.
     """
     number = -status if status < 0 else status - 128
     return number > 0 and number not in _OWN
@@ -105,17 +107,21 @@ class ScriptErrors:
     _in_succession: int = 0
     _counted: bool = False
     _last: tuple[float, int, bool] = (0.0, 0, True)
-    """The same three of the group before: an error of it may be told after the next group."""
+    """(``_formed_s``, ``_in_succession``, ``_counted``) of the group before: an error of it may be
+    told after the next group has formed.
+    """
 
     def formed(self, now_s: float) -> None:
-        """Note a new group."""
+        """Note that a new group has formed."""
         self._last = (self._formed_s, self._in_succession, self._counted)
         if not self._counted:
             self._in_succession = 0  # the last group ended without an error
         self._formed_s, self._counted = now_s, False
 
     def ended(self, end: Exit, now_s: float, *, of_last: bool = False) -> bool:
-        """Note the end of a worker, perhaps of the last group; whether the trainer has failed."""
+        """Note the end of a worker; return whether the script counts as failed. ``of_last``: the
+        worker belonged to the group before the present one.
+        """
         formed_s, before, counted = (
             self._last if of_last else (self._formed_s, self._in_succession, self._counted)
         )
@@ -141,6 +147,7 @@ class DriverOutcome:
     """The last output to show. Default: the end of ``log``."""
 
     def event(self, checkpointed: bool) -> Stopped | Failed | Done:
+        """Return the driver's last event, which says how it ended."""
         if self.ending is Ending.STOPPED:
             return Stopped(self.reason, checkpointed)
         if self.ending is Ending.FAILED:

@@ -24,7 +24,9 @@ GROUP = "group"
 
 
 def remaining(lines: Iterable[str]) -> dict[ProcessId, str]:
-    """Read all lines; the processes that are left to end, and how."""
+    """Read the driver's lines to their end; return the processes that are still to be ended, and
+    how: a signal's number, or ``group``.
+    """
     left: dict[int, tuple[ProcessId, str]] = {}
     for line in lines:
         match line.split():
@@ -37,7 +39,7 @@ def remaining(lines: Iterable[str]) -> dict[ProcessId, str]:
 
 
 def end(left: Mapping[ProcessId, str]) -> None:
-    """End what :func:`remaining` has found."""
+    """End the processes that :func:`remaining` has returned."""
     single: dict[str, list[ProcessId]] = {}
     for process, how in left.items():
         if how != GROUP:
@@ -50,7 +52,7 @@ def end(left: Mapping[ProcessId, str]) -> None:
 
 
 class Reaper:
-    """The driver's end of the pipe."""
+    """The driver's end of the pipe: starts the reaper, and tells it which processes to end."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -60,8 +62,8 @@ class Reaper:
         )
 
     def watch(self, pid: int, by: signal.Signals | None) -> None:
-        """End this process when the driver ends, by a signal (:attr:`DriverSettings.ends_by`);
-        None: kill its group.
+        """Let the reaper end this process when the driver ends: by the signal ``by``
+        (:attr:`DriverSettings.ends_by`), or, if that is None, by killing its group.
         """
         self._say(f"+ {pid} {GROUP if by is None else by.value}\n")
 

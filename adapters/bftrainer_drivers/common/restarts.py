@@ -21,8 +21,8 @@ Rank = tuple[HostSlots, int, dict[str, str]]
 
 
 class RestartBackend(Backend, ABC):
-    """Workers start together and end together. Those of the next incarnation do their imports while
-    the present one trains.
+    """The base of launchers whose workers start together and end together. Those of the next
+    incarnation do their imports while the present one trains.
     """
 
     def __init__(self, run: Run, *, collective: bool, warm: bool = True) -> None:
@@ -42,13 +42,15 @@ class RestartBackend(Backend, ABC):
         self._left: int | None = None
 
     def first_variables(self, host: HostSlots) -> dict[str, str]:
-        """What a warm worker needs before its imports; all other variables follow with its rank."""
+        """Return what a warm worker needs before its imports; all other variables follow with its
+        rank.
+        """
         return {}
 
     @abstractmethod
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
-        """Open the meeting point of this incarnation's workers; the workers, in the order of their
-        ranks.
+        """Open the meeting point of this incarnation's workers; return the workers in the order of
+        their ranks.
         """
 
     def start(self, member: Member) -> None:
@@ -70,8 +72,8 @@ class RestartBackend(Backend, ABC):
 
 
 def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
-    """One worker per slot, host by host, with the variables that every framework needs. The GPUs of
-    a part are one host.
+    """Return one worker per slot, host by host, with RANK, WORLD_SIZE and the other variables that
+    every framework needs. The GPUs of one holder count as one host.
     """
     size = sum(host.slots for host in hosts)
     parts = parts_of(hosts)

@@ -11,7 +11,7 @@ from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.outcome import Exit, was_taken
 
 PAUSE_S = 1.0
-"""Before a worker is started again; doubled with each further failure of its member."""
+"""The pause before a worker is started again; doubled with each further failure of its member."""
 LONGEST_PAUSE_S = 60.0
 FORGET_S = 600.0
 """A failure that comes so long after the one before is the first of a succession."""
@@ -21,8 +21,8 @@ MOST_OF_A_MEMBER = 2
 
 @dataclass(slots=True)
 class Retries:
-    """``in_succession``: failures since a task was finished. Those of one member at a time count
-    once, lost workers never.
+    """Which failed workers start again, and when. ``in_succession``: failures since a task was
+    finished. Those of one member at a time count once, lost workers never.
     """
 
     in_succession: int = 0
@@ -35,8 +35,8 @@ class Retries:
         return Retries(self.in_succession, self.last_s, {**self.waiting}, Counter(self.failures))
 
     def failed(self, member: Member, end: Exit, now_s: float) -> None:
-        """Note a failure, or a loss, which says nothing about the program: its node may have been
-        preempted.
+        """Note that a worker failed, and when it is started again. The end of a preempted worker
+        delays its member only: it says nothing about the program.
         """
         if now_s - self.last_s > FORGET_S:
             self.in_succession, self.failures = 0, Counter()
@@ -51,17 +51,17 @@ class Retries:
         return self.failures[member] >= MOST_OF_A_MEMBER
 
     def succeeded(self, member: Member) -> None:
-        """A worker of the member has finished a task."""
+        """Note that a worker of the member has finished a task: its failures are forgotten."""
         self.in_succession = 0
         self.failures.pop(member, None)
 
     def forget(self, member: Member) -> None:
-        """The member is not used any more."""
+        """Start no worker of this member again: it is not used any more."""
         self.failures.pop(member, None)
         self.waiting = {key: due_s for key, due_s in self.waiting.items() if key[0] != member}
 
     def due(self, now_s: float) -> list[tuple[Member, int]]:
-        """Where workers are to be started now; each is named once."""
+        """Return where workers are to be started now, (member, slot), and forget these places."""
         due_keys = [key for key, due_s in self.waiting.items() if due_s <= now_s]
         for key in due_keys:
             del self.waiting[key]

@@ -55,7 +55,7 @@ class Backend:
     terms: core.Terms
 
     def open(self) -> None:
-        """Open what the workers need. Raises what ends the driver."""
+        """Open what the workers need. An error that it raises ends the driver."""
 
     def start(self, member: Member) -> None:
         """Start a joining member's workers, and tell :class:`Warmed` when they could join."""
@@ -67,13 +67,13 @@ class Backend:
         """Let the group use these members, and no others."""
 
     def drop(self, member: Member) -> None:
-        """A member is not needed; its waiting workers have been ended."""
+        """Forget a member that is not needed; its waiting workers have been ended."""
 
     def retry(self, member: Member, slot: int) -> None:
         """Start another worker in this slot."""
 
     def note(self, heard: core.Heard) -> None:
-        """The core has heard this."""
+        """Take note of what the core has just heard."""
 
     def tick(self, now_s: float) -> None:
         """Do what time has made due."""
@@ -137,7 +137,7 @@ class Run:
         self._heard.put(heard)
 
     def run(self) -> DriverOutcome:
-        """Drive to the end; all workers have ended then."""
+        """Drive the trainer to its end and return how it ended; all workers have ended then."""
         try:
             self.backend.open()
             while self.state.outcome is None:
@@ -158,7 +158,7 @@ class Run:
             self.starter.close()
 
     def _explained(self, outcome: DriverOutcome) -> DriverOutcome:
-        """The outcome; of a hang, with the place where a worker waits."""
+        """Return the outcome; after a hang, with the place where a worker waits."""
         workers = self.state.joined
         if outcome.reason != self.state.hung or not workers:
             return outcome
@@ -168,8 +168,8 @@ class Run:
 
     @property
     def first_step_s(self) -> float:
-        """The longest time from a start to the first report. Unless its user has set one, it does
-        not apply to scripts that may never report.
+        """The longest time from a start to the first report. Unless the trainer sets it, it is
+        infinite for scripts that may never report.
         """
         if self.trainer.first_step_s is not None:
             return self.trainer.first_step_s
@@ -181,8 +181,8 @@ class Run:
     def warm_up(
         self, member: Member, command: Sequence[str] | None, first: dict[str, str], *, ahead: bool
     ) -> None:
-        """Start workers that do their imports, of the next incarnation if ``ahead``; without a
-        command none can.
+        """Start a member's workers, which do their imports; ``ahead``: for the next incarnation. If
+        ``command`` is None, or the site wants no warm starts, the member counts as warm at once.
         """
         if command is None or not self.settings.warm:
             self.tell(core.Warmed(member, is_cold=True))
@@ -194,14 +194,14 @@ class Run:
         self.crew.warm_up(member, command, first, number)
 
     def visible_gpus(self, host: HostSlots) -> dict[str, str]:
-        """For a worker that joins without the others of its part: its own GPU, and those that the
-        trainer has beside it.
+        """Return CUDA_VISIBLE_DEVICES for a worker that joins alone: its own GPU first, then those
+        that the trainer has in the same holder.
         """
         hosts = {host, *self.state.membership.usable()}
         return visible_gpus([other for other in hosts if other.part == host.part], host)
 
     def _listen(self) -> None:
-        """Wait up to one poll for something, then handle all that has come."""
+        """Wait for one poll at most until something is told, then handle all that has come."""
         try:
             heard = self._heard.get(timeout=self.settings.poll_s)
             while True:
@@ -214,12 +214,16 @@ class Run:
             return
 
     def _hear(self, heard: core.Heard) -> None:
+        """Pass news to the core, then to the backend, and carry out the core's steps."""
         self.state, steps = core.after(self.state, heard, time.monotonic())
         self.backend.note(heard)
         for step in steps:
             self._carry_out(step)
 
     def _read_files(self) -> None:
+        """Read progress, notices, ``control`` and ``hosts``, and let the core hear of them. While a
+        file cannot be understood, its last content stays in force.
+        """
         self._read_progress()
         self._read_notices()
         stamps = stamp_of(self.directory.control), stamp_of(self.directory.hosts)
@@ -264,6 +268,7 @@ class Run:
                 self._hear(core.Reported(line))
 
     def _carry_out(self, step: core.DriverStep) -> None:
+        """Carry out one step that the core has decided."""
         match step:
             case core.Report(event):
                 self.events.write(event)
@@ -309,7 +314,9 @@ def drive(name: str, make: Make, missing: str = "") -> NoReturn:
 
 
 def _driven(name: str, make: Make, missing: str) -> int:
-    """Drive the trainer to its end; the exit status of the driver."""
+    """Drive the trainer to its end, write the last event, and return the exit status of the
+    driver.
+    """
     directory = TrainerDirectory(Path(sys.argv[1]).resolve())
     pid = write_own_pid(directory.driver_pid)
     events = EventWriter(directory.events, directory.new_incarnation())

@@ -23,15 +23,15 @@ _NAME = b"bftrainer"
 
 
 def reported_progress(directory: TrainerDirectory) -> list[ProgressLine]:
-    """The lines in the last 64 KiB of progress, of all incarnations."""
+    """Return the progress lines in the last 64 KiB of ``progress.jsonl``, of all incarnations."""
     tail = JsonTail(directory.progress)
     tail.skip(_BYTES)
     return [parse_progress(line) for line in tail.read()]
 
 
 def mentions_reports(command: Sequence[str], cwd: Path) -> bool:
-    """Whether a file that the command names, such as its script, mentions bftrainer: it imports
-    what reports its steps.
+    """Whether a file that the command names, such as its script, mentions bftrainer: then it
+    probably reports its steps.
     """
     for word in command[:_WORDS]:
         with suppress(OSError, ValueError):
@@ -41,8 +41,8 @@ def mentions_reports(command: Sequence[str], cwd: Path) -> bool:
 
 
 def longest_silence_s(lines: Iterable[ProgressLine]) -> float:
-    """The longest time between two lines of one incarnation: what a driver before this one has seen
-    end well.
+    """Return the longest time between two lines of the same incarnation: a silence that has ended
+    well before this driver started.
     """
     longest_s, last = 0.0, None
     for line in lines:
@@ -54,7 +54,9 @@ def longest_silence_s(lines: Iterable[ProgressLine]) -> float:
 
 @dataclass(slots=True)
 class ReportSilence:
-    """Armed by the first report: a script that reports nothing never counts as hung."""
+    """Measures how long a script has reported nothing. It begins with the first report: a script
+    that reports nothing never counts as hung.
+    """
 
     hang_s: float
     longest_s: float = 0.0
@@ -62,7 +64,9 @@ class ReportSilence:
 
     @property
     def limit_s(self) -> float:
-        """``hang_s``, or more once a longer silence than half of it has ended well."""
+        """The silence that counts as a hang: ``hang_s``, or more once a longer silence than half of
+        it has ended well.
+        """
         return max(self.hang_s, LEARNED * self.longest_s)
 
     def heard(self, now_s: float) -> None:
@@ -77,7 +81,7 @@ class ReportSilence:
             self.heard_s = now_s
 
     def seconds(self, now_s: float) -> float:
-        """Since the last report; 0 before the first one."""
+        """Return the seconds since the last report; 0 before the first one."""
         return 0.0 if self.heard_s is None else now_s - self.heard_s
 
     def is_hung(self, now_s: float) -> bool:

@@ -29,7 +29,7 @@ import sys
 from collections.abc import Awaitable
 
 CHUNK_BYTES = 1 << 15
-"""Of a message to the store."""
+"""The most bytes of one message to the store."""
 _MOST_BYTES = 128 << 20
 _NONCE_BYTES = _TAG_BYTES = 32
 _HEAD = struct.Struct("!I")
@@ -53,7 +53,7 @@ class StoreSeal:
         return hmac.compare_digest(proof, _code(self._theirs, b"proof"))
 
     def packed(self, message: bytes) -> bytes:
-        """The next message on its way."""
+        """Return the bytes of the next message to send: length, message, code."""
         self._sent += 1
         return (
             _HEAD.pack(len(message))
@@ -62,7 +62,9 @@ class StoreSeal:
         )
 
     def checked(self, message: bytes, tag: bytes) -> bytes:
-        """The next message that came. Raises ``ConnectionError`` if it was changed on its way."""
+        """Return the next message that came, if its code is right. Raises ``ConnectionError`` if it
+        was changed on its way.
+        """
         self._received += 1
         if not hmac.compare_digest(
             tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)
@@ -79,9 +81,10 @@ def _code(key: bytes, *parts: bytes) -> bytes:
 
 
 def is_own(connection: socket.socket) -> bool:
-    """Whether the other end of a loopback connection is a socket of this user.
+    """Return whether the other end of a loopback connection is a socket of this user.
 
-    A socket that was closed belongs to nobody: the kernel shows root for it, in another state.
+    A socket that was closed belongs to nobody: the kernel shows root for it, in another
+    state.
     """
     (host, port), (own_host, own_port) = connection.getpeername()[:2], connection.getsockname()[:2]
     ends = [_hexadecimal(host, port), _hexadecimal(own_host, own_port)]
@@ -96,7 +99,9 @@ def is_own(connection: socket.socket) -> bool:
 
 
 def _hexadecimal(host: str, port: int) -> str:
-    """An address as in /proc/net/tcp: the bytes of the address in the machine's order."""
+    """Write an address as /proc/net/tcp does, with its bytes in the machine's order: 127.0.0.1,
+    8080 -> ``0100007F:1F90``.
+    """
     (number,) = struct.unpack("=I", socket.inet_aton(host))
     return f"{number:08X}:{port:04X}"
 
@@ -111,11 +116,14 @@ class Relay:
         self._key = key
 
     async def listen(self) -> int:
-        """The port."""
+        """Begin to accept connections; return the port."""
         server = await asyncio.start_server(self._serve, "127.0.0.1", 0, backlog=1024)
         return int(server.sockets[0].getsockname()[1])
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Connect one client of torch to the store and pass bytes on in both directions, until one
+        side ends. A client of another user is closed at once.
+        """
         upward = None
         try:
             if is_own(writer.get_extra_info("socket")):
@@ -134,7 +142,9 @@ class Relay:
     async def _greeted(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> StoreSeal:
-        """The handshake. Raises ``ConnectionError`` if the other side does not know the key."""
+        """Do the client's part of the handshake with the store. Raises ``ConnectionError`` if the
+        store does not know the key.
+        """
         nonce = secrets.token_bytes(_NONCE_BYTES)
         writer.write(nonce)
         seal = StoreSeal(self._key, nonce, await reader.readexactly(_NONCE_BYTES))
@@ -147,6 +157,7 @@ class Relay:
 async def _send(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal
 ) -> None:
+    """Pass on what torch's client sends, in messages with a code."""
     while True:
         data = await reader.read(CHUNK_BYTES)
         if not data:
@@ -158,6 +169,7 @@ async def _send(
 async def _receive(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, seal: StoreSeal
 ) -> None:
+    """Pass on what the store sends, after a check of each message's code."""
     while True:
         (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
         if length > _MOST_BYTES:
@@ -168,7 +180,7 @@ async def _receive(
 
 
 async def _first_to_end(*directions: Awaitable[None]) -> None:
-    """Until one of them ends; raises its error."""
+    """Run all directions until one of them ends, then cancel the others; raises its error."""
     tasks = [asyncio.ensure_future(direction) for direction in directions]
     try:
         ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -181,7 +193,7 @@ async def _first_to_end(*directions: Awaitable[None]) -> None:
 
 
 async def _relay(place: str, parent: int) -> None:
-    """Serve until the worker, which is the parent, ends."""
+    """Print the relay's port and serve until the worker, which is the parent, ends."""
     host, port, key = place.rsplit(":", 2)
     sys.stdout.write(f"{await Relay(host, int(port), bytes.fromhex(key)).listen()}\n")
     sys.stdout.close()
@@ -193,8 +205,8 @@ async def _relay(place: str, parent: int) -> None:
 
 
 def main() -> None:
-    """Be the relay. A signal to the worker's whole group may ask it for a checkpoint, which needs
-    the store.
+    """Run the relay until the worker ends. It ignores signals: one to the worker's whole group may
+    ask the worker for a checkpoint, which needs the store.
     """
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
         signal.signal(number, signal.SIG_IGN)

@@ -30,11 +30,10 @@ _LOST_PEER = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """A group whose workers have ended (or are killed, as ``hung`` says why), in the order in which
-    they were noticed.
-
-    ``leave``: why the workers were asked to leave for good; ``left``: they were asked to leave, if
-    only for another group. ``taken``: a node of a group that is not elastic was lost.
+    """How a group has ended: its workers in the order in which their ends were noticed (``hung``:
+    why they are killed). ``leave``: why the workers were asked to leave for good; ``left``: they
+    were asked to leave, if only for another group. ``taken``: a node of a group that is not elastic
+    was lost.
     """
 
     exits: tuple[Exit, ...]
@@ -48,7 +47,7 @@ class Ended:
 
 
 def verdict(group: Ended) -> DriverOutcome | None:
-    """How the driver ends; None: with another group.
+    """Return how the driver ends; None if it goes on with another group.
 
     An error of the script outweighs the aborts that it causes on other nodes. Lost workers alone
     are no failure: the trainer resumes from its last checkpoint when there are nodes.
@@ -69,7 +68,9 @@ def verdict(group: Ended) -> DriverOutcome | None:
 
 
 def _has_failed(group: Ended, own: Sequence[Exit]) -> bool:
-    """Whether the script has failed; ``own``: ends that were neither planned nor stops."""
+    """Whether the script has failed. ``own`` are the ends of workers that were neither planned nor
+    answers to a stop request.
+    """
     if group.elastic:
         return any(end.failed for end in own)
     if group.taken:
@@ -81,7 +82,7 @@ def _has_failed(group: Ended, own: Sequence[Exit]) -> bool:
 
 
 def _elastic_verdict(statuses: Set[int]) -> DriverOutcome:
-    """How an elastic group without a failure has ended."""
+    """Return how the driver of an elastic group ends that had no failure."""
     if STOPPED_STATUS in statuses:
         return DriverOutcome(
             Ending.STOPPED, "the script exited on its own, as after a stop request"
@@ -92,8 +93,9 @@ def _elastic_verdict(statuses: Set[int]) -> DriverOutcome:
 
 
 def cause(exits: Sequence[Exit]) -> DriverOutcome:
-    """The failure, by the first worker with an error of its own; else the first that completed
-    while others still trained; else the first that failed. Not all exits were planned.
+    """Return the failure and the worker to blame: the first with an error of its own (not that of a
+    lost peer); else the first that completed while others still trained; else the first that
+    failed. At least one exit is neither planned nor a stop.
     """
     own = [end for end in exits if not end.planned and end.status != STOPPED_STATUS]
     failed = [end for end in own if end.status != 0]

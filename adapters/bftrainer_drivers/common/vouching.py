@@ -26,13 +26,13 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 VOUCH = "BFTRAINER_VOUCH"
-"""Set in the worker's environment unless no other user can reach the interface
-(``workers.private_interface``).
+"""The variable by which a worker guards its groups; set unless no other user can reach the
+interface (``workers.private_interface``).
 """
 SHARED_INTERFACE = "BFTRAINER_SHARED_INTERFACE"
-"""Set in the worker's environment where users of other hosts can reach the interface: its name."""
+"""The variable that names the interface where users of other hosts can reach it."""
 CLOSED = "bftrainer: closed a connection to gloo that no worker of this trainer has made:"
-"""In the log of a worker whose group a stranger has tried to join."""
+"""The line in the log of a worker whose group a stranger has tried to join begins so."""
 _UNCHECKED = ("ProcessGroupNCCL", "ProcessGroupUCC", "ProcessGroupXCCL")
 """torch's groups that connect by libraries of their own."""
 _NODE = "BFTRAINER_NODE"
@@ -52,7 +52,7 @@ class Link(NamedTuple):
 
 
 def sockets() -> tuple[set[str], list[Link]]:
-    """The ends at which this process listens, and its connections, in whatever state."""
+    """Return the ends at which this process listens, and its TCP connections in any state."""
     inodes = {}
     for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
         with contextlib.suppress(OSError):
@@ -74,7 +74,9 @@ def sockets() -> tuple[set[str], list[Link]]:
 
 
 def made(listening: Iterable[str], connected: Iterable[Link]) -> list[list[str]]:
-    """The connections that this process has made: it does not listen at their own end."""
+    """Return the connections that this process has made itself: it does not listen at their own
+    end.
+    """
     ends = set(listening)
     return [[link.own, link.peer] for link in connected if link.own not in ends]
 
@@ -82,7 +84,7 @@ def made(listening: Iterable[str], connected: Iterable[Link]) -> list[list[str]]
 def strangers(
     group: Iterable[str], connected: Iterable[Link], vouched: Iterable[Iterable[list[str]]]
 ) -> list[Link]:
-    """Connections at the group's listening ends that no worker says it has made."""
+    """Return the connections at the group's listening ends that no worker says it has made."""
     ends = set(group)
     vouched_ends = {(peer, own) for of_worker in vouched for own, peer in of_worker}
     return [
@@ -91,8 +93,8 @@ def strangers(
 
 
 def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
-    """Shut down strangers' connections to the group that has just connected. ``before``: listening
-    ends before it did.
+    """Shut down strangers' connections to the group that has just connected. ``before``: the ends
+    at which this process listened before the group connected.
     """
     listening, connected = sockets()
     group = (listening - set(before)) or (listening & _noted)
@@ -115,7 +117,9 @@ def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
 
 
 def place(end: str) -> str:
-    """An end as people write it; of IPv6 as the kernel does."""
+    """Write an end of /proc/net/tcp as people do: ``0100007F:1F90`` -> ``127.0.0.1:8080``. An IPv6
+    address stays as the kernel writes it.
+    """
     address, _, port = end.partition(":")
     if len(address) != 8:
         return f"{address}:{int(port, 16)}"
@@ -125,7 +129,9 @@ def place(end: str) -> str:
 def refuse_several_nodes(
     store: Any, rank: int, size: int, library: str, node: str, interface: str
 ) -> None:
-    """End this worker if its group has workers on several nodes. All workers of the group ask."""
+    """End this worker if its group has workers on several nodes. Each worker of the group calls
+    this, since each waits for the others' nodes.
+    """
     store.set(f"{_NODE_KEY}{rank}", node)
     keys = [f"{_NODE_KEY}{other}" for other in range(size)]
     store.wait(keys)
@@ -161,7 +167,7 @@ def _own_node() -> str:
 
 
 def _guard(kind: Any, guarded: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
-    """Let groups of this class connect as ``guarded`` makes of it, once per process."""
+    """Replace the constructor of a group class by ``guarded(constructor)``, once per process."""
     if kind is None or hasattr(kind, "_bftrainer_guards"):
         return
     connect = kind.__init__
@@ -170,7 +176,7 @@ def _guard(kind: Any, guarded: Callable[[Callable[..., None]], Callable[..., Non
 
 
 def _vouching(connect: Callable[..., None]) -> Callable[..., None]:
-    """Connect, then vouch."""
+    """Return a constructor that connects the group and then removes strangers (:func:`vouch`)."""
 
     def connect_and_vouch(
         self: Any, store: Any, rank: int, size: int, *more: Any, **named: Any
@@ -186,7 +192,7 @@ def _vouching(connect: Callable[..., None]) -> Callable[..., None]:
 def _refusing(
     library: str, node: str, interface: str, connect: Callable[..., None]
 ) -> Callable[..., None]:
-    """Connect only within a node."""
+    """Return a constructor that connects the group only if all its workers are on one node."""
 
     def refuse_or_connect(
         self: Any, store: Any, rank: int, size: int, *more: Any, **named: Any

@@ -13,8 +13,8 @@ _PLAIN_OPTIONS = {"-u", "-O", "-OO", "-B", "-E", "-s", "-q"}
 
 
 def relayed_command(command: Sequence[str]) -> list[str]:
-    """A command that starts cold, behind a relay to the driver's store; by its own interpreter if
-    it is Python's.
+    """Return the command for a cold start behind a relay to the driver's store. A Python command is
+    run by its own interpreter, any other by way of ``python3 behind_relay.py``.
     """
     if (same := warm_command(command)) is not None:
         return same
@@ -27,8 +27,8 @@ def relayed_command(command: Sequence[str]) -> list[str]:
 
 
 def warm_command(command: Sequence[str]) -> list[str] | None:
-    """The command for a warm start of ``python [plain options] SCRIPT ...`` or ``python -m MODULE
-    ...``; None for others.
+    """Return the command for a warm start: ``python -u train.py`` -> ``python -u warm_start.py
+    train.py``, and likewise for ``python -m MODULE``; None for any other command.
     """
     if not command or not _INTERPRETER.fullmatch(Path(command[0]).name):
         return None

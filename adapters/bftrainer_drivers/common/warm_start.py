@@ -31,7 +31,7 @@ MARKER = "bftrainer: this worker is warm"
 
 
 def imported(source: str) -> list[str]:
-    """The modules that the outermost statements of a script import."""
+    """Return the modules that the outermost statements of a script import."""
     names: list[str] = []
     for node in ast.parse(source).body:
         if isinstance(node, ast.Import):
@@ -42,8 +42,8 @@ def imported(source: str) -> list[str]:
 
 
 def warm_up(path: str, own_folder: str) -> None:
-    """Import them, but not the user's own modules, which may need the environment variables that
-    come later.
+    """Import the installed modules that a script imports, but not the user's own, which may need
+    environment variables that come later.
     """
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib would be one import more
         names = imported(file.read())
@@ -51,14 +51,14 @@ def warm_up(path: str, own_folder: str) -> None:
         for name in names:
             attempt(name, own_folder)
         if "torch" in sys.modules:
-            attempt(
-                "torch._dynamo", own_folder
-            )  # torch's optimizers import it on first use, which takes 1 s and more
+            # torch's optimizers import it on first use, which takes 1 s and more.
+            attempt("torch._dynamo", own_folder)
 
 
 @contextlib.contextmanager
 def uncollected() -> Iterator[None]:
-    """Without garbage collection, now and later: it finds nothing among modules.
+    """Within the block, do without garbage collection, and never collect what was made there: among
+    modules there is no garbage.
 
     It would take a third of the time of torch's imports, and 0.9 of the 1.1 s that a process with
     torch takes to end: then Python searches everything several times. Objects of the script itself
@@ -84,7 +84,7 @@ def run_in_worker() -> None:
 
 
 def module_beside(name: str) -> types.ModuleType:
-    """A module of this file's folder, which is not on the worker's path."""
+    """Load a module of this file's folder, which is not on the worker's path."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), f"{name}.py")  # noqa: PTH100, PTH118, PTH120 - the same
     spec = importlib.util.spec_from_file_location(f"_bftrainer_{name}", path)
     assert spec is not None
@@ -96,8 +96,8 @@ def module_beside(name: str) -> types.ModuleType:
 
 
 def attempt(name: str, own_folder: str) -> None:
-    """Import a module. If it is broken, the script will fail at the same import with its own
-    message.
+    """Import a module, unless it is the user's own. If it is broken, only print that: the script
+    will fail at the same import with its own message.
     """
     try:
         spec = importlib.util.find_spec(name.partition(".")[0])
@@ -109,8 +109,8 @@ def attempt(name: str, own_folder: str) -> None:
 
 
 def run(words: list[str]) -> None:
-    """Be ``python SCRIPT ...`` or ``python -m MODULE ...``: the same ``__main__``, tracebacks and
-    exit status.
+    """Run ``SCRIPT ...`` or ``-m MODULE ...`` as Python itself would: the same ``__main__``,
+    tracebacks and exit status.
     """
     main = types.ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __annotations__={})

@@ -19,6 +19,7 @@ class CappedLog:
         self._file = path.open("ab", buffering=0)
 
     def write(self, data: bytes) -> None:
+        """Append to the log; when half of the limit is full, rename it and start again."""
         while data:
             room = self._half - self._file.tell()
             if room <= 0:
@@ -53,6 +54,9 @@ class Pump(threading.Thread):
         self._on_marked = on_marked
 
     def run(self) -> None:
+        """Copy the pipe until it ends, and look for the marker on the way, also across two
+        reads.
+        """
         recent, seeks = b"", bool(self._marker)
         with os.fdopen(self._pipe, "rb", buffering=0) as pipe:
             while data := pipe.read(65536):

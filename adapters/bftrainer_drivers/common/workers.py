@@ -60,7 +60,8 @@ class WorkerProcess:
     """Set once its exit has been reported."""
 
     def status(self) -> int | None:
-        """Exit status, or minus the number of the signal that ended it; None while it runs.
+        """Return the exit status, or minus the number of the signal that ended the worker; None
+        while it runs.
 
         The worker is not reaped: until :meth:`WorkerStarter.wait` its pid cannot be reused, so its
         group can be killed.
@@ -107,7 +108,9 @@ class WorkerProcess:
             return  # another thread has reaped it
 
     def send(self, line: bytes) -> bool:
-        """Write to its standard input and close it; False if the worker no longer reads it."""
+        """Write a line to the worker's standard input and close it; return False if the worker no
+        longer reads it.
+        """
         assert self.process.stdin is not None, "started with a pipe"
         try:
             self.process.stdin.write(line)
@@ -145,8 +148,8 @@ class WorkerStarter:
         incarnation: int | None = None,
         on_marked: Callable[[], None] = lambda: None,
     ) -> WorkerProcess:
-        """Start one worker. With a ``marker`` its standard input is a pipe (see
-        :meth:`WorkerProcess.send`), else empty.
+        """Start one worker through the prefix, report that, and return it. With a ``marker`` its
+        standard input is a pipe (see :meth:`WorkerProcess.send`), else empty.
 
         ``on_marked`` is called from another thread once the worker has printed the marker.
         """
@@ -166,9 +169,8 @@ class WorkerStarter:
         has_setup = bool(self.trainer.setup)
         if has_setup and not box.of_step:  # in pyxis, the image's environment is to win
             all_variables[GIVEN] = given(all_variables, self.trainer.environment)
-        if environment.get(
-            behind_relay.STORE
-        ):  # else the command opens its relay itself, or needs none
+        # Without a place of the store, the command opens its relay later, or needs none.
+        if environment.get(behind_relay.STORE):
             command = relayed_command(command)
         if has_setup:
             all_variables[SETUP] = setup_script(self.trainer.setup)
@@ -210,8 +212,8 @@ class WorkerStarter:
         return worker
 
     def wait(self, worker: WorkerProcess) -> int:
-        """Wait until a worker ends; report and return its exit status, or minus the signal's
-        number.
+        """Wait until a worker ends; report and return its exit status, or minus the number of the
+        signal that ended it.
         """
         worker.end_group_with_leader()
         status = worker.process.wait()
@@ -236,7 +238,7 @@ class WorkerStarter:
         return status
 
     def live(self) -> list[WorkerProcess]:
-        """Workers whose exits have not been reported."""
+        """Return the workers whose exits have not been reported."""
         with self._lock:
             return list(self._live)
 
@@ -264,5 +266,5 @@ def _close(worker: WorkerProcess) -> None:
 
 
 def exit_code(status: int) -> int:
-    """The status as a shell reports it: 128 + signal."""
+    """Convert a status to that of a shell: minus a signal becomes 128 + signal."""
     return status if status >= 0 else 128 - status

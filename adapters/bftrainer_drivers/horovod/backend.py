@@ -38,14 +38,16 @@ ARRIVED_S = 5.0
 them.
 """
 FREE_EVERY_S = 1.0
-"""Between two notices to the same survivors; also how long workers that left without a loss wait
-for the others.
+"""Time between two notices to the same survivors; also how long workers that left without a loss
+wait for the others.
 """
 
 
 @dataclass(slots=True)
 class HangWatch:
-    """Stragglers of a group, by ``hang_s``; a group of which all are silent has hung as a whole."""
+    """Finds the stragglers of a group that is over, by ``hang_s``. It does not watch a group of
+    which all are silent: that has hung as a whole.
+    """
 
     hang_s: float
     waiting_since_s: float | None = None
@@ -56,13 +58,13 @@ class HangWatch:
     _freed_s: float | None = None
 
     def regrouped(self) -> None:
-        """Note a new group."""
+        """Note that a new group has formed."""
         self.waiting_since_s = self._freed_s = None
         self.member_lost = False
 
     def must_free(self, stragglers: set[Key], others_wait: bool, now_s: float) -> bool:
-        """Whether to tell the stragglers now that their group is broken: at once after a loss, then
-        every second.
+        """Return whether to tell the stragglers now that their group is broken: at once after a
+        loss, or when others have waited for a second; then every second.
         """
         self._note_waiting(stragglers, others_wait, now_s)
         waiting_s = 0.0 if self.waiting_since_s is None else now_s - self.waiting_since_s
@@ -80,11 +82,11 @@ class HangWatch:
         now_s: float,
         freed: AbstractSet[Key] = frozenset(),
     ) -> set[Key]:
-        """Workers to kill now.
+        """Return the workers to kill now, because they have not left a group that is over.
 
         If the others have left the group after an error and wait, the stragglers get a tenth of
-        ``hang_s``, at least 5 s. Survivors of a loss that answered the notice are alive and may be
-        in a long step: they get ``hang_s``.
+        ``hang_s``, at least 5 s. Survivors of a loss that answered the notice (``freed``) are alive
+        and may be in a long step: they get ``hang_s``.
         """
         self._note_waiting(stragglers, others_wait, now_s)
         if self.waiting_since_s is not None and now_s - self.waiting_since_s >= max(
@@ -145,7 +147,7 @@ class HorovodBackend(Backend):
         )
 
     def _may_form(self, nodes: int) -> bool:
-        """Whether a group of so many nodes may form: to train, or else to save and leave.
+        """Return whether a group of so many nodes may form: to train, or else to save and leave.
 
         ``progress.track`` reads the stop request before the first step of a group. A script that
         reports nothing does not read it, and would train.
@@ -178,8 +180,8 @@ class HorovodBackend(Backend):
         return self._started and bool(self._driver.finished()) and not self.run.state.joined
 
     def tick(self, now_s: float) -> None:
-        """End workers that Horovod has told to end, and those that do not leave a group that is
-        over.
+        """End workers that Horovod has told to end, that the group no longer has, or that do not
+        leave a group that is over (:class:`HangWatch`).
         """
         stragglers, others_wait = self._driver.stragglers() if self._started else (set(), False)
         if self._watch.must_free(stragglers, others_wait, now_s):
@@ -191,9 +193,8 @@ class HorovodBackend(Backend):
             if (label, slot) in hung:
                 silent_s = round(state.silence.seconds(now_s), 1)
                 self.run.events.write(Hung(worker.host.node, worker.host.fragment, silent_s))
-                if (
-                    self._watch.member_lost
-                ):  # a survivor that could not leave the group: its node is not to blame
+                # A survivor that could not leave the group: its node is not to blame.
+                if self._watch.member_lost:
                     worker.planned = True
                     self.run.tell(Excused(self._members[label]))
                 worker.kill()
@@ -208,7 +209,9 @@ class HorovodBackend(Backend):
         self._rendezvous.stop()
 
     def work(self, slot: Any, told_to_end: Sequence[threading.Event]) -> tuple[int, float]:
-        """Horovod's ``create_worker``: exit code and time of a worker."""
+        """Run one worker for Horovod (its ``create_worker``), to the worker's end; return exit code
+        and time. If it died before it joined, another takes its rank (:meth:`_refuge`).
+        """
         member, group = self._members[slot.hostname], self._rendezvous.group
         self._told_to_end[member.label, slot.local_rank] = told_to_end
         worker = self._work(member, slot)
@@ -222,6 +225,9 @@ class HorovodBackend(Backend):
         return 0 if status == STOPPED_STATUS else exit_code(status), time.time()
 
     def _work(self, member: Member, slot: Any, host: HostSlots | None = None) -> WorkerProcess:
+        """Let the member's worker join with its rank, perhaps on another host, and wait for its
+        end.
+        """
         run, address = self.run, self._rendezvous.address_for_workers
         interfaces = [run.settings.interface]
         variables = {
@@ -235,8 +241,8 @@ class HorovodBackend(Backend):
         return worker
 
     def _refuge(self, lost: Member, slot: Any, group: int) -> HostSlots | None:
-        """A host of the group for another worker of the same rank, if the one that died had not
-        joined yet.
+        """Return a host of the group for another worker of the same rank, if the one that died had
+        not joined yet; else None.
 
         The others already wait for this rank in Gloo, which cannot be interrupted: after its
         timeout they would abort and lose all work since the last checkpoint (seen with Horovod

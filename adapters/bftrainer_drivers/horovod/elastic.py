@@ -9,7 +9,7 @@ from bftrainer_drivers.common.run_loop import Backend, Run, drive
 
 
 def make(run: Run) -> Backend:
-    """Raises ``ImportError`` without Horovod."""
+    """Build the backend. Raises ``ImportError`` without Horovod."""
     from bftrainer_drivers.horovod.backend import HorovodBackend
 
     return HorovodBackend(run)

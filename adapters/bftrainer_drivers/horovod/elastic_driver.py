@@ -29,7 +29,7 @@ TIMEOUT_S = 2.0
 
 
 def notify(addresses: Addresses, key: bytes) -> bool:
-    """Whether a worker has accepted the notice.
+    """Tell a worker that the hosts have changed; return whether it has accepted the notice.
 
     Workers ignore a notice that is not newer than the last one. Stock time stamps are whole
     seconds; these are milliseconds. ``mixed``: after ``removed`` the remaining workers would skip
@@ -41,8 +41,8 @@ def notify(addresses: Addresses, key: bytes) -> bool:
 
 
 def notify_of_loss(addresses: Addresses, key: bytes) -> bool:
-    """Whether a worker has received the notice to leave its group, which has lost a member (see
-    ``in_worker.py``).
+    """Tell a worker to leave its group, which has lost a member (see ``in_worker.py``); return
+    whether it has received that.
     """
     return _tell(HostsUpdatedRequest(LOST_A_MEMBER, HostUpdateResult.no_update), addresses, key)
 
@@ -52,6 +52,7 @@ def _tell(request: HostsUpdatedRequest, addresses: Addresses, key: bytes) -> boo
 
 
 def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) -> bool:
+    """Send a notice to one address of a worker; return False if that fails for any reason."""
     wire = Wire(key)
     try:
         with socket.create_connection(address, timeout=TIMEOUT_S) as connection:
@@ -59,9 +60,8 @@ def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) ->
                 wire.write(request, out)
             with connection.makefile("rb") as answer:
                 wire.read(answer)
-    except (
-        Exception
-    ):  # Wire raises bare Exception; the notice is repeated until the group has changed
+    except Exception:
+        # Wire raises bare Exception; the notice is repeated until the group has changed.
         return False
     return True
 
@@ -69,7 +69,7 @@ def _send(request: HostsUpdatedRequest, address: tuple[str, int], key: bytes) ->
 NOTICE_EVERY_S = 1.0
 RECONCILE_S = 0.2
 LEGAL_POLL_S = 0.02
-"""Between two looks at the announced hosts while their number is not legal: the driver's core
+"""Time between two looks at the announced hosts while their number is not legal: the driver's core
 announces others within one of its polls.
 """
 _NOT_IN_THE_GROUP = ",".join(["-1"] * 6).encode()
@@ -139,8 +139,8 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         self._changed.set()
 
     def place_in_next_group(self, host: str, slot: int) -> bytes:
-        """Called for a worker that has left the last group and asks for its rank; blocks until all
-        have.
+        """Return the rank of a worker that has left the last group, for the rendezvous server;
+        blocks until all workers have left it.
         """
         if not self.has_rank_assignment(host, slot):
             return _NOT_IN_THE_GROUP
@@ -156,8 +156,8 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         self._changed.set()
 
     def stragglers(self) -> tuple[set[tuple[str, int]], bool]:
-        """Workers (label, slot) that have not left the group, and whether other workers wait for
-        them.
+        """Return the workers (label, slot) that have not left the group, and whether other workers
+        wait for them.
         """
         registry = self._worker_registry
         arrived = set(registry.get(READY)) | set(registry.get(FAILURE))
@@ -181,11 +181,15 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         self._shutdown.set()
 
     def freed(self) -> set[tuple[str, int]]:
-        """Workers (label, slot) of this group that have received this notice."""
+        """Return the workers (label, slot) of this group that have received the notice of
+        :meth:`free_survivors`.
+        """
         return set(self._freed)
 
     def _free(self, group: int) -> None:
-        """No group forms meanwhile: a notice that arrives later would end the next group."""
+        """Tell all stragglers of this group at the same time to leave it. No group forms meanwhile:
+        a notice that arrives later would end the next group.
+        """
         with self._forming:
             stragglers, _ = self.stragglers()
             listening = {
@@ -212,6 +216,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
             self._wait_hosts_cond.notify_all()
 
     def _activate_workers(self, min_num_proc: int) -> None:
+        """Form the next group once the number of announced hosts is legal; called by Horovod."""
         with self._forming:
             self._refresh()
             while not self._may_form(self._hosts_left()) and not self.finished():
@@ -221,7 +226,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
             self._freed.clear()
 
     def _hosts_left(self) -> int:
-        """The announced hosts that Horovod would use: a host whose worker failed is not used
+        """Return how many announced hosts Horovod would use: a host whose worker failed is not used
         again.
         """
         return len(self._host_manager.current_hosts.host_assignment_order)
@@ -236,6 +241,9 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         self._changed.set()
 
     def _reconcile(self) -> None:
+        """Repeat the notice of changed hosts to rank 0 until the group has changed; runs in a
+        thread.
+        """
         while not self.finished():
             self._changed.wait(RECONCILE_S)
             self._changed.clear()

@@ -34,8 +34,8 @@ NOTICE_BYTES = 1 << 16
 
 
 def in_a_group() -> bool:
-    """Whether Horovod is initialized. Not while a group forms: an error would end the process
-    then.
+    """Return whether Horovod is initialized. It is not while a group forms: an error would end the
+    process then.
     """
     modules = [module for name, module in list(sys.modules.items()) if name.startswith("horovod.")]
     basics = {
@@ -47,7 +47,7 @@ def in_a_group() -> bool:
 
 
 def connections(timeout_s: int) -> Iterator[socket.socket]:
-    """Duplicates of Gloo's connections among this process's descriptors, to shut them down.
+    """Yield a duplicate of each connection of Gloo in this process, to shut it down.
 
     They are recognized by their options. Gloo makes its connections non-blocking, without Nagle's
     algorithm, and with its own timeout in both directions (``Pair::handleConnected`` of
@@ -63,14 +63,16 @@ def connections(timeout_s: int) -> Iterator[socket.socket]:
 
 
 def _duplicate(descriptor: int) -> int:
-    """Of a socket. Raises OSError for anything else, and for what was closed meanwhile."""
+    """Duplicate the descriptor of a socket. Raises ``OSError`` for anything else, and for one that
+    was closed meanwhile.
+    """
     if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         raise OSError(f"descriptor {descriptor} is no socket")
     return os.dup(descriptor)
 
 
 def is_gloo(connection: socket.socket, timeout_s: int) -> bool:
-    """Whether a socket has the options that Gloo sets."""
+    """Return whether a socket is connected and has the options that Gloo sets."""
     if (
         connection.family not in (socket.AF_INET, socket.AF_INET6)
         or not connection.type & socket.SOCK_STREAM
@@ -91,8 +93,8 @@ def is_gloo(connection: socket.socket, timeout_s: int) -> bool:
 
 
 class Listener:
-    """Registered beside the script's elastic state; called in the thread that receives the driver's
-    notices.
+    """Receives the driver's notices: registered beside the script's elastic state, and called in
+    the thread that receives them.
     """
 
     def on_hosts_updated(self, timestamp: int, _: object) -> None:
@@ -105,15 +107,17 @@ class Listener:
 
 
 class Short:
-    """What comes to the port for notices. Horovod reads as many bytes as a stranger says before it
-    checks the key's code.
+    """A connection to the port for notices that is cut after :data:`NOTICE_BYTES`: Horovod reads as
+    many bytes as a stranger announces before it checks the key's code.
     """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
 
     def read(self, count: int) -> bytes:
-        """Raises EOFError, at which Horovod closes the connection without a word."""
+        """Return ``count`` bytes. Raises EOFError if that is too many, or if there are fewer:
+        Horovod then closes the connection without a word.
+        """
         data = self._file.read(count) if 0 <= count <= NOTICE_BYTES else b""
         if len(data) < count or count < 0:
             raise EOFError
@@ -121,7 +125,9 @@ class Short:
 
 
 def install() -> None:
-    """Listen to the driver's notices, which are short."""
+    """Listen to the driver's notice of a lost member, and bound what Horovod reads at the port for
+    notices.
+    """
     from horovod.common.elastic import notification_manager
     from horovod.runner.common.util import network
 

@@ -30,7 +30,7 @@ Addresses = dict[str, list[tuple[str, int]]]
 
 
 class _PlainUnpickler(pickle.Unpickler):
-    """Plain data needs no globals and no persistent ids; code does."""
+    """Refuses globals and persistent ids, which plain data does not need and code does."""
 
     def find_class(self, module: str, name: str) -> NoReturn:
         raise pickle.UnpicklingError(f"{module}.{name} is not plain data")
@@ -40,8 +40,8 @@ class _PlainUnpickler(pickle.Unpickler):
 
 
 def worker_registration(body: bytes) -> tuple[Addresses, bytes]:
-    """Addresses per interface and the message key of one worker. Raises
-    :class:`InvalidValueError`.
+    """Read the registration of one worker: its addresses by interface, and its message key. Raises
+    :class:`InvalidValueError` for anything else.
     """
     if len(body) > MAX_BYTES:
         raise InvalidValueError("a worker's registration is too long")

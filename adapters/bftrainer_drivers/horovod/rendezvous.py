@@ -101,7 +101,7 @@ class RendezvousServer:
         self._http.stop()
 
     def split(self, path: str) -> tuple[str, str] | None:
-        """Scope and key of a path that carries the token, else None."""
+        """Split a path into scope and key; None if it does not carry the token."""
         first, slash, rest = path.removeprefix("/").partition("/")
         is_authorized = is_same_token(first.partition(":")[0], self.token)
         scope, again, key = rest.partition("/")
@@ -112,7 +112,9 @@ class RendezvousServer:
         )
 
     def get(self, scope: str, key: str) -> bytes | None:
-        """A stored value, or the answer to ``rank_and_size``."""
+        """Return a stored value (None: there is none) or, for the scope ``rank_and_size``, a
+        worker's place in the next group, which blocks until that is known.
+        """
         if scope == "rank_and_size":
             assert self.callbacks is not None
             host, rank = _worker(key)
@@ -121,8 +123,8 @@ class RendezvousServer:
             return self.values.get((scope, key))
 
     def put(self, scope: str, key: str, value: bytes) -> None:
-        """Store a value; a worker's registration goes to the driver instead. Raises
-        :class:`InvalidValueError`.
+        """Store a value; a worker's registration is passed to the driver instead. Raises
+        :class:`InvalidValueError` for a wrong registration, or too many keys.
         """
         if scope == "worker_addresses":
             assert self.callbacks is not None
@@ -137,7 +139,7 @@ class RendezvousServer:
             self.values[scope, key] = value
 
     def delete(self, scope: str, key: str) -> None:
-        """Delete one key of a process set's scope.
+        """Delete one key, if its scope is a process set's.
 
         Every rank deletes its key of the planned scopes once it is connected, while others may
         still need to read it: these scopes last until the next ``init``.
@@ -150,11 +152,14 @@ class RendezvousServer:
         return HttpAnswer(403) if self.split(head.target) is None else None
 
     def blocks(self, request: HttpRequest) -> bool:
-        """Ranks are known only when all workers have left the last group."""
+        """Return whether the answer waits: ranks are known only when all workers have left the last
+        group.
+        """
         scope, _ = self._place(request)
         return request.method == "GET" and scope == "rank_and_size"
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
+        """Carry out a worker's request for a key; 403 for anything else."""
         scope, key = self._place(request)
         try:
             match request.method:

@@ -26,8 +26,8 @@ _WITH_VALUE = ("-o", "-p", "-i", "-l", "-F")
 
 
 def host_and_command(arguments: Sequence[str]) -> tuple[str, str]:
-    """As ssh reads its arguments: the first word that is no option is the host, the rest is one
-    shell command.
+    """Split arguments as ssh does: ``-p 22 n1 cd /home ; ls`` -> ``n1`` and ``cd /home ; ls``. The
+    first word that is no option is the host, the rest is one shell command.
     """
     words, position = [], 0
     while position < len(arguments):
@@ -45,13 +45,15 @@ def announced(directory: TrainerDirectory) -> tuple[HostSlots, ...]:
 
 
 def announced_path(directory: TrainerDirectory) -> Path:
-    """A file of the driver: the hosts without withheld fragments."""
+    """Return the driver's file with the announced hosts, which are those without withheld
+    fragments.
+    """
     return directory.path / "horovodrun.hosts"
 
 
 def main(argv: Sequence[str]) -> int:
-    """The worker's exit status; 0 after a requested stop, which horovodrun would take for a
-    failure.
+    """Run one worker for horovodrun, and return its exit status: 0 after a requested stop, which
+    horovodrun would take for a failure.
     """
     directory = TrainerDirectory(Path(argv[1]))
     node, command = host_and_command(argv[3:])

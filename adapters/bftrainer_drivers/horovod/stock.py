@@ -9,8 +9,8 @@ from bftrainer_drivers.common.run_loop import Backend, Run, drive
 
 
 def make(run: Run) -> Backend:
-    """Raises :class:`InvalidValueError` unless the configuration allows it, and ``ImportError``
-    without Horovod.
+    """Build the backend. Raises :class:`InvalidValueError` unless the configuration allows it, and
+    ``ImportError`` without Horovod.
     """
     if not run.settings.allow_stock_horovodrun:
         raise InvalidValueError(

@@ -55,8 +55,8 @@ notice that has arrived.
 
 
 class StockBackend(Backend):
-    """The workers are not this process's: what becomes of them is in the events that ``ssh_shim``
-    writes.
+    """Runs stock horovodrun. Its workers are not this process's: the events that ``ssh_shim``
+    writes say what becomes of them.
     """
 
     def __init__(self, run: Run) -> None:
@@ -95,6 +95,9 @@ class StockBackend(Backend):
         self._wanted = tuple(members)
 
     def tick(self, now_s: float) -> None:
+        """Make a change of hosts known to horovodrun when rank 0 can hear of it; withdraw and
+        repeat one that rank 0 has not heard of.
+        """
         self._now_s = now_s
         self._follow_reports()
         if self._taken_back_s is not None:
@@ -118,6 +121,7 @@ class StockBackend(Backend):
             self._taken_back_s = now_s
 
     def note(self, heard: Heard) -> None:
+        """Note by a report of rank 0 whether the group has changed as announced."""
         if not isinstance(heard, Reported) or self._settled or self._taken_back_s is not None:
             return
         if heard.line.world_size == sum(member.host.slots for member in self._announced):
@@ -131,7 +135,9 @@ class StockBackend(Backend):
         return over and not self._follow_reports()
 
     def shut(self) -> None:
-        """SIGTERM first: horovodrun then ends its ssh processes, and these end their workers."""
+        """End horovodrun by SIGTERM: it then ends its ssh processes, and these end their workers.
+        After 10 s, kill it.
+        """
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -141,6 +147,9 @@ class StockBackend(Backend):
                 self._process.wait()
 
     def _make_known(self, members: tuple[Member, ...]) -> None:
+        """Write the hosts that horovodrun's discovery script prints; start horovodrun with the
+        first ones.
+        """
         hosts: list[HostSlots] = [member.host for member in members]
         write_hosts(announced_path(self.run.directory), hosts)
         self._announced, self._announced_s, self._settled = members, self._now_s, False
@@ -150,7 +159,9 @@ class StockBackend(Backend):
             self.run.starter.reaper.watch(self._process.pid, None)
 
     def _follow_reports(self) -> bool:
-        """Whether there were any of workers."""
+        """Tell the core of workers that have started or ended, by the events of ``ssh_shim``;
+        return whether there were any.
+        """
         has_reports = False
         for report in map(parse_event, self._reports.read()):
             if report is None or report.incarnation != self.run.events.incarnation:
@@ -169,6 +180,7 @@ class StockBackend(Backend):
         return has_reports
 
     def _started(self) -> subprocess.Popen[bytes]:
+        """Start horovodrun, with a discovery script and an ``ssh`` of the driver's own."""
         directory, trainer, settings = self.run.directory, self.run.trainer, self.run.settings
         number = str(self.run.events.incarnation)
         work = directory.path / "horovodrun"

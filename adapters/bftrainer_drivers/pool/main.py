@@ -48,13 +48,13 @@ from bftrainer_drivers.pool.task_server import TaskServer
 EVERY_S = 1.0
 _RATE_OVER_S = 600.0
 WORKED_S = 60.0
-"""Without tasks, a worker that has run for so long has worked: its end says nothing about the
-program.
+"""A worker that has run for so long, in a pool without tasks, has worked: its end says nothing
+about the program.
 """
 
 
 class TaskReport:
-    """Tasks that are settled, done or put aside, count as samples."""
+    """Reports how far a pool is. Tasks that are settled, done or put aside, count as samples."""
 
     def __init__(self, directory: TrainerDirectory, incarnation: int) -> None:
         self._directory = directory
@@ -67,8 +67,8 @@ class TaskReport:
     def write(
         self, counts: TaskCounts | None, workers: int, now_s: float, *, leaving: bool
     ) -> None:
-        """If a second has passed, or the pool is asked to leave or has ended; without tasks,
-        nothing.
+        """Write progress and counts if a second has passed, or if the pool is asked to leave or has
+        ended; nothing before a worker has named the tasks (``counts`` is None).
         """
         if counts is None:
             return
@@ -106,7 +106,9 @@ class TaskReport:
 
 
 class PoolBackend(Backend):
-    """``hang_s`` does not apply: a task may take as long as it likes."""
+    """Starts a worker for each slot, without groups. ``hang_s`` does not apply: a task may take as
+    long as it likes.
+    """
 
     def __init__(self, run: Run) -> None:
         self.run = run
@@ -121,7 +123,7 @@ class PoolBackend(Backend):
         )
         self._workers: dict[tuple[Member, int], WorkerProcess] = {}
         self._names: dict[tuple[Member, int], tuple[str, float]] = {}
-        """And when each worker was started."""
+        """The name of each worker, and when it was started."""
         self._killed: dict[tuple[Member, int], TaskId] = {}
         """Tasks whose workers were killed: by them, if their node is still there when another
         worker is started.
@@ -143,6 +145,9 @@ class PoolBackend(Backend):
         self.run.tell(Warmed(member, is_cold=True))
 
     def retry(self, member: Member, slot: int) -> None:
+        """Start a worker in this slot. If the one before was killed there, its task has failed
+        once.
+        """
         if (
             task := self._killed.pop((member, slot), None)
         ) is not None and self._tasks.board is not None:
@@ -160,7 +165,7 @@ class PoolBackend(Backend):
         self.run.tell(GroupFormed(tuple(member.label for member in members)))
 
     def _ask(self, member: Member) -> None:
-        """To hand the task back, or to finish it, and to end."""
+        """Ask a member's workers to finish their tasks or hand them back, and to end."""
         self._asked_s[member] = time.monotonic()
         request = ControlMessage(ControlRequest.STOP, self.run.events.incarnation)
         write_json(self.run.directory.leave_of(member.host.fragment), request)
@@ -177,6 +182,9 @@ class PoolBackend(Backend):
             self._workers.pop((heard.member, heard.exit.slot), None)
 
     def tick(self, now_s: float) -> None:
+        """Kill workers that have not left within ``stop_s``, start members that are wanted again,
+        and write the counts.
+        """
         for member, asked_s in list(self._asked_s.items()):
             if not (left := self._of(member)):
                 del self._asked_s[member]
@@ -207,8 +215,8 @@ class PoolBackend(Backend):
         return self.run.state.leaving is None and member in self.run.state.membership.announced
 
     def _tell(self, heard: Heard) -> None:
-        """In the thread that has waited for a worker: its task is free, or has failed, before the
-        core hears of its end.
+        """Free the task of a worker that has ended, or charge the failure to it, then tell the
+        core. Called in the thread that has waited for the worker.
         """
         if isinstance(heard, WorkerEnded):
             key, end = (heard.member, heard.exit.slot), heard.exit
@@ -228,6 +236,7 @@ class PoolBackend(Backend):
         self.run.tell(heard)
 
     def _finished(self, worker: str) -> None:
+        """Tell the core that a worker has finished a task, if failures are being counted."""
         retries = self.run.state.retries
         if retries.failures or retries.in_succession:
             member = next(

@@ -28,12 +28,14 @@ from bftrainer.wires.typed_json import read_json, write_json
 LIMITS = Limits(strangers=2048, clients=8192, request_s=60.0, body_bytes=2 * MOST_BYTES)
 _BACKLOG = 16_384
 _ASK_AGAIN_S = 0.5
-"""With up to 100 workers; with more they ask less often."""
+"""Time after which one of up to 100 workers asks for a task again; with more workers it
+is longer.
+"""
 
 
 class TaskServer:
-    """``board`` is open once a worker has said what the tasks are. Workers are known by name, from
-    their start to their end.
+    """Answers the workers' requests for tasks. ``board`` is open once a worker has said what the
+    tasks are. Workers are known by name, from their start to their end.
 
     ``on_bad_input`` and ``on_finished`` are called from threads of the server.
     """
@@ -56,7 +58,7 @@ class TaskServer:
         self.board: TaskBoard | None = None
 
     def open(self, interface: str, networks: Sequence[str]) -> None:
-        """Listen on a new port. Raises ``OSError``."""
+        """Listen on a new port, and write it to ``meeting.json``. Raises ``OSError``."""
         address = interface_address(interface)
         raise_descriptor_limit()  # each worker keeps a connection
         listener = tcp_listener(address, 0, _BACKLOG)
@@ -70,7 +72,9 @@ class TaskServer:
         self._server.stop()
 
     def ended(self, worker: str) -> TaskId | None:
-        """A worker's process has ended: the task that it had is free again."""
+        """Note that a worker's process has ended; return the task that it had, which is free again,
+        or None.
+        """
         with self._lock:
             self.workers.discard(worker)
             return self.board.hand_back(worker) if self.board else None
@@ -89,6 +93,9 @@ class TaskServer:
         return True  # a result is on disk when it is answered
 
     def answer(self, request: HttpRequest) -> HttpAnswer:
+        """Answer a worker's request: 409 for wrong input of the user, 507 if results cannot be
+        written, 410 to a worker that has ended.
+        """
         try:
             answer = self._answer(json.loads(request.body))
         except UserError as error:
@@ -104,7 +111,9 @@ class TaskServer:
         return HttpAnswer(410) if answer is None else HttpAnswer(200, json.dumps(answer).encode())
 
     def _answer(self, request: dict[str, Any]) -> dict[str, Any] | None:
-        """None to a worker that has ended: an orphan of its own may still ask."""
+        """Carry out a worker's request and return the answer; None if the worker has ended: an
+        orphan of its own may still ask.
+        """
         worker = request["worker"]
         if worker not in self.workers:
             return None
@@ -130,6 +139,9 @@ class TaskServer:
         raise ValueError("expected the verb take, done or back")
 
     def _opened(self, source: Path, results: Path) -> TaskBoard:
+        """Return the board of tasks, which the first request opens. Raises :class:`InputFileError`
+        if a worker names another list or another file of results.
+        """
         with self._opening:
             if self.board is None:
                 board = TaskBoard(TaskSource(source), results, self._directory.failures)
@@ -144,7 +156,9 @@ class TaskServer:
         return self.board
 
     def _check_same(self, now: TaskCounts) -> None:
-        """The list is that of the pool's earlier drivers, whose results are there."""
+        """Raise :class:`InputFileError` if the list differs from that of the pool's earlier
+        drivers, whose results are there.
+        """
         if self._directory.tasks.exists():
             was = read_json(TaskCounts, self._directory.tasks)
             if (was.source, was.digest, was.results) != (now.source, now.digest, now.results):

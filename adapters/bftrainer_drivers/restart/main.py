@@ -22,7 +22,7 @@ from bftrainer_drivers.common.restarts import Rank, RestartBackend, numbered
 from bftrainer_drivers.common.run_loop import Run, drive
 
 _FIRST_PORT, _PORTS = 20_000, 10_000
-"""Below the ports that Linux gives to clients."""
+"""A worker's meeting port is one of these: they are below the ports that Linux gives to clients."""
 
 
 class PlainBackend(RestartBackend):
@@ -33,8 +33,9 @@ class PlainBackend(RestartBackend):
         super().__init__(run, collective=False, warm=not self._per_trainer)
 
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
-        """The port is drawn at random: nobody can listen there before rank 0, and two incarnations
-        do not meet. It has no key (docs/security.md).
+        """Return the workers, which meet at a random port on the first node: nobody can listen
+        there before rank 0, and two incarnations do not meet. The port has no key
+        (docs/security.md).
         """
         port = _FIRST_PORT + secrets.randbelow(_PORTS)
         workers = numbered(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})

@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 
 class ReplicaBackend(Backend):
-    """The lighthouse has an event loop in a thread of its own, where all of the quorum is read and
-    changed.
+    """Starts a replica for each host slot. The lighthouse has an event loop in a thread of its own,
+    where all of the quorum is read and changed.
     """
 
     def __init__(self, run: Run) -> None:
@@ -69,7 +69,9 @@ class ReplicaBackend(Backend):
         write_json(self.run.directory.meeting, Meeting(*place, self._key.hex()), 0o600)
 
     def _in_loop(self, call: Callable[[], T]) -> T:
-        """Then the next step's quorum is formed, if it can begin."""
+        """Call a function in the lighthouse's event loop and return its result; then the next
+        step's quorum is formed, if it can begin.
+        """
 
         async def called() -> T:
             result = call()
@@ -79,7 +81,7 @@ class ReplicaBackend(Backend):
         return asyncio.run_coroutine_threadsafe(called(), self._loop).result()
 
     def start(self, member: Member) -> None:
-        """They join whenever they are ready."""
+        """Start a replica per slot of a member; they join whenever they are ready."""
         host, names = member.host, []
         self.run.events.write(Warming(host.node, host.fragment))
         for slot in range(host.slots):
@@ -95,14 +97,16 @@ class ReplicaBackend(Backend):
         self._in_loop(lambda: self._lose([]))
 
     def drop(self, member: Member) -> None:
-        """Lost or not needed: before it asks for a step that it will not live to make."""
+        """End the replicas of a member that is lost or not needed. The quorum forgets them first,
+        so that no step waits for them.
+        """
         names = [name for name, (of, _) in self._replicas.items() if of == member]
         self._in_loop(lambda: self._lose(names))
         end([self._replicas[name][1] for name in names])
 
     def _lose(self, names: Sequence[str]) -> None:
-        """At once with the loss, dismiss the members that the core announces no longer: between
-        the two, a group of another size would form.
+        """Take ended replicas out of the quorum and, in the same moment, dismiss the members that
+        the core announces no longer: between the two, a group of another size would form.
         """
         announced = self.run.state.membership.announced
         for name in names:
@@ -111,6 +115,9 @@ class ReplicaBackend(Backend):
         self._quorum.dismiss({*others} & {*self._quorum.group})
 
     def note(self, heard: Heard) -> None:
+        """Take a replica that has ended out of the quorum. If it has saved after a stop request,
+        end the driver.
+        """
         if not isinstance(heard, WorkerEnded):
             return
         ended_worker = heard.member, heard.exit.slot
@@ -127,8 +134,8 @@ class ReplicaBackend(Backend):
             self.run.tell(EndNow(DriverOutcome(Ending.STOPPED, leaving.reason)))
 
     def tick(self, now_s: float) -> None:
-        """Kill replicas for which the others have waited too long; not rank 0, whose silence is the
-        trainer's.
+        """Kill replicas for which the others have waited for ``hang_s``; but not rank 0 once it
+        reports, because its silence is the trainer's.
         """
         self._quorum.any_size = self.run.state.leaving is not None
         waited_for = self._in_loop(lambda: self._quorum.missing() if self._quorum.asked else set())
@@ -151,15 +158,17 @@ class ReplicaBackend(Backend):
         self._loop.call_soon_threadsafe(self._loop.stop)
 
     def _asked(self, replica: str) -> None:
-        """For its first step; in the lighthouse's thread."""
+        """Report a member as warm when a replica asks for its first step; called in the
+        lighthouse's thread.
+        """
         member, _ = self._replicas.get(replica, (None, None))
         if member is not None and member not in self._warm:
             self._warm.add(member)
             self.run.events.write(Warm(member.host.node, member.host.fragment))
 
     def _formed(self, formed: Formed) -> None:
-        """A quorum of other replicas; in the lighthouse's thread. Those that were released end at
-        once.
+        """Note a quorum of other replicas, and end those that were released; called in the
+        lighthouse's thread.
         """
         replicas = {
             name: self._replicas[name]
@@ -171,6 +180,7 @@ class ReplicaBackend(Backend):
         self.run.tell(GroupFormed(tuple(sorted(labels))))
 
     def _environment(self, host: HostSlots, slot: int, replica: str) -> dict[str, str]:
+        """Return the variables of a replica; those that the trainer sets itself are left out."""
         trainer, settings = self.run.trainer, self.run.settings
         given = {
             REPLICA: replica,

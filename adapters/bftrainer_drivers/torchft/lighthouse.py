@@ -53,7 +53,7 @@ class Lighthouse:
         self._accepting: asyncio.Task[None] | None = None
 
     def open(self, interface: str, networks: Sequence[str]) -> tuple[str, int]:
-        """Listen on a new port; its address. Raises ``OSError``."""
+        """Listen on a new port and return its address. Raises ``OSError``."""
         address = interface_address(interface)
         listener = tcp_listener(address, 0, _BACKLOG)
         port = Port(listener, hosts_in([*networks, address]), self._serve, LIMITS)
@@ -81,6 +81,9 @@ class Lighthouse:
                 self._on_formed(formed)
 
     async def _serve(self, connection: Connection) -> None:
+        """Serve one connection of a replica: the handshake, its :class:`Hello`, then its steps or
+        its keys.
+        """
         sealed = SealedServer(connection.read, connection.send, self._key)
         with suppress(SealError):
             await sealed.greet()
@@ -103,6 +106,7 @@ class Lighthouse:
     async def _serve_steps(
         self, connection: Connection, sealed: SealedServer, replica: str, place: str
     ) -> None:
+        """Answer a replica's requests for its next step, one after the other, until it goes."""
         self._places[replica] = place
         try:
             while True:
@@ -121,6 +125,7 @@ class Lighthouse:
             self.quorum.withdraw(replica)
 
     async def _serve_keys(self, connection: Connection, sealed: SealedServer, replica: str) -> None:
+        """Answer a replica's requests for keys, one after the other, until it goes."""
         self._with_keys.add(replica)
         try:
             while True:
@@ -130,6 +135,9 @@ class Lighthouse:
             self._with_keys.discard(replica)
 
     async def _answer(self, request: Keys) -> Keys:
+        """Set a key, or return its value; a request for the value of a key waits until the key is
+        set.
+        """
         if request.act == "set":
             if len(self._keys) >= _MOST_KEYS:
                 raise SealError("too many keys")
@@ -143,8 +151,8 @@ class Lighthouse:
 
 
 def turns(formed: Formed, places: dict[str, str]) -> dict[str, Turn]:
-    """What each replica of a quorum is told. Those that are behind copy from those that are not,
-    each from one of them.
+    """Return what each replica of a quorum is told. Those that are behind copy the weights from
+    those that are not, each from one of them.
 
     Before the first step all copy from the first: scripts may draw their initial weights at random.
     """

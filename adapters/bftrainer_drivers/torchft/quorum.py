@@ -44,12 +44,12 @@ class Formed:
 
 @dataclass(slots=True)
 class Quorum:
-    """Replicas are named so that their order by name is the order in which they were started: the
-    oldest has rank 0.
+    """Decides which replicas take part in the next step. Their order by name is the order in which
+    they were started: the oldest has rank 0.
     """
 
     sizes: LegalSizes
-    """Of the group, in nodes."""
+    """The legal sizes of the group, in nodes."""
     any_size: bool = False
     """Whether a group may form that is to save and leave, whatever its size."""
     straggler_s: float = 1.0
@@ -66,27 +66,27 @@ class Quorum:
     _node_of: dict[str, str] = field(default_factory=dict)
 
     def admit(self, replicas: Iterable[str], node: str | None = None) -> None:
-        """Let these, of one node, take part from their first request on; without ``node``, each is
-        a node of its own.
+        """Let these replicas, of one node, take part from their first request on; without ``node``,
+        each is a node of its own.
         """
         names = set(replicas)
         self.admitted |= names
         self._node_of |= {replica: node or replica for replica in names}
 
     def dismiss(self, replicas: Iterable[str]) -> None:
-        """Let these leave between two steps."""
+        """Let these replicas leave between two steps."""
         self.leaving |= self.admitted & set(replicas)
 
     def lose(self, replica: str) -> None:
-        """A replica has ended."""
+        """Note that a replica has ended."""
         self.admitted.discard(replica)
         self._node_of.pop(replica, None)
         self.leaving.discard(replica)
         self.asked.pop(replica, None)
 
     def ask(self, request: StepRequest) -> bool:
-        """Note a request; False if the replica is none of this trainer's, has already asked, or is
-        ahead of the group.
+        """Note a replica's request; return False if the replica is none of this trainer's, has
+        already asked, or is ahead of the group.
         """
         jumps = self.latest is not None and request.step > self.latest + 1
         if (
@@ -100,11 +100,11 @@ class Quorum:
         return True
 
     def withdraw(self, replica: str) -> None:
-        """The replica no longer waits for an answer."""
+        """Forget a replica's request: it no longer waits for the answer."""
         self.asked.pop(replica, None)
 
     def missing(self) -> set[str]:
-        """Members that the next step waits for."""
+        """Return the members that the next step still waits for."""
         return {
             replica
             for replica in self.group
@@ -112,8 +112,8 @@ class Quorum:
         }
 
     def form(self, now_s: float) -> Formed | None:
-        """The next step's quorum, once it can begin, of a legal size. The requests of its replicas,
-        and of released ones, are then over.
+        """Form the next step's quorum and return it; None while it cannot begin with a legal size.
+        It answers the requests of its replicas and of those that are released.
         """
         if not self.asked or self.missing():
             return None
@@ -138,13 +138,16 @@ class Quorum:
         return Formed(self.number, replicas, changed, tuple(sorted(released)), steps)
 
     def _enough(self, now_s: float) -> bool:
-        """Whether the first step can begin."""
+        """Return whether the first step can begin: all replicas have asked, or ``straggler_s`` has
+        passed.
+        """
         self._first_s = now_s if self._first_s is None else self._first_s
         everyone = self.admitted - self.leaving <= self.asked.keys()
         return everyone or now_s - self._first_s >= self.straggler_s
 
     def _fitting(self, replicas: Set[str]) -> tuple[str, ...]:
-        """Those of a legal number of nodes, the group's own first; none if it has no legal size.
+        """Return those of ``replicas`` that form a group of a legal number of nodes, the present
+        group's own first; empty if no legal size has room for these.
 
         A node joins once all of its replicas have asked.
         """
@@ -162,8 +165,8 @@ class Quorum:
         return tuple(sorted(name for name in replicas if self._node_of[name] in nodes))
 
     def _released(self) -> set[str]:
-        """Those that leave now: all that were dismissed, unless the others still need a copy of the
-        latest weights.
+        """Return the replicas that leave now: all that were dismissed, unless the others still need
+        a copy of their latest weights.
         """
         leaving = self.asked.keys() & self.leaving
         staying = self.asked.keys() - leaving

@@ -50,15 +50,15 @@ class TorchBackend(RestartBackend):
         refuse_unguarded(command, run.settings)
 
     def first_variables(self, host: HostSlots) -> dict[str, str]:
-        """An empty place of the store: a relay starts now, and hears of the store with the worker's
-        rank.
+        """Return what a warm worker needs before its imports. The empty place of a store starts its
+        relay now; the relay hears of the store with the worker's rank.
         """
         relay = {} if self._has_own_store else {STORE: ""}
         return threads(host, self.run.trainer.environment) | relay
 
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
-        """The variables are those of torch/distributed/elastic/agent/server/local_elastic_agent.py
-        (2.13).
+        """Open a store and return the workers with the variables that torchrun sets, as of
+        torch/distributed/elastic/agent/server/local_elastic_agent.py (2.13).
         """
         trainer, settings = self.run.trainer, self.run.settings
         if self._store is None:

@@ -6,7 +6,7 @@ Each incarnation has a new port and a new key, which keep late workers of the la
 Nothing here unpickles or interprets what is stored.
 
 torch's clients know no key: each worker has a relay beside it, which does
-(``drivers/common/store_relay.py``). Connections from outside of the trainer's networks are closed
+(``common/store_relay.py``). Connections from outside of the trainer's networks are closed
 before a byte is read, and of others nothing is kept before they have proved that they know the key.
 All that workers make this process keep is counted, stored, unread or unsent. The connection that
 asks for more than ``MOST_BYTES`` ends.
@@ -32,19 +32,22 @@ from bftrainer.system.sealed import KEY_BYTES, SealedServer, SealError
 from bftrainer_drivers.common.store_relay import CHUNK_BYTES
 
 MOST_BYTES = 64 << 20
-"""Of keys, values and unfinished messages. A group of 1,000 workers needs about 1 MB."""
+"""The most bytes of keys, values and unfinished messages that a store keeps. A group of 1,000
+workers needs about 1 MB.
+"""
 _MOST_DESCRIPTORS = 65_536
 _BACKLOG = 1024
-"""With 16,384, and 2,048 strangers, a worker waits behind a longer crowd: beside two processes of
-the same host that hold thousands of connections, one took 7 s instead of 0.05 s.
+"""Length of the kernel's queue of connections. With 16,384, and 2,048 strangers, a worker waits
+behind a longer crowd: beside two processes of the same host that hold thousands of connections, one
+took 7 s instead of 0.05 s.
 """
 _KEY_BYTES, _VALUE_BYTES, _MOST_KEYS = 8 << 10, 8 << 20, 128 << 10  # of a message, as in torch
 _EACH_BYTES = 200
-"""What Python needs for a key beside its bytes."""
+"""What a key counts for beside its bytes: the memory that Python needs for it."""
 _QUEUE_BYTES = 1000
-"""For a queue beside its values."""
+"""What a queue counts for beside its values."""
 _CLIENT_BYTES = 4 << 10
-"""For a connection."""
+"""What a connection counts for."""
 _OPEN = b"\0open"
 _MAGIC = struct.pack("<BI", 0, 0x3C85F7CE)
 _YES, _NO = b"\0", b"\1"  # to CHECK; to WAIT: the keys are there; the wait was canceled
@@ -74,7 +77,9 @@ class Command(IntEnum):
 
 
 class _RefusedError(EOFError):
-    """A message that is none, or that does not fit: the connection ends."""
+    """Raised for bytes that are no message, or a message that does not fit; it ends the
+    connection.
+    """
 
 
 class StorePlace(NamedTuple):
@@ -85,12 +90,12 @@ class StorePlace(NamedTuple):
     key: bytes
 
     def __str__(self) -> str:
-        """As in a worker's environment."""
+        """The place as a worker's environment has it: ``host:port:key``."""
         return f"{self.host}:{self.port}:{self.key.hex()}"
 
 
 class StoreHost:
-    """One store after the other. ``address``: of the interface."""
+    """Opens one store after the other, at the address of an interface of this host."""
 
     def __init__(self, interface: str, networks: Sequence[str]) -> None:
         self.address = interface_address(interface)
@@ -98,7 +103,9 @@ class StoreHost:
         self._server: PortServer | None = None
 
     def open(self) -> StorePlace:
-        """The place of a new store. Raises ``OSError``."""
+        """Close the last store, open a new one on a new port, and return its place. Raises
+        ``OSError``.
+        """
         self.close_store()
         _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)  # each worker has a few connections
         descriptors = min(hard, _MOST_DESCRIPTORS)
@@ -120,7 +127,7 @@ class StoreHost:
 
 
 class TorchStore:
-    """Keys and values, and who waits for them."""
+    """The keys and values of one incarnation, and the clients that wait for keys."""
 
     def __init__(self, key: bytes, most_bytes: int = MOST_BYTES) -> None:
         self._key = key
@@ -130,7 +137,7 @@ class TorchStore:
         self._waiting: dict[_Client, frozenset[bytes]] = {}
 
     async def serve(self, connection: Connection) -> None:
-        """One client, from accept to close."""
+        """Serve one connection from accept to close; one without the key ends at the handshake."""
         sealed = SealedServer(connection.read, connection.send, self._key)
         with suppress(SealError):  # a stranger, whose connection ends
             await sealed.greet()
@@ -139,7 +146,7 @@ class TorchStore:
                 await self._serve(_Client(self, connection, sealed))
 
     async def _serve(self, client: _Client) -> None:
-        """One connection of a worker, from its first message to its end."""
+        """Answer the messages of one worker until it goes."""
         try:
             client.begin()
             if await client.take(len(_MAGIC)) == _MAGIC:
@@ -151,7 +158,9 @@ class TorchStore:
             client.end()
 
     def keep(self, count: int) -> None:
-        """Count bytes that are kept from now on; negative: that no longer are."""
+        """Count ``count`` more bytes as kept, or fewer if it is negative. Raises an error that ends
+        the connection if the store is full.
+        """
         if count > self._left:
             raise _RefusedError
         self._left -= count
@@ -163,7 +172,7 @@ class TorchStore:
         raise _RefusedError
 
     async def _answer_change(self, client: _Client, command: int) -> bool:
-        """Answer a command that changes values; False for another command."""
+        """Answer a command that changes values; return False for any other command."""
         match command:
             case Command.SET:
                 self._put(await client.key(), await client.value())
@@ -195,7 +204,7 @@ class TorchStore:
         return True
 
     async def _answer_query(self, client: _Client, command: int) -> bool:
-        """Answer a command that reads values; False for another command."""
+        """Answer a command that reads values; return False for any other command."""
         match command:
             case Command.GET:
                 await client.send_bytes(self._values.get(await client.key(), b""))
@@ -220,7 +229,7 @@ class TorchStore:
         return True
 
     async def _answer_wait(self, client: _Client, command: int) -> bool:
-        """Answer a command that waits, or cancels a wait; False for another command."""
+        """Answer a command that waits, or cancels a wait; return False for any other command."""
         match command:
             case Command.WAIT:
                 await self._wait(client, await client.keys())
@@ -243,7 +252,7 @@ class TorchStore:
         self._wake(key)
 
     def _delete(self, key: bytes) -> int:
-        """The number of keys that are gone: 0 or 1."""
+        """Delete a key and return how many were deleted: 0 or 1."""
         value = self._values.pop(key, None)
         if value is None:
             return 0
@@ -251,6 +260,7 @@ class TorchStore:
         return 1
 
     def _add(self, key: bytes, more: int) -> int:
+        """Add to the number under a key (0 if there is none) and return the sum."""
         try:
             total = int(self._values.get(key, b"0")) + more
             struct.pack("<q", total)
@@ -267,6 +277,9 @@ class TorchStore:
         self._wake(key)
 
     async def _pop(self, client: _Client, key: bytes) -> None:
+        """Send a queue's length and its oldest value, which is removed; only the length if it is
+        empty.
+        """
         queue = self._queues.get(key, deque())
         await client.send_number(len(queue))
         if queue:
@@ -281,7 +294,7 @@ class TorchStore:
         return all(key in self._values or key in self._queues for key in keys)
 
     async def _wait(self, client: _Client, keys: list[bytes]) -> None:
-        """Answer when all keys are there; the client may cancel that meanwhile."""
+        """Answer the client when all keys are there; it may cancel the wait before."""
         self._stop_waiting(client)
         if self._has(keys):
             await client.send(_YES)
@@ -314,11 +327,12 @@ class _Client:
         self._message_bytes = self._own_bytes = 0
 
     def begin(self) -> None:
-        """It is a client's: from now on the connection counts."""
+        """Count the connection as a client's from now on."""
         self._store.keep(_CLIENT_BYTES)
         self._own_bytes = _CLIENT_BYTES
 
     async def take(self, count: int) -> bytes:
+        """Read exactly ``count`` bytes of the message."""
         while len(self._unread) < count:
             chunk = await self._sealed.receive(CHUNK_BYTES)
             self._store.keep(len(chunk))
@@ -334,7 +348,7 @@ class _Client:
         self._message_bytes += count
 
     def forget(self) -> None:
-        """The message is answered."""
+        """Count the bytes of the answered message no longer."""
         self._store.keep(-self._message_bytes)
         self._message_bytes = 0
 
@@ -379,7 +393,9 @@ class _Client:
         await self.send(data)
 
     def send_now(self, data: bytes) -> None:
-        """To a client that waits for this, from another one's task."""
+        """Send to a client from another client's task, without waiting: one that does not read is
+        disconnected.
+        """
         packed = self._sealed.packed(data)
         try:
             is_whole = self._connection.raw.send(packed) == len(packed)
