@@ -48,9 +48,10 @@ class Slot:
 
 @lru_cache(maxsize=65536)
 def slot_of(name: str) -> Slot:
-    """The slot of a name; equal names give the same object.
+    """Return the slot of a name; equal names give the same object.
 
-    ``g1#7.g1`` is the whole node g1, of a holder of several nodes.
+    ``node#id.gI`` is a GPU, except if ``gI`` is the node's own name: ``g1#7.g1`` is the whole node
+    g1 of the holder job 7, which has several nodes and therefore fragments ``node#job.node``.
     """
     match = _GPU_NAME.fullmatch(name)
     if match is not None:

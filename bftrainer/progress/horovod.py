@@ -101,6 +101,7 @@ class ElasticTraining(Training):
         self._file.load()
 
     def _report(self, reporter: Reporter | None) -> None:
+        """Let each ``commit()`` of the state report, obey stop requests and write checkpoints."""
         self.report = reporter or Reporter()
         file = self._file
         track(

@@ -83,7 +83,12 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
         control: TrainerControl,
         **kwargs: object,
     ) -> None:
-        """Begin to watch the ranks."""
+        """Prepare the reports of this rank.
+
+        The samples in total follow from the Trainer's number of steps. All ranks stop at the same
+        step by an :class:`Agreement`. Each rank reports digests of its weights and its learning
+        rate, so that ranks that disagree are noticed.
+        """
         self.report = Reporter(rank=args.process_index)
         self._batch = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
         if state.max_steps > 0:

@@ -112,8 +112,11 @@ class TaskLog:
         return None if index is None else (index, record)
 
     def _is_beginning(self, line: bytes) -> bool:
-        """Return whether a crash can have left this of a line: its beginning, followed by zeros
-        where data were not on disk yet.
+        """Return whether ``line`` can be what a crash has left of a line of this log: its first
+        bytes, followed by zeros where data were not on disk yet.
+
+        The task is looked up in the source only if something follows it: ``12`` at the end may be
+        the beginning of ``123``.
         """
         beginning = line.rstrip(b"\0")
         if b"\n" in beginning or b"\0" in beginning or not beginning.isascii():

@@ -96,6 +96,11 @@ class Guard:
     def look(self, jobs: JobList, nodes: tuple[NodeView, ...], now_s: float) -> None:
         """Tell which pilots keep nodes above their part while others lack some and, with an
         ``account``, end holders of these pilots.
+
+        ``Sharer("", "", 0)`` computes the split as a pilot without a user, a name and nodes
+        would: all pilots are its rivals. That split is of all nodes. A pilot with a host list
+        has a part only of the nodes on its list, so before its holders are ended, its part is
+        computed again from these nodes.
         """
         ours = [node for node in nodes if self._counts(node)]
         names = sorted(node.name for node in ours)

@@ -149,8 +149,9 @@ class HorovodBackend(Backend):
     def _may_form(self, nodes: int) -> bool:
         """Return whether a group of so many nodes may form: to train, or else to save and leave.
 
-        ``progress.track`` reads the stop request before the first step of a group. A script that
-        reports nothing does not read it, and would train.
+        A group of a size that is not legal may form only to save and leave. With
+        ``progress.track``, the script reads the stop request before the first step of the group. A
+        script that has reported nothing (``heard_s`` is None) does not use it, and would train.
         """
         state = self.run.state
         saves = state.leaving is not None and state.silence.heard_s is not None

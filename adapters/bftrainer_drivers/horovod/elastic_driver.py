@@ -139,8 +139,11 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         self._changed.set()
 
     def place_in_next_group(self, host: str, slot: int) -> bytes:
-        """Return the rank of a worker that has left the last group, for the rendezvous server;
-        blocks until all workers have left it.
+        """Return the rank in the next group of a worker that has left the last one, for the
+        rendezvous server.
+
+        Horovod's ``record_ready`` blocks until all workers have left the last group. The next
+        group is formed then, so the rank is looked up after this call.
         """
         if not self.has_rank_assignment(host, slot):
             return _NOT_IN_THE_GROUP

@@ -180,7 +180,11 @@ class StockBackend(Backend):
         return has_reports
 
     def _started(self) -> subprocess.Popen[bytes]:
-        """Start horovodrun, with a discovery script and an ``ssh`` of the driver's own."""
+        """Start horovodrun, with a discovery script and an ``ssh`` of the driver's own.
+
+        The file of announced hosts has lines ``host:slots:fragment``. Horovodrun expects
+        ``host:slots``, so the discovery script prints the lines without the fragment.
+        """
         directory, trainer, settings = self.run.directory, self.run.trainer, self.run.settings
         number = str(self.run.events.incarnation)
         work = directory.path / "horovodrun"

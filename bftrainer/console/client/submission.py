@@ -74,10 +74,13 @@ def submit_sweep(
     """Submit all trials that have not been submitted; return the state directory's true path, and
     all trials.
 
-    Raises, and submits none, if any of them cannot be submitted. A sweep that was interrupted is
-    continued by submitting it again: a trial with the name and all the keys of one that is there is
-    the same trial. One with the name of a different trainer is an error, unless the names were made
-    from the script's: then the whole sweep is numbered.
+    Raises, and submits none, if any of them cannot be submitted.
+
+    A sweep that was interrupted is continued by submitting it again: a trial whose name and keys
+    are all equal to those of a known trainer is the same trial. A trial whose name belongs to a
+    different trainer is an error, unless the trials' names were derived from the name of the
+    script: then the whole sweep is tried again as ``train-2``, ``train-3`` and so on. The first
+    attempt has the name without a number; ``number`` is for the attempt after the current one.
     """
     folder = open_state_dir(state, create=True)
     gate = Gate(folder, note)

@@ -418,8 +418,10 @@ def _cost_of_moving(facts: NodeFacts, part: HeldFragment) -> float:
 
 
 def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Candidate]:
-    """Return the candidates that may be requested now, by node: not backed off, and no parts where
-    no part may be held (:mod:`.holding_order`).
+    """Return the candidates that may be requested now, by node.
+
+    Left out are nodes that are backed off, and parts of a partition in which an idle node is not
+    held: a main job would take that node instead of preempting the part (:mod:`.holding_order`).
     """
     blocked = without_parts(facts.order, draft.kept)
     partitions = facts.order.partitions

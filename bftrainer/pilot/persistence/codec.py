@@ -94,8 +94,8 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A value of a class that is not on the list, as its JSON text. It is written again as it was
-    read.
+    """A value of a class that is neither in :data:`CLASSES` nor allowed, as its JSON text. It is
+    written again as it was read.
     """
 
     text: str
@@ -105,9 +105,12 @@ def allow(module: str) -> None:
     """Let a journal contain the memories of the policy in ``module``. Called when the policy has
     been built.
 
-    They are dataclasses and enums. A policy in ``mine.policies`` may keep classes of any loaded
-    module of ``mine``; one of our other packages keeps classes of its own module only, and the
-    memories of our own policies are on the list.
+    Memories are dataclasses and enums. What is admitted depends on the package of ``module``:
+
+    - A user's package, such as ``mine`` for ``mine.policies``: the classes of all its loaded
+      modules.
+    - Another package of the release (``bftrainer_...``): the classes of ``module`` only.
+    - ``bftrainer`` itself: nothing more. The memories of its policies are in :data:`CLASSES`.
     """
     package = module.partition(".")[0]
     if package.startswith(_OWN_PREFIX):
@@ -118,7 +121,7 @@ def allow(module: str) -> None:
 
 def dumps(value: object) -> str:
     """Return the value as one line of JSON. Raises :class:`InvalidValueError` for one that is not
-    frozen, or not on the list.
+    frozen, or whose class is neither in :data:`CLASSES` nor allowed.
     """
     trainers: list[str] = []
     pieces = _json(_encode(value, trainers)).split(f'"{_MARK}"')

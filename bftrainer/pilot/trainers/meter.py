@@ -116,6 +116,11 @@ def update(
 
     ``now_s`` is the time of the look and ``decided_s`` that of the decision on the trainer's
     present nodes, both by this host's clock.
+
+    ``view.times.formed_s`` is a copy of the time in rank 0's line, so the two are equal exactly
+    if this line was written when the group of the present nodes formed. A later line with fewer
+    samples than the last one means that the trainer was restored from a checkpoint; the size has
+    to warm up again.
     """
     if not view.alive or not view.on:
         return _without_nodes(reading, view), ()
@@ -140,7 +145,14 @@ def update(
 
 
 def _without_nodes(reading: MeterReading, view: DriverView) -> MeterReading:
-    """Keep the reading of a driver that restarts its workers; begin a new one for a new driver."""
+    """Return the reading of a trainer that trains on no nodes at present.
+
+    - The driver restarts its workers, and lines have been read: the reading is kept, with the
+      nodes as the previous ones.
+    - The driver runs, and no line has been read: a new reading, in which the stall begins when
+      the driver said that it starts, or where it trains (``said_s``).
+    - The driver has ended, or has reported nothing yet: an empty reading.
+    """
     if view.alive and reading.last_line is not None:
         latest = None if view.samples is None else (view.heard_s, view.samples)
         return replace(

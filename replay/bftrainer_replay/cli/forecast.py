@@ -218,10 +218,11 @@ def _forecast(
     took_s: NDArray[np.float64],
     present: float | None,
 ) -> Forecast | None:
-    """Compute the forecast from the seconds ``took_s`` that trainers took from the past moments
-    ``starts_s``; None if these tell too little.
+    """Compute the forecast for one trainer or the whole queue; None if the log is too short.
 
-    ``present`` is the pool of the last hour, relative to the mean of ``past``.
+    ``took_s[i]`` is the number of seconds until it was done in the replay that began at the past
+    moment ``starts_s[i]``; both have one dimension. ``present`` is the pool of the last hour,
+    relative to the mean of ``past``.
     """
     from bftrainer_replay.simulation.forecast import PastRuns, forecast
     from bftrainer_replay.simulation.past_runs import recent_nodes

@@ -166,7 +166,7 @@ def _by_level(at: Ints, node: Ints, free: Ints, offset: Ints) -> list[NodePeriod
         idle = (free > level) & ~is_end
         before = np.concatenate(
             ([False], idle[:-1])
-        )  # a node's last time is never idle: nodes do not touch
+        )  # a node's last time is never idle, so no period goes on into the next node's times
         begins, ends = np.flatnonzero(idle & ~before), np.flatnonzero(before & ~idle)
         periods.append(NodePeriods(offset[node[begins]] + level, at[begins], at[ends]))
     return periods
