@@ -1,8 +1,9 @@
 """The paper's experiments as cells of a sweep: the part of the log, the trainers, the settings.
 
-As in the authors' replayer, decisions are made only when the pool changes, and rescaling costs
-lumps of samples. There are three windows of the same nodes: the week of 5.1, its first 60 h
-(5.4.1), and the whole log, for experiments that run until all trainers complete.
+As in the authors' replayer, decisions are made only when the pool changes, and a rescale subtracts
+a number of samples from the progress of a trainer (cost model ``paper``). There are three windows
+of the same nodes: the week of 5.1, its first 60 h (5.4.1), and the whole log, for experiments that
+run until all trainers complete.
 """
 
 from __future__ import annotations
