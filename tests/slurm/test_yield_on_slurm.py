@@ -117,9 +117,12 @@ def test_where_the_queue_is_hidden_main_jobs_start_as_well(hidden: LabUser, tmp_
         jobs = MainJobs(lab, tmp_path)
         for nodes in (1, NODES):
             jobs.run("sbatch", nodes, seconds=SOON_S)
-        shown = hidden.run(*argv, "events", *where, "--json").stdout
-        assert "blind: the pilot releases nodes" in shown
-        assert "a main job has started" in shown
+
+        def events() -> str:
+            return hidden.run(*argv, "events", *where, "--json").stdout
+
+        assert "blind: the pilot releases nodes" in events()
+        wait_until(lambda: "a main job has started" in events(), "the event", every_s=0.5)
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(90)

@@ -155,7 +155,8 @@ class StockBackend(Backend):
         self._announced, self._announced_s, self._settled = members, self._now_s, False
         self._deaf_commits, self._taken_back_s = 0, None
         if self._process is None and hosts:
-            self._group, self._process = members, self._started()
+            self._group = members
+            self._process = self._started()
             self.run.starter.reaper.watch(self._process.pid, None)
 
     def _follow_reports(self) -> bool:

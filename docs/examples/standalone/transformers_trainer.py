@@ -62,3 +62,6 @@ arguments = TrainingArguments(
 callbacks = [IdleNodesCallback(), StopAfter()]
 trainer = Trainer(Model(), arguments, train_dataset=data, callbacks=callbacks)
 trainer.train(resume_from_checkpoint=last_checkpoint("out"))
+if torch.distributed.is_initialized():
+    # Otherwise a thread of gloo may outlive Python, and abort the process after the training.
+    torch.distributed.destroy_process_group()

@@ -185,7 +185,9 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
         replace(figures, pool_share=0.49)
     )
     numbers = {int(row["at once"]): row for row in data(folder / "out", "top-numbers")}
-    alike = re.match(r"Plain one-node jobs instead: ([\d.]+)%.* with 10 at once", plain_box)
+    alike = re.match(
+        r"Plain one-node jobs instead: ([\d.]+)(?:\u2013[\d.]+)?%.* with 10 at once", plain_box
+    )
     assert float(alike[1]) == pytest.approx(float(numbers[10]["plain one-node jobs (%)"]), abs=0.6)
     assert float(numbers[10]["trainings (%)"]) == pytest.approx(100 * work, abs=0.06)
     assert wait_box.startswith("Longer wait, main queue: 0.06–0.3 s")  # noqa: RUF001  # a dash
