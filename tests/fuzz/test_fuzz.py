@@ -11,7 +11,7 @@ import pytest
 from fuzz.readers import Reader, readers
 from fuzz.runner import CORPUS, ROOM_BYTES, fuzz, slug, table
 
-INPUTS = 250
+INPUTS = 150
 SLOW = {"journal": 60, "registry": 60, "profiles": 120, "any log": 120}
 FAMILIES: dict[str, list[str]] = defaultdict(list)
 for _place, _name in enumerate(readers()):
