@@ -156,7 +156,7 @@ class StockBackend(Backend):
         self._deaf_commits, self._taken_back_s = 0, None
         if self._process is None and hosts:
             self._group = members
-            self._process = self._started()
+            self._process = self._started(members)
             self.run.starter.reaper.watch(self._process.pid, None)
 
     def _follow_reports(self) -> bool:
@@ -180,8 +180,8 @@ class StockBackend(Backend):
                     has_reports = True
         return has_reports
 
-    def _started(self) -> subprocess.Popen[bytes]:
-        """Start horovodrun, with a discovery script and an ``ssh`` of the driver's own.
+    def _started(self, members: Sequence[Member]) -> subprocess.Popen[bytes]:
+        """Start horovodrun on members, with a discovery script and an ``ssh`` of the driver's own.
 
         The file of announced hosts has lines ``host:slots:fragment``. Horovodrun expects
         ``host:slots``, so the discovery script prints the lines without the fragment.
@@ -204,7 +204,7 @@ class StockBackend(Backend):
         )
         # Cooldown 1 to 1 s: without it a host that lost a worker is never used again. No reset
         # limit.
-        workers = str(self.terms.sizes.smallest * min(member.host.slots for member in self._group))
+        workers = str(self.terms.sizes.smallest * min(member.host.slots for member in members))
         options = ["-np", workers, "--min-np", workers]
         options += ["--network-interfaces", settings.interface]
         options += ["--host-discovery-script", discover, "--blacklist-cooldown-range", "1", "1"]
