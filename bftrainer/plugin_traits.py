@@ -31,8 +31,8 @@ class ScriptClue:
 
 @dataclass(frozen=True, slots=True)
 class Permission:
-    """What a launcher needs from whoever configures the pilot: the key of ``[workers]``, why, and
-    the launcher that needs none.
+    """What the configuration of the pilot has to allow for a launcher: the key of ``[workers]``,
+    why, and the launcher that needs none.
     """
 
     key: str

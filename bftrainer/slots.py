@@ -1,7 +1,7 @@
 """Slots: what trainers get of a held node, which is all of it or one of its GPUs.
 
-The core, the journal and the files of other processes contain the names of slots. Whoever has to
-know more of one asks :func:`slot_of`; the name is taken apart only there.
+The core, the journal and the files of other processes contain the names of slots. Code that has
+to know more of one asks :func:`slot_of`; the name is taken apart only there.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ class PeerPilots(Protocol):
     ) -> None:
         """Show the other pilots which hosts are ours, how many nodes our trainers could use
         (``least`` to ``wants``), and whether we lack nodes and find none idle. ``wants`` None: show
-        only the hosts anew, all else as before.
+        only the hosts again, all else as before.
         """
 
     def has_news(self) -> bool:

@@ -110,9 +110,9 @@ def checks_of_holding(
         of_kind = holders(
             kind, facts.config, facts.partitions, facts.accounting, facts.unused_qos, may_hold
         )
-        found_checks = [*of_kind, *exempt_time(facts.config, facts.holders(kind))]
+        kind_checks = [*of_kind, *exempt_time(facts.config, facts.holders(kind))]
         is_first = kind is settings
-        checks += [check for check in found_checks if is_first or check.state is CheckStatus.BROKEN]
+        checks += [check for check in kind_checks if is_first or check.state is CheckStatus.BROKEN]
     return tuple(_accepted(check) if check.name in settings.accept else check for check in checks)
 
 

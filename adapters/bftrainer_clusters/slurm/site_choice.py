@@ -7,7 +7,7 @@ job can wait for a holder there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -244,7 +244,10 @@ def _broken(
     view: SiteView, settings: SlurmSettings, exclude: frozenset[str] = frozenset()
 ) -> dict[str, Check]:
     """Return the checks that would keep a pilot of these settings from holding nodes, by name."""
-    may_hold: Callable[[str], bool] = lambda node: node not in exclude  # noqa: E731
+
+    def may_hold(node: str) -> bool:
+        return node not in exclude
+
     checks = checks_of_holding(settings, view.facts, view.user, may_hold)
     return {check.name: check for check in checks if check.state is CheckStatus.BROKEN}
 

@@ -353,7 +353,7 @@ def _ids(active: Sequence[Active]) -> set[str]:
 
 
 class QueuedIds:
-    """Keeps the ids of the last queue, so that they are not collected anew at each event.
+    """Keeps the ids of the last queue, so that they are not collected again at each event.
 
     A queue may be long, and mostly only grows at its end and shrinks at its head from one event to
     the next. What :meth:`of` returns depends on its arguments only, and is valid until the next

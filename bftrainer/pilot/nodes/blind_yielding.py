@@ -161,7 +161,7 @@ def _of_others(before: Glance, now: Glance, expected: Expected) -> tuple[OthersC
     """Divide what the counters show between two glances into other users' jobs and own holders.
     Returns the counts of the others, and the own holders that are still expected in the counters.
 
-    Counters begin anew at midnight: then what they show is all that is known.
+    Counters restart at midnight: then what they show is all that is known.
     """
     was, is_now = before.counters, now.counters
     is_reset = is_now.submitted < was.submitted or is_now.ended < was.ended

@@ -257,7 +257,7 @@ def _number(job: str) -> int:
 
 def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offer:
     """Return the offer of a job as of this look: the earlier one, or a new one. The offer of a job
-    that needs other nodes now begins anew.
+    that needs other nodes now starts from the beginning.
     """
     if earlier is None:
         submitted_s = queue.before_s
