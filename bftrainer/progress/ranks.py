@@ -1,5 +1,5 @@
-"""Reports of every rank: a digest of its weights, its learning rate, and in a rehearsal its
-samples.
+"""Reports of every rank: a digest of its weights, its learning rate, and in a rehearsal its samples
+and the states of its random number generators.
 
 Cheap: a digest reads at most 4,096 values of each tensor, at the first step of a group of workers
 and then after 2, 4, 8, ... steps. In a rehearsal, which reports every step, every step is checked.
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from bftrainer.progress.randomness import random_states
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate
 from bftrainer.system.json_tail import JsonTail
@@ -81,9 +82,10 @@ class Watch:
         """Report a step, if it is due: in a rehearsal each, else the 1st, 2nd, 4th, 8th, ... of a
         group.
 
-        All ranks report the same steps, so that they can be compared.
+        All ranks report the same steps, so that they can be compared. In a rehearsal, also those
+        report that watch nothing.
         """
-        if not self._on or step is None:
+        if step is None or not (self._on or self._every_step):
             return
         self._steps += 1
         self._since = step if self._since is None else self._since
@@ -105,6 +107,8 @@ class Watch:
             _made_with(self._optimizer),
             wanted,
         )
+        if self._every_step:
+            line = line._replace(random=random_states())
         if self._order is not None and self._every_step:
             line = self._order.added(line)
         if rank == 0 and self._last is not None and self._last.group == line.group:

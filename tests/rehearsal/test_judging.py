@@ -466,6 +466,48 @@ def test_the_rate_of_the_old_size_that_a_checkpoint_brought_back_fails() -> None
     assert judged("rate", []).verdict is judged("rate", [old]).verdict is CheckVerdict.CANNOT_TELL
 
 
+def drawing(step: int, *states: str, rank: int = 0, **facts: Any) -> list[RankLine]:
+    """The lines of a rank from a step on, with torch's states after each step."""
+    return [
+        ranked(step + number, rank, random=(("torch", state),), **facts)
+        for number, state in enumerate(states)
+    ]
+
+
+def test_random_numbers_that_a_restart_repeats_fail() -> None:
+    resumed_lines = {"incarnation": 2, "since_step": 21}
+    lines = drawing(1, *"abcdefgh")
+    found = judged("random", [*lines, *drawing(21, *"abcd", **resumed_lines)])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "torch's random numbers at step 23 are those of step 3 again" in found.seen
+    assert "seed_step" in found.remedy
+    found = judged("random", [*lines, *drawing(21, *"mnop", **resumed_lines)])
+    assert found.verdict is CheckVerdict.PASS
+    assert "none repeated in 8 steps" in found.seen
+
+
+def test_steps_that_are_made_again_may_draw_the_same_numbers() -> None:
+    again = drawing(3, *"cdef", incarnation=2, since_step=3)
+    assert judged("random", [*drawing(1, *"abcdef"), *again]).verdict is CheckVerdict.PASS
+
+
+def test_random_numbers_that_are_equal_on_two_ranks_fail() -> None:
+    two = {"world_size": 2}
+    ranks = [drawing(1, *"abcd", rank=rank, **two) for rank in range(2)]
+    found = judged("random", [line for step in zip(*ranks, strict=True) for line in step])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "torch's random numbers at step 3 are equal on ranks 0 and 1" in found.seen
+
+
+def test_a_generator_that_only_epochs_draw_from_is_not_judged() -> None:
+    """A DataLoader draws one number per epoch, with which no step does anything."""
+    lines = [*drawing(1, *"aabbccaa"), *drawing(21, *"aabb", incarnation=2, since_step=21)]
+    found = judged("random", lines)
+    assert found.verdict is CheckVerdict.PASS
+    assert "draw from no generator" in found.seen
+    assert judged("random", [ranked(5)]).verdict is CheckVerdict.CANNOT_TELL
+
+
 def ordered(step: int, *numbers: int, epoch: int = 0, **facts: Any) -> RankLine:
     return ranked(
         step, indices=((epoch, numbers),), data_size=6, sampler="progress.Sampler", **facts
