@@ -70,7 +70,7 @@ def verdicts(found: dict[str, Any], verdict: str) -> set[str]:
 @pytest.mark.slow
 def test_a_sound_script_passes_every_check_in_a_copy_of_its_directory(tmp_path: Path) -> None:
     status, found = rehearsed(planted(tmp_path, "sound"))
-    assert len(verdicts(found, "pass")) == len(found["checks"]) == 13, found
+    assert len(verdicts(found, "pass")) == len(found["checks"]) == 14, found
     assert status == 0
     assert found["passed"] is True
     assert found["scale_up_s"] > 0
@@ -149,6 +149,19 @@ def test_a_script_that_trains_wrongly_fails_and_the_line_names_the_cause(
     assert status == 1
     assert wrong.words in failed.get(wrong.check, ""), found
     assert set(failed) <= {wrong.check, "samples", "order"}, "no other check is misled"
+
+
+@pytest.mark.slow
+def test_dropout_that_is_seeded_by_step_and_rank_passes(tmp_path: Path) -> None:
+    need_package("torch")
+    text = (EXAMPLES / "torch_digits.py").read_text()
+    text = text.replace("nn.ReLU(), ", "nn.ReLU(), nn.Dropout(0.1), ")
+    seeded = "        progress.seed_step(options.seed, step, rank)\n        optimizer.zero_grad()"
+    (tmp_path / "right.py").write_text(text.replace("        optimizer.zero_grad()", seeded))
+    file = trainer_file(tmp_path, ["right.py", *OPTIONS["torchrun"]], launcher="torchrun")
+    status, found = rehearsed(file, "--quick", "--steps", "4")
+    assert verdicts(found, "pass") >= {"random", "state"}, found
+    assert status == 0
 
 
 @pytest.mark.slow

@@ -1,8 +1,8 @@
 """Whether steps draw new random numbers after a restart, and on each rank. Pure.
 
-Every rank reports digests of its generators' states after each step. Only generators that steps draw
-from are judged: those whose state differs after three steps in a row. A ``DataLoader`` draws from
-torch's generator as well, but once per epoch.
+Every rank reports digests of its generators' states after each step. Only generators that steps
+draw from are judged: those whose state differs after three steps in a row. A ``DataLoader`` draws
+from torch's generator as well, but once per epoch.
 """
 
 from __future__ import annotations
@@ -64,7 +64,8 @@ def _repetition(record: Record, drawn: _Drawn, earlier: RankLine) -> str | None:
     if earlier.step != line.step:
         return f"{numbers} at step {line.step} are those of step {earlier.step} again"
     if earlier.rank != line.rank and earlier.group == line.group:
-        return f"{numbers} at step {line.step} are equal on ranks {earlier.rank} and {line.rank}"
+        one, other = sorted((earlier.rank, line.rank))
+        return f"{numbers} at step {line.step} are equal on ranks {one} and {other}"
     return None
 
 
