@@ -16,19 +16,17 @@ from bftrainer.console.rehearsal.record import (
     Line,
     Played,
     Record,
-    Trial,
     TrialOutcome,
     is_whole,
     stretches,
 )
 from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
+from bftrainer.console.rehearsal.trials import try_halves
 from bftrainer.console.rehearsal.writes import Writes
 from bftrainer.wires.driver_events import DriverEvent
 from bftrainer.wires.environment import REPORT_EVERY_S
 from bftrainer.wires.stacks import VARIABLE
 
-TRIALS = 3
-"""Number of files written in place that are tried with half of their bytes."""
 Tell = Callable[[str], None]
 
 
@@ -65,7 +63,10 @@ def rehearse(
         try:
             record = _play(player, acts, writes, tell)
             if _is_whole(record) and not spec.is_pool:
-                record = replace(record, trials=_try_halves(player, record, here.cwd, tell))
+                trials = try_halves(
+                    player, record, here.cwd, scratch / "saved", tell, in_place=options.in_place
+                )
+                record = replace(record, trials=trials)
         finally:
             player.end()
     if not options.in_place:
@@ -157,34 +158,6 @@ def _was_killed(player: Player, played: Played) -> bool:
 def _is_whole(record: Record) -> bool:
     last = record.played[-1]
     return len(record.played) == len(record.acts) and last.outcome is TrialOutcome.OK
-
-
-def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tuple[Trial, ...]:
-    """Start the trainer with half of each file that the last save wrote in place, and return what
-    happened.
-
-    A kill during the save would leave such a file.
-    """
-    trials = []
-    small = record.acts[0].nodes
-    for name in record.saved.in_place[:TRIALS]:
-        path = folder / name
-        content = path.read_bytes()
-        if len(content) < 2:
-            continue
-        tell(f"start with half of {name}")
-        path.write_bytes(content[: len(content) // 2])
-        seen = len(player.lines)
-        try:
-            played = player.play(Act(ActKind.START, small))
-            player.end()
-        finally:
-            path.write_bytes(content)
-        steps = [line["step"] for line in player.lines[seen:] if is_whole(line.get("step"))]
-        trials.append(
-            Trial(name, played.outcome, steps[0] if steps else None, played.reason, played.tail)
-        )
-    return tuple(trials)
 
 
 def _alone(

@@ -36,7 +36,8 @@ class Writes:
         self._renamed: dict[Path, None] = {}
         # Folders that are being renamed, by the cookie that both events of a rename have.
         self._moving: dict[int, Path] = {}
-        self._created: set[Path] = set()
+        self._created: set[Path] = set()  # folders
+        self._created_files: set[Path] = set()
         self._whole: set[Path] = set()  # folders that were renamed into place
         self._watch(folder)
 
@@ -52,6 +53,7 @@ class Writes:
         self._in_place.clear()
         self._renamed.clear()
         self._created.clear()
+        self._created_files.clear()
         self._whole.clear()
 
     def saved(self) -> Saved:
@@ -67,7 +69,8 @@ class Writes:
             if folder.is_dir() and self._has_new(folder)
         ]
         in_place, renamed = self._existing(self._in_place), self._existing(self._renamed)
-        return Saved(tuple(in_place), (*whole, *renamed))
+        created = [name for name in in_place if self._root / name in self._created_files]
+        return Saved(tuple(in_place), (*whole, *renamed), tuple(created))
 
     def _existing(self, paths: dict[Path, None]) -> list[str]:
         """Return the names of the files that exist, latest first.
@@ -121,6 +124,8 @@ class Writes:
         if mask & (_MOVED_FROM | _DELETE | _MOVED_TO):
             self._in_place.pop(path, None)
             self._renamed.pop(path, None)
+        if mask & _CREATE:
+            self._created_files.add(path)
         if mask & _MOVED_TO:
             self._renamed[path] = None
         if mask & (_MODIFY | _CLOSE_WRITE):
@@ -137,6 +142,7 @@ class Writes:
         if mask & _CREATE:
             self._watch(path)
             self._created.add(path)
+            self._created_files |= set(_files(path))
             self._in_place |= dict.fromkeys(_files(path))
         elif mask & _MOVED_FROM:
             self._moving[cookie] = path
@@ -157,4 +163,14 @@ class Writes:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    """Return the files below a folder, in the order in which they were last written."""
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
+    return sorted(files, key=lambda file: (_written_ns(file), file))
+
+
+def _written_ns(file: Path) -> int:
+    """Return the time at which a file was last written; 0 for one that is gone by now."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0
