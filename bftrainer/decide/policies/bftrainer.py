@@ -70,7 +70,14 @@ class BFTrainer:
         if peak and isinstance(state.memory, int):
             peak = max(peak, state.memory)
         line = priority_order(
-            state.active, len(state.queue), len(state.pool), kappa, peak, self._rank_cache
+            state.active,
+            len(state.queue),
+            len(state.pool),
+            kappa,
+            peak,
+            self._rank_cache,
+            state.at_s,
+            forward_s,
         )
         chosen = [state.active[j] for j in line.members]
         values = [self.objective.value(a.trainer, None) for a in chosen]
@@ -88,7 +95,7 @@ class BFTrainer:
         counts = [0] * len(state.active)
         for j, n in zip(line.members, answer.counts, strict=True):
             counts[j] = n
-        return Decision(tuple(counts), answer=answer), peak
+        return Decision(tuple(counts), line.until_s, answer), peak
 
 
 def _paying(active: Active, demand: TrainerDemand, at_s: float, forward_s: float) -> TrainerDemand:

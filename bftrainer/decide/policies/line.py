@@ -13,13 +13,16 @@ nearer to its end, so the work of j is worth i_j (for concave curves that is clo
 Vesilo, Harchol-Balter 2020). ``kappa`` M is the weight of the last completion in trainers: 0
 minimizes the mean, more and more the last.
 
-A trainer of unknown length stands by its submission; beyond a day of work on one node it moves back
-by what it trains.
+A trainer of unknown length counts as one of a day of work on one node; what it trains beyond a day
+moves it back. A new one is behind each running trainer of known length that was started, or last
+changed its size, before the submission and less than T_fwd ago: the decision that started that one
+assumed T_fwd of training (Eqn 16), and has not paid off before.
 
 No starvation: the first of the line whose smallest size fits the pool always trains. A trainer
 submitted later than a time T_j is never before j, with T_j the submission of j plus its time on one
 node. So j waits at 0 nodes no longer than the trainers submitted before T_j take, one after another
-on their smallest sizes, plus the time in which the pool is too small for them.
+on their smallest sizes, plus the time in which the pool is too small for them, plus T_fwd for an
+unknown length.
 
 A waiting trainer that cannot be chosen is left out of the problem: trainers before it in the line
 could fill the pool, of its kind at their smallest sizes, or of any kind with one node each where no
@@ -29,6 +32,7 @@ they are worth no less with these.)
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -38,6 +42,7 @@ from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.decide.domain.state import Active
 
 UNKNOWN_S = 86_400.0
+"""The work of a trainer of unknown length, in seconds on one node."""
 _MOST = 16_384
 
 
@@ -46,12 +51,15 @@ class PriorityOrder:
     """The trainers that can be chosen, as indices into ``State.active``, and their weights in Eqn
     16.
 
-    ``first`` is the one that must train (None: none fits the pool).
+    ``first`` is the one that must train (None: none fits the pool). ``until_s`` is the time at
+    which a trainer of unknown length is no longer behind a start that has not paid off (None: none
+    is).
     """
 
     members: tuple[int, ...]
     weights: tuple[float, ...]
     first: int | None
+    until_s: float | None = None
 
 
 def priority_order(
@@ -61,13 +69,21 @@ def priority_order(
     kappa: float,
     peak: int,
     cache: RankCache | None = None,
+    at_s: float = 0.0,
+    forward_s: float = 0.0,
 ) -> PriorityOrder:
     """Return the trainers that can be chosen and their weights, in the order of ``active``.
 
     ``queued`` more trainers are behind all of these. ``peak`` is M of the module's text.
+    ``forward_s`` is T_fwd; with 0, every start has paid off at once.
     """
     cache = cache or RankCache()
     places = cache.ranked(active)
+    behind = behind_starts(active, at_s, forward_s)
+    if behind:
+        places = sorted(
+            (max(key, behind[j].key_s), j) if j in behind else (key, j) for key, j in places
+        )
     whole = len(active) + queued + kappa * peak
     free, room = pool_size, dict[int, int]()
     first: int | None = None
@@ -85,16 +101,58 @@ def priority_order(
             chosen.append((j, (whole - i) / whole))
         free -= takes_one
     chosen.sort()
-    return PriorityOrder(tuple([j for j, _ in chosen]), tuple([w for _, w in chosen]), first)
+    until_s = min((start.until_s for start in behind.values()), default=None)
+    members, weights = tuple([j for j, _ in chosen]), tuple([w for _, w in chosen])
+    return PriorityOrder(members, weights, first, until_s)
+
+
+@dataclass(frozen=True, slots=True)
+class RecentStart:
+    """A running trainer of known length whose start, or last change of size, pays off at
+    ``until_s``. ``key_s`` is its key in the priority order.
+    """
+
+    trainer_id: str
+    key_s: float
+    until_s: float
+
+
+def behind_starts(
+    active: Sequence[Active], at_s: float, forward_s: float
+) -> dict[int, RecentStart]:
+    """Return the waiting trainers of unknown length, by index, that must not displace a start yet,
+    each with the last such start in the priority order.
+
+    They were submitted after that start, which was less than ``forward_s`` (T_fwd) ago: so none
+    waits longer than T_fwd for this reason. Cost: O(J log J) for J trainers.
+    """
+    sized = sorted(
+        (a.sized_s, key_s(a), j)
+        for j, a in enumerate(active)
+        if a.nodes and a.remaining_samples is not None and a.sized_s + forward_s > at_s
+    )
+    if not sized:
+        return {}
+    sized_s, last = [start_s for start_s, _, _ in sized], [sized[0]]
+    for start in sized[1:]:
+        last.append(max(last[-1], start, key=lambda entry: entry[1]))
+    behind = {}
+    for j, a in enumerate(active):
+        if a.nodes or a.trainer.samples_total is not None or a.samples_done:
+            continue
+        place = bisect_left(sized_s, a.admitted_s)
+        if place:
+            start_s, key, runner = last[place - 1]
+            behind[j] = RecentStart(active[runner].trainer.id, key, start_s + forward_s)
+    return behind
 
 
 def key_s(active: Active) -> float:
     """Return the trainer's key in the priority order, in seconds; the smallest key is first."""
     left_s = one_node_s(active)
     if left_s is None:
-        return active.admitted_s + max(
-            active.samples_done / rate_of_one(active.trainer) - UNKNOWN_S, 0.0
-        )
+        trained_s = active.samples_done / rate_of_one(active.trainer)
+        return active.admitted_s + max(trained_s, UNKNOWN_S)
     return active.admitted_s + left_s
 
 
