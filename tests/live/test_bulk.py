@@ -143,7 +143,7 @@ def test_one_that_waits_hears_how_many_are_before_it(tmp_path: Path) -> None:
 def test_submissions_of_unknown_length_evict_nothing_and_hear_why(tmp_path: Path) -> None:
     home = house(tmp_path / "state")
     home.cluster.give("n1", "n2")
-    home.submit(spec("runs", max_nodes=2, samples_total=1e6))
+    home.submit(spec("runs", max_nodes=2, samples_total=5e5))
     home.at(30, lambda: home.submit(*(spec(f"new{i}", max_nodes=2) for i in range(3))))
     home.pilot(60)
     assert [len(a.nodes) for a in home.last_state().active] == [2, 0, 0, 0]
