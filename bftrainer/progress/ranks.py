@@ -13,11 +13,13 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from bftrainer.progress.data_set import summary_of
 from bftrainer.progress.randomness import random_states
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.wires.append import append_line
+from bftrainer.wires.data_summary import DataSummary
 from bftrainer.wires.paths import TrainerDirectory
 from bftrainer.wires.rank_line import Indices, RankLine, disagreement, format_rank, parse_rank
 
@@ -170,6 +172,7 @@ class _Order:
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
+        self._summary: DataSummary | None = None
 
     def formed(self) -> None:
         return
@@ -179,7 +182,16 @@ class _Order:
             indices=_by_epoch(self._sampler.latest_indices()),
             data_size=self._sampler.size,
             sampler="progress.Sampler",
+            data=self._data_summary(),
         )
+
+    def _data_summary(self) -> DataSummary | None:
+        """Return what identifies the data set; None if the sampler knows only its length."""
+        if self._summary is None:
+            self._summary = self._sampler.summary
+        if self._summary is None and self._sampler.data is not None:
+            self._summary = summary_of(self._sampler.data)
+        return self._summary
 
 
 class _ElasticOrder:

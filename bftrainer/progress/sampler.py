@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence, Sized
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.scaling import Batches
+from bftrainer.wires.data_summary import DataSummary
 
 _KEPT_ORDERS = 2
 """A batch may contain the last samples of one epoch and the first of the next."""
@@ -69,6 +70,9 @@ class Sampler:
         self._ended_from: int | None = None
         self._orders: dict[int, Sequence[int]] = {}
         self.latest: tuple[int, tuple[int, int], int] | None = None
+        self.data = None if isinstance(data, int) else data
+        self.summary: DataSummary | None = None
+        """What identifies the data set, where a framework class has read it."""
         self.shard(rank, world_size)
 
     @property

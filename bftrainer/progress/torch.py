@@ -22,6 +22,8 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bftrainer.progress.agreement import numbers_from_rank_0
+from bftrainer.progress.data_set import check_ranks, check_start, summary_of
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.loaders import parts
 from bftrainer.progress.pairs import paired
@@ -63,7 +65,8 @@ class Training(StepLoop):
         reporter: Default: a new ``Reporter``.
 
     Raises:
-        InvalidValueError: The data have no length or no batch size, or the weights are sharded.
+        InvalidValueError: The data have no length or no batch size, the weights are sharded, or the
+            data set is another one than on rank 0 or at the start before.
     """
 
     def __init__(
@@ -98,6 +101,12 @@ class Training(StepLoop):
         self.loader = _Loader(
             torch.utils.data.DataLoader(source.data, batch_sampler=self.sampler, **source.options),
             self,
+        )
+        self.sampler.summary = summary_of(source.data, int(self.loader.num_workers))
+        check_ranks(
+            self.sampler.summary,
+            self.rank,
+            lambda numbers: numbers_from_rank_0(numbers, self.size),
         )
         self._schedule = schedule
         self._epochs: int | None = None
@@ -144,14 +153,19 @@ class Training(StepLoop):
         return self.sampler.samples + steps * self.batches.total(self.size)
 
     def _position(self) -> dict[str, Any]:
-        return {
+        position = {
             "sampler": self.sampler.state_dict(),
             "rate": self.rate.state_dict(),
             "base": self.rate.base,
         }
+        if self.sampler.summary is not None:
+            position["data"] = self.sampler.summary.as_dict()
+        return position
 
     def _restore(self, content: Mapping[str, Any]) -> None:
         self.sampler.load_state_dict(content["sampler"])
+        if self.sampler.summary is not None:
+            check_start(self.sampler.summary, content.get("data"), self.checkpoint)
         self.rate.load_state_dict(content["rate"])
         # The script may have loaded a checkpoint of its own into the optimizer, with the rate of
         # another size.
@@ -175,6 +189,7 @@ class _Loader:
         self._loader = loader
         self._training = training
         self.dataset = loader.dataset
+        self.num_workers = loader.num_workers
 
     def __len__(self) -> int:
         return len(self._training.sampler)

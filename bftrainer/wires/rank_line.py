@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bftrainer.wires.bounds import number_or_none, whole_or_none
+from bftrainer.wires.data_summary import DataSummary, parse_summary
 
 _LONGEST_DIGEST = 64
 Indices = tuple[tuple[int, tuple[int, ...]], ...]
@@ -32,7 +33,7 @@ class RankLine(NamedTuple):
     constructed with, ``wanted`` the last result of ``progress.LearningRate``. ``indices`` are this
     rank's samples of the step, out of ``data_size``; ``restored_at`` and ``pass_at``: the sampler's
     position as the group began, and where its pass over the data began. ``random``: digests of the
-    states of the random number generators after the step. ``data`` is a digest of the data set.
+    states of the random number generators after the step. ``data`` identifies the data set.
     """
 
     at_s: float
@@ -53,7 +54,7 @@ class RankLine(NamedTuple):
     restored_at: int | None = None
     pass_at: int | None = None
     random: RandomStates | None = None
-    data: str | None = None
+    data: DataSummary | None = None
 
     @property
     def group(self) -> tuple[int, int, int]:
@@ -69,6 +70,8 @@ def format_rank(line: RankLine) -> str:
     value["time"] = round(value.pop("at_s"), 4)
     if line.random is not None:
         value["random"] = dict(line.random)
+    if line.data is not None:
+        value["data"] = line.data.as_dict()
     return json.dumps(value, default=float)
 
 
@@ -106,7 +109,7 @@ def parse_rank(line: object) -> RankLine | None:
         whole_or_none(get("restored_at")),
         whole_or_none(get("pass_at")),
         _random_states(get("random")),
-        _digest(get("data")),
+        parse_summary(get("data")),
     )
 
 

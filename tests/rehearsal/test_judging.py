@@ -21,6 +21,7 @@ from bftrainer.console.rehearsal.scenario import Act, ActKind, scenario, sizes_o
 from bftrainer.console.rehearsal.verdicts import judge
 from bftrainer.console.rehearsal.writes import Writes
 from bftrainer.pilot.trainers.remarks import last_words
+from bftrainer.wires.data_summary import DataSummary
 from bftrainer.wires.rank_line import RankLine
 from bftrainer.wires.stacks import hung_at, output_before_stack
 
@@ -526,6 +527,19 @@ def test_samples_that_are_used_twice_fail_and_a_repeated_step_does_not() -> None
     shared = [ordered(4, rank, 5, rank=rank, world_size=2, since_step=4) for rank in range(2)]
     assert judged("order", shared).verdict is CheckVerdict.FAIL, "both ranks use sample 5"
     assert judged("order", []).verdict is CheckVerdict.CANNOT_TELL
+
+
+def test_an_unseeded_split_fails() -> None:
+    split = {"data": DataSummary(360, 17)}
+    lines = [ordered(step, step, **split) for step in range(1, 5)]
+    assert judged("order", lines).verdict is CheckVerdict.PASS
+    other = {"data": DataSummary(360, 18)}
+    found = judged("order", [*lines, ordered(5, 5, incarnation=2, since_step=5, **other)])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "rank 0 has another data set than before: 360 samples, but others" in found.seen
+    assert "random_split" in found.remedy
+    found = judged("order", [*lines, ordered(5, 6, rank=1, **other)])
+    assert "rank 1 has another data set than rank 0" in found.seen
 
 
 def test_samples_that_a_whole_epoch_leaves_out_fail() -> None:

@@ -14,6 +14,11 @@ _CHECK = RehearsalCheck("order", "each sample of an epoch is used once")
 _SAVE = "save sampler.state_dict() with the weights, and load it at the start"
 _SET_EPOCH = "call sampler.set_epoch at the end of an epoch: at its start it discards the position"
 
+_SEED_SPLIT = (
+    "split and shuffle the data with a fixed seed, such as "
+    "random_split(data, sizes, torch.Generator().manual_seed(0))"
+)
+
 
 @dataclass(slots=True)
 class _StepSamples:
@@ -37,6 +42,8 @@ def judge(record: Record) -> RehearsalFinding:
         )
     if (wrong := _discarded(record)) is not None:
         return _CHECK.failed(wrong, _SET_EPOCH)
+    if (wrong := _other_data(record)) is not None:
+        return _CHECK.failed(wrong, _SEED_SPLIT)
     seen: dict[tuple[int, int], _StepSamples] = {}
     kept: list[_StepSamples] = []
     for step, again in _steps(record.ranks):
@@ -95,6 +102,23 @@ def _steps(lines: tuple[RankLine, ...]) -> Iterator[tuple[_StepSamples, bool]]:
             if made.samples:
                 yield made, again
                 again = False
+
+
+def _other_data(record: Record) -> str | None:
+    """Return what is wrong if a rank or a start has another data set than the first one; None if
+    none has. The same indices would then be other samples.
+    """
+    lines = [line for line in record.ranks if line.data is not None]
+    for line in lines:
+        first = lines[0]
+        difference = first.data.difference(line.data) if first.data and line.data else None
+        if difference is None:
+            continue
+        act = record.act_at(line.at_s) or "the start"
+        if line.group == first.group:
+            return f"rank {line.rank} has another data set than rank {first.rank}: {difference}"
+        return f"after {act}: rank {line.rank} has another data set than before: {difference}"
+    return None
 
 
 def _discarded(record: Record) -> str | None:
