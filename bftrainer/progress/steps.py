@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     import torch
 
 
+_SAVING_SHARE = 0.02
+"""Share of the time that saves may take, unless ``checkpoint_every_s`` is given."""
+_SHORTEST_S, _FIRST_S, _LONGEST_S = 1.0, 10.0, 600.0
+"""Limits of the time between two saves, and that before the first one, whose duration is unknown.
+"""
 _MOST_UNAPPLIED = 64
 """Batches after which an optimizer whose ``step()`` was never called is not waited for: another one
 steps.
@@ -54,7 +59,8 @@ class StepLoop:
             them.
         checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that
             trials share none.
-        checkpoint_every_s: Seconds between checkpoints.
+        checkpoint_every_s: Seconds between checkpoints. Default: so many that saves take 2 % of the
+            time, between 1 s and 10 minutes.
         keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
             name.
         reporter: Default: a new ``Reporter``.
@@ -73,7 +79,7 @@ class StepLoop:
         batch: int,
         checkpoint: str | Path,
         steps: int | None = None,
-        checkpoint_every_s: float = 60.0,
+        checkpoint_every_s: float | None = None,
         keep: Mapping[str, Kept] | None = None,
         reporter: Reporter | None = None,
     ) -> None:
@@ -90,7 +96,7 @@ class StepLoop:
         model: Any,
         optimizer: Any,
         checkpoint: str | Path,
-        every_s: float,
+        every_s: float | None,
         keep: Mapping[str, Kept] | None,
     ) -> None:
         """Set rank, size and fields, and form a group if several workers have none."""
@@ -109,6 +115,8 @@ class StepLoop:
         self.step_number = 0
         """Steps since training began."""
         self._every_s, self._keep = every_s, dict(keep or {})
+        self._save_s: float | None = None
+        """Duration of the latest save; None before the first."""
 
     def _report(self, reporter: Reporter | None) -> None:
         """Begin to report, and to count the steps of the optimizer."""
@@ -169,8 +177,16 @@ class StepLoop:
             self.save()
             self.report.leave()
         # Only rank 0's clock counts; the others wait for it at the end of a step anyway.
-        if self.rank == 0 and time.monotonic() - self._saved_at >= self._every_s:
+        if self.rank == 0 and time.monotonic() - self._saved_at >= self._due_s():
             self._write()
+
+    def _due_s(self) -> float:
+        """Return the seconds from one save to the next."""
+        if self._every_s is not None:
+            return self._every_s
+        if self._save_s is None:
+            return _FIRST_S
+        return min(max(self._save_s / _SAVING_SHARE, _SHORTEST_S), _LONGEST_S)
 
     def save(self) -> None:
         """Write a checkpoint on rank 0; all ranks wait for it."""
@@ -189,10 +205,12 @@ class StepLoop:
 
         from bftrainer.system.files import make_anew
 
+        began_s = time.monotonic()
         content = {
             "model": self._bare().state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "step": self.step_number,
+            "save_s": self._save_s,
         }
         content |= self._position()
         content["keep"] = {name: keeper.state_dict() for name, keeper in self._keep.items()}
@@ -202,6 +220,7 @@ class StepLoop:
         part.replace(self.checkpoint)  # never half-written
         self.report.checkpointed(self.checkpoint)
         self._saved_at = time.monotonic()
+        self._save_s = self._saved_at - began_s
 
     def _load(self) -> None:
         """Load the checkpoint, if there is one."""
@@ -214,6 +233,7 @@ class StepLoop:
         self.optimizer.load_state_dict(content["optimizer"])
         self._restore(content)
         self.step_number = int(content["step"])
+        self._save_s = content.get("save_s")
         for name, keeper in self._keep.items():
             keeper.load_state_dict(content["keep"][name])
 

@@ -146,7 +146,7 @@ class Gate:
         self._config: PilotConfig = read(folder)
         self._is_configured = (folder / CONFIG_NAME).exists()
         self._notes_given: set[str] = set()
-        self._imports: dict[str, bool] = {}
+        self._imports: dict[tuple[str, str], bool] = {}
         self._tell = note
 
     def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
@@ -164,6 +164,7 @@ class Gate:
         self._check_launcher(spec, where)
         self._check_unit(spec, where)
         self._note_script(spec, where)
+        self._note_trackers(spec, where)
         self._note_secrets(spec, where)
         self._note_unknown_class(spec, self._config.classes, where)
         return spec
@@ -264,14 +265,36 @@ class Gate:
         program = find_command(spec.command[0], spec.cwd, spec.env)
         if program is None or spec.setup or spec.image:  # only the worker can tell
             return
-        if program not in self._imports:
-            self._imports[program] = _can_import_bftrainer(program, spec.env)
-        if not self._imports[program]:
+        if not self._can_import(program, "bftrainer", spec.env):
             what = (
                 f"{program} cannot import bftrainer, as {script} does; activate its "
                 "environment, or give"
             )
             self._note(f"{where}: command: {what} `-- {this_interpreter()} {script}`")
+
+    def _note_trackers(self, spec: TrainerSpec, where: str) -> None:
+        """Note the trackers whose package the script's interpreter cannot import.
+
+        The training would run, and nothing of it would be in the tracker.
+        """
+        if not spec.trackers or script_of(spec.command) is None:
+            return
+        program = find_command(spec.command[0], spec.cwd, spec.env)
+        if program is None or spec.setup or spec.image:  # only the worker can tell
+            return
+        for tracker in spec.trackers:
+            if not self._can_import(program, tracker, spec.env):
+                self._note(
+                    f"{where}: trackers: {program} cannot import {tracker}, so nothing would be "
+                    f"mirrored to it; install {tracker} there"
+                )
+
+    def _can_import(self, program: str, package: str, environment: Mapping[str, str]) -> bool:
+        """Whether an interpreter can import a package; each is asked once."""
+        key = program, package
+        if key not in self._imports:
+            self._imports[key] = _can_import(program, package, environment)
+        return self._imports[key]
 
     def _note_secrets(self, spec: TrainerSpec, where: str) -> None:
         """Note what looks like a secret in plain text, where a file that only the user can read
@@ -305,17 +328,15 @@ class Gate:
             )
 
 
-def _can_import_bftrainer(program: str, environment: Mapping[str, str]) -> bool:
-    """Whether an interpreter can import bftrainer; True if that cannot be found out, since the
+def _can_import(program: str, package: str, environment: Mapping[str, str]) -> bool:
+    """Whether an interpreter can import a package; True if that cannot be found out, since the
     worker will tell.
     """
-    if Path(program).parent == Path(this_interpreter()).parent:
+    if package == "bftrainer" and Path(program).parent == Path(this_interpreter()).parent:
         return True
+    # The package may take seconds to be imported; its place in the path is enough.
+    test = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
     with suppress(CommandError):
-        return (
-            outcome(
-                [program, "-c", "import bftrainer"], timeout_s=20.0, env=environment, cwd="/"
-            ).status
-            == 0
-        )
+        argv = [program, "-c", test]
+        return outcome(argv, timeout_s=20.0, env=environment, cwd="/").status == 0
     return True  # the worker will tell
