@@ -57,7 +57,7 @@ class DataSummary(NamedTuple):
         """Return the summary that :meth:`numbers` has encoded."""
         length, split, count, *bits = numbers
         sums = [_float(number) for number in bits[:count]]
-        samples = tuple(zip(sums[::2], sums[1::2])) if count else None  # noqa: B905 - Python 3.9
+        samples = tuple(zip(sums[::2], sums[1::2])) if count else None
         return cls(length, None if split == _NO_SPLIT else split, samples)
 
     def as_dict(self) -> dict[str, object]:
@@ -92,7 +92,7 @@ def _samples(value: object) -> tuple[_Sums, ...] | None:
 
 def _are_equal(one: _Sums, other: _Sums) -> bool:
     allowed = _TOLERANCE * max(one[0], other[0])
-    return all(abs(a - b) <= allowed for a, b in zip(one, other))  # noqa: B905 - Python 3.9
+    return all(abs(a - b) <= allowed for a, b in zip(one, other))
 
 
 def _bits(value: float) -> int:
