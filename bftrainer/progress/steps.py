@@ -11,6 +11,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping
@@ -28,8 +29,8 @@ if TYPE_CHECKING:
     import torch
 
 
-_SAVING_SHARE = 0.02
-"""Share of the time that saves may take, unless ``checkpoint_every_s`` is given."""
+_PRIOR_S = 120.0
+"""Training time until a loss of the workers, before any time was measured."""
 _SHORTEST_S, _FIRST_S, _LONGEST_S = 1.0, 10.0, 600.0
 """Limits of the time between two saves, and that before the first one, whose duration is unknown.
 """
@@ -59,8 +60,8 @@ class StepLoop:
             them.
         checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that
             trials share none.
-        checkpoint_every_s: Seconds between checkpoints. Default: so many that saves take 2 % of the
-            time, between 1 s and 10 minutes.
+        checkpoint_every_s: Seconds between checkpoints. Default: by what a save costs and how often
+            work was lost, between 1 s and 10 minutes.
         keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
             name.
         reporter: Default: a new ``Reporter``.
@@ -117,6 +118,9 @@ class StepLoop:
         self._every_s, self._keep = every_s, dict(keep or {})
         self._save_s: float | None = None
         """Duration of the latest save; None before the first."""
+        self._trained_s, self._losses, self._begun_at = 0.0, 0, time.monotonic()
+        """Training time before this start; how many starts before it had lost work."""
+        self._is_last = False
 
     def _report(self, reporter: Reporter | None) -> None:
         """Begin to report, and to count the steps of the optimizer."""
@@ -143,6 +147,7 @@ class StepLoop:
 
     def end(self) -> None:
         """Write the checkpoint, and report the end."""
+        self._is_last = True
         self.save()
         self.report.done()
 
@@ -174,6 +179,7 @@ class StepLoop:
         if self._unapplied > 1 and (self._applies or self._unapplied < _MOST_UNAPPLIED):
             return
         if self._stops:
+            self._is_last = True
             self.save()
             self.report.leave()
         # Only rank 0's clock counts; the others wait for it at the end of a step anyway.
@@ -181,12 +187,21 @@ class StepLoop:
             self._write()
 
     def _due_s(self) -> float:
-        """Return the seconds from one save to the next."""
+        """Return the seconds from one save to the next.
+
+        By default they are sqrt(2 C M), with C the duration of a save and M the mean training time
+        until work is lost (Young 1974): more saves cost more time than they keep.
+        """
         if self._every_s is not None:
             return self._every_s
         if self._save_s is None:
             return _FIRST_S
-        return min(max(self._save_s / _SAVING_SHARE, _SHORTEST_S), _LONGEST_S)
+        mean_s = (self._all_trained_s() + _PRIOR_S) / (self._losses + 1)
+        return min(max(math.sqrt(2 * self._save_s * mean_s), _SHORTEST_S), _LONGEST_S)
+
+    def _all_trained_s(self) -> float:
+        """Return the training time of all starts."""
+        return self._trained_s + time.monotonic() - self._begun_at
 
     def save(self) -> None:
         """Write a checkpoint on rank 0; all ranks wait for it."""
@@ -210,7 +225,12 @@ class StepLoop:
             "model": self._bare().state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "step": self.step_number,
-            "save_s": self._save_s,
+            "saves": {
+                "save_s": self._save_s,
+                "trained_s": self._all_trained_s(),
+                "losses": self._losses,
+                "is_last": self._is_last,
+            },
         }
         content |= self._position()
         content["keep"] = {name: keeper.state_dict() for name, keeper in self._keep.items()}
@@ -233,9 +253,17 @@ class StepLoop:
         self.optimizer.load_state_dict(content["optimizer"])
         self._restore(content)
         self.step_number = int(content["step"])
-        self._save_s = content.get("save_s")
+        self._restore_saves(content.get("saves") or {})
         for name, keeper in self._keep.items():
             keeper.load_state_dict(content["keep"][name])
+
+    def _restore_saves(self, saves: Mapping[str, Any]) -> None:
+        """Restore what decides the time between saves. A start whose last save was not made at a
+        stop request, or at the end, has lost work.
+        """
+        self._save_s = saves.get("save_s")
+        self._trained_s = float(saves.get("trained_s", 0.0))
+        self._losses = int(saves.get("losses", 0)) + int(not saves.get("is_last", True))
 
     def _expect(self, steps: int) -> None:
         """Report the length of the training, as if all steps that are left had the present number

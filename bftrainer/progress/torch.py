@@ -56,8 +56,8 @@ class Training(StepLoop):
             it.
         rule: How the learning rate follows the global batch.
         warmup_steps: Steps in which the rate rises to a new value.
-        checkpoint_every_s: Seconds between checkpoints. Default: so many that saves take 2 % of the
-            time, between 1 s and 10 minutes.
+        checkpoint_every_s: Seconds between checkpoints. Default: by what a save costs and how often
+            work was lost, between 1 s and 10 minutes.
         seed: Seed of the order of the data, the same on all workers.
         schedule: Maps the share of the training that is done (0 to 1) to a factor of the rate.
         keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
