@@ -140,7 +140,7 @@ def _read_by_worker(
         timeout=_LONGEST_START_S,
         collate_fn=tuple,
     )
-    sums = tuple((float(one), float(other)) for one, other in loader)
+    sums = tuple((float(absolute), float(signed)) for absolute, signed in loader)
     return sums[: len(places)], sums[len(places) :]
 
 

@@ -48,7 +48,7 @@ class DataSummary(NamedTuple):
     def numbers(self) -> list[int]:
         """Return the summary as integers of 64 bits, always equally many."""
         split = _NO_SPLIT if self.split is None else self.split
-        sums = [] if self.samples is None else [value for pair in self.samples for value in pair]
+        sums = [value for pair in self.samples or () for value in pair]
         padded = [*sums, *[math.nan] * (2 * SAMPLES - len(sums))][: 2 * SAMPLES]
         return [self.length, split, len(sums), *map(_bits, padded)]
 
@@ -62,8 +62,10 @@ class DataSummary(NamedTuple):
 
     def as_dict(self) -> dict[str, object]:
         """Return the summary as plain values, for a checkpoint or a line of JSON."""
-        samples = None if self.samples is None else [list(pair) for pair in self.samples]
-        return {"length": self.length, "split": self.split, "samples": samples}
+        summary: dict[str, object] = {"length": self.length, "split": self.split}
+        if self.samples is not None:
+            summary["samples"] = [list(pair) for pair in self.samples]
+        return summary
 
 
 def parse_summary(value: object) -> DataSummary | None:
@@ -83,16 +85,16 @@ def _samples(value: object) -> tuple[_Sums, ...] | None:
     for pair in value:
         if not isinstance(pair, (list, tuple)) or len(pair) != 2:
             return None
-        one, other = number_or_none(pair[0]), number_or_none(pair[1])
-        if one is None or other is None:
+        absolute, signed = number_or_none(pair[0]), number_or_none(pair[1])
+        if absolute is None or signed is None:
             return None
-        samples.append((one, other))
+        samples.append((absolute, signed))
     return tuple(samples)
 
 
-def _are_equal(one: _Sums, other: _Sums) -> bool:
-    allowed = _TOLERANCE * max(one[0], other[0])
-    return all(abs(a - b) <= allowed for a, b in zip(one, other))
+def _are_equal(first: _Sums, second: _Sums) -> bool:
+    allowed = _TOLERANCE * max(first[0], second[0])
+    return all(abs(a - b) <= allowed for a, b in zip(first, second))
 
 
 def _bits(value: float) -> int:

@@ -64,8 +64,8 @@ def _repetition(record: Record, drawn: _Drawn, earlier: RankLine) -> str | None:
     if earlier.step != line.step:
         return f"{numbers} at step {line.step} are those of step {earlier.step} again"
     if earlier.rank != line.rank and earlier.group == line.group:
-        one, other = sorted((earlier.rank, line.rank))
-        return f"{numbers} at step {line.step} are equal on ranks {one} and {other}"
+        lower, higher = sorted((earlier.rank, line.rank))
+        return f"{numbers} at step {line.step} are equal on ranks {lower} and {higher}"
     return None
 
 
@@ -81,7 +81,7 @@ def _drawn(lines: Iterable[RankLine]) -> Iterator[_Drawn]:
         if len(row) < _STEPS:
             continue
         for generator in GENERATORS:
-            states = [dict(each.random or ()).get(generator) for each in row]
+            states = [dict(step.random or ()).get(generator) for step in row]
             digests = tuple(state for state in states if state is not None)
             if len(set(digests)) == _STEPS:
                 yield _Drawn(generator, line, digests)

@@ -33,7 +33,7 @@ they are worth no less with these.)
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bftrainer.decide.allocation.objectives import rate_of_one
@@ -81,9 +81,7 @@ def priority_order(
     places = cache.ranked(active)
     behind = behind_starts(active, at_s, forward_s)
     if behind:
-        places = sorted(
-            (max(key, behind[j].key_s), j) if j in behind else (key, j) for key, j in places
-        )
+        places = _moved_behind(places, behind)
     whole = len(active) + queued + kappa * peak
     free, room = pool_size, dict[int, int]()
     first: int | None = None
@@ -104,6 +102,16 @@ def priority_order(
     until_s = min((start.until_s for start in behind.values()), default=None)
     members, weights = tuple([j for j, _ in chosen]), tuple([w for _, w in chosen])
     return PriorityOrder(members, weights, first, until_s)
+
+
+def _moved_behind(
+    places: Sequence[tuple[float, int]], behind: Mapping[int, RecentStart]
+) -> list[tuple[float, int]]:
+    """Return the (key, index) of every trainer, those that wait for a start moved behind it."""
+    keys = {j: key for key, j in places}
+    for j, start in behind.items():
+        keys[j] = max(keys[j], start.key_s)
+    return sorted((key, j) for j, key in keys.items())
 
 
 @dataclass(frozen=True, slots=True)
