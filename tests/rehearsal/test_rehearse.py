@@ -125,7 +125,10 @@ def test_the_shipped_examples_pass(
     shutil.copy(EXAMPLES / script, tmp_path)
     command, keys = [script, *OPTIONS[launcher]], {}
     if package == "transformers":  # its length is a variable, and 3 workers do not divide its batch
-        command, keys = [Path(script).name], {"env": {"EPOCHS": "4000"}, "sizes": [1, 2]}
+        command, keys = (
+            [Path(script).name],
+            {"env": {"EPOCHS": "4000"}, "sizes": [1, 2], "stop_s": 60.0},
+        )
     file = trainer_file(tmp_path, command, launcher=launcher, **keys)
     status, found = rehearsed(file, "--quick")
     assert verdicts(found, "FAIL") == set(), found
