@@ -234,7 +234,7 @@ def wake_s(state: State) -> float | None:
             continue
         measurements = dict(state.measurements) if measurements is None else measurements
         measured = measurements.get(key_of(a.trainer))
-        if measured is not None and measured.knows(len(a.nodes)):
+        if measured is not None and measured.has_point_near(len(a.nodes)):
             explores_s = a.sized_s + _explores_after_s(a)
             if not _is_known(measured) and explores_s > state.at_s:
                 due = explores_s if due is None else min(explores_s, due)
@@ -435,7 +435,7 @@ def _elsewhere(
     assert settings is not None
     if _is_exploring(a):
         patience_s = STEP * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
-        is_over = at_s - a.sized_s > patience_s and not measured.knows(len(a.nodes))
+        is_over = at_s - a.sized_s > patience_s and not measured.has_point_near(len(a.nodes))
         return None if _is_known(measured) or is_over else a.trainer.sizes
     if not _may_explore(a, measured, at_s):
         return None

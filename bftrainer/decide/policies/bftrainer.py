@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from bftrainer.decide.allocation.objectives import Objective
 from bftrainer.decide.allocation.two_costs import stretched, with_two_costs
-from bftrainer.decide.allocation.window_ends import lasts_s
+from bftrainer.decide.allocation.window_ends import lifetime_s
 from bftrainer.decide.domain.events import Event
 from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.decide.domain.needs import Need
@@ -53,7 +53,7 @@ class BFTrainer:
         The memory is M if the objective has a priority order
         (:mod:`~bftrainer.decide.policies.line`), else None.
         """
-        forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
+        forward_s = min(self.forward_s, lifetime_s(state.pool, state.window_ends, state.at_s))
         if self.objective.kappa is not None:
             return self._by_line(state, self.objective.kappa, forward_s)
         demands = demands_of(state, self.objective, self.forward_s, self._demand_cache)
