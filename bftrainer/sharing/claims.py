@@ -48,9 +48,9 @@ class NumberRanges:
     @property
     def digit_counts(self) -> tuple[int, int]:
         """The fewest and the most digits that a number of these ranges has."""
-        fewest = min(max(width, len(str(first))) for first, _, width in self.ranges)
-        most = max(max(width, len(str(last))) for _, last, width in self.ranges)
-        return fewest, most
+        min_digits = min(max(width, len(str(first))) for first, _, width in self.ranges)
+        max_digits = max(max(width, len(str(last))) for _, last, width in self.ranges)
+        return min_digits, max_digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +107,9 @@ def read_claim(pattern: str) -> Claim | None:
             if ranges is None:
                 return None
             numbers.append(ranges)
-            fewest, most = ranges.digit_counts
-            shape += f"([0-9]{{{fewest},{most}}})"
-            variable_count += fewest != most
+            min_digits, max_digits = ranges.digit_counts
+            shape += f"([0-9]{{{min_digits},{max_digits}}})"
+            variable_count += min_digits != max_digits
         elif wildcard:
             shape += "." if wildcard == "?" else ".*"
             variable_count += wildcard == "*"

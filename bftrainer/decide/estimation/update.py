@@ -477,8 +477,8 @@ def _trial_sizes(
     smaller = tuple(n for n in legal_sizes if present / STEP**1.5 <= n <= present / 2)
     if smaller:
         return smaller
-    most = present + max(int(settings.share * pool), present)
-    larger = tuple(n for n in legal_sizes if 2 * present <= n <= most)
+    largest_trial = present + max(int(settings.share * pool), present)
+    larger = tuple(n for n in legal_sizes if 2 * present <= n <= largest_trial)
     return (present, *larger) if larger else None
 
 
