@@ -59,7 +59,7 @@ def sample_of(
     """
     names = frozenset(node.name for node in seen.nodes)
     among = names if chosen is None else names & chosen
-    windows = free_nodes(seen, ours, parts=by_gpu)
+    windows = free_nodes(seen, ours, with_shared=by_gpu)
     free = [window.node for window in windows if window.node.name in among]
     idle, count, per_node = frozenset(node.name for node in free), len(among), None
     if by_gpu:
