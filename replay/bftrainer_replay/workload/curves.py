@@ -57,7 +57,7 @@ def plain_name(model: str) -> str:
 
 
 def find_curve(model: str, curves: Mapping[str, Curve]) -> Curve:
-    """Return the curve of a model; raises :class:`UnknownNameError` with the names of all models."""
+    """Return the curve of a model; raises :class:`UnknownNameError`, which lists all models."""
     curve = curves.get(plain_name(model))
     if curve is None:
         raise UnknownNameError("model", model, curves)
