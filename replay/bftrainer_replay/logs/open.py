@@ -96,7 +96,7 @@ def open_log(
     if name == EVENTS:
         log = read_event_log(path, options.max_bytes, on_bytes=on_bytes)
         return _opened_event_log(path, log)
-    log_format = next((each for each in (*FORMATS, TABLE) if each.name == name), None)
+    log_format = next((entry for entry in (*FORMATS, TABLE) if entry.name == name), None)
     if log_format is None:
         raise UnknownNameError("format", name, FORMAT_NAMES)
     source = Source(path, options, log_format.dialect, on_bytes)

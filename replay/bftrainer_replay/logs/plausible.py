@@ -68,18 +68,18 @@ def _bulk(times_s: NDArray[Any]) -> tuple[float, float]:
     cut off if the gap to the rest is longer than the rest itself. The array is reordered.
     """
     n_times = len(times_s)
-    most = max(_MAX_OUTLIERS_OF_FEW, int(_MAX_OUTLIER_SHARE * n_times))
+    max_outliers = max(_MAX_OUTLIERS_OF_FEW, int(_MAX_OUTLIER_SHARE * n_times))
     # Only the times at both ends are sorted: possible outliers, and one or two of the rest.
-    times_s.partition((min(most + 1, n_times - 1), max(n_times - most - 2, 0)))
-    latest = times_s[max(n_times - most - 2, most + 2) :]
-    edges_s = np.sort(np.concatenate((times_s[: most + 2], latest)))
+    times_s.partition((min(max_outliers + 1, n_times - 1), max(n_times - max_outliers - 2, 0)))
+    latest = times_s[max(n_times - max_outliers - 2, max_outliers + 2) :]
+    edges_s = np.sort(np.concatenate((times_s[: max_outliers + 2], latest)))
     first, last = 0, len(edges_s) - 1
     gaps_s = np.diff(edges_s)
-    for k in range(len(gaps_s) - 1, max(len(gaps_s) - 1 - most, 0), -1):
-        rest_s = edges_s[k] - edges_s[min(most, k)]
+    for k in range(len(gaps_s) - 1, max(len(gaps_s) - 1 - max_outliers, 0), -1):
+        rest_s = edges_s[k] - edges_s[min(max_outliers, k)]
         if gaps_s[k] > max(LEAST_GAP_S, rest_s):
             last = k
-    for k in range(min(most, last)):
+    for k in range(min(max_outliers, last)):
         rest_s = edges_s[last] - edges_s[k + 1]
         if gaps_s[k] > max(LEAST_GAP_S, rest_s):
             first = k + 1

@@ -374,14 +374,16 @@ class _Columns:
         """Parse the fields that many jobs have in common, and keep the result for records with the
         same texts.
         """
-        nodes, state, limit, partition, reason, asked, constraint, allocated, account, qos = texts
+        nodes, state, limit, partition, reason, requested, constraint, allocated, account, qos = (
+            texts
+        )
         if not self._counts_names:
             node_count = count_of(nodes, "nodes")
         else:
             node_count = 0 if nodes in _NO_NODES else len(expand(nodes.replace(" ", ",")))
         state = check_state(state) if self._has_state else ""
         self._source.has_state(state)
-        needs = needs_of(partition, constraint, reason, asked, node_count, account, qos)
+        needs = needs_of(partition, constraint, reason, requested, node_count, account, qos)
         shared = _Shared(
             node_count=node_count,
             state=state,
