@@ -17,10 +17,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.top_scene import Played, a_pilot
-
 from bftrainer.console.cli.top import text as top_text
 from bftrainer.console.cli.top.app import Top
+from support.top_scene import Played, a_pilot
 
 FRAMES = 15
 FRAME_S = 1.0
