@@ -13,8 +13,8 @@ from bftrainer.wires.paths import older_part
 
 def append_line(path: Path, line: str, most_bytes: int, what: str, flags: int = 0) -> None:
     """Append ``line`` and a newline to the file at ``path``; a file that already has more than
-    ``most_bytes`` is renamed first (:func:`.older_part`). An error is only printed: ``what`` names
-    the line there.
+    ``most_bytes`` is renamed first (:func:`.older_part`). ``flags`` are more flags of ``open``.
+    An error is only printed on stderr, where ``what`` names the line.
     """
     try:
         if path.exists() and path.stat().st_size > most_bytes:
