@@ -82,6 +82,12 @@ def test_the_path_of_a_checkpoint() -> None:
     assert parse_progress(line(checkpoint="x" * 5000)).refused[0][0] == "checkpoint"
 
 
+def test_a_total_that_cannot_be_used_is_named() -> None:
+    parsed = parse_progress(line(samples_total=-1))
+    assert parsed.samples_total is None
+    assert [key for key, _ in parsed.refused] == ["samples_total"]
+
+
 def test_a_metric_waits_for_the_next_line(tmp_path: Path) -> None:
     report = Reporter({TRAINER_DIR: str(tmp_path)}, clock=lambda: 5.0)
     report.step(step=1, samples=10)
