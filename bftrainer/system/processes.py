@@ -58,9 +58,9 @@ def send(process: ProcessId, signum: signal.Signals) -> bool:
     return False
 
 
-def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL) -> None:
-    """End processes by a signal, ``by``, and wait until none is left; those that still live after
-    :data:`PATIENCE_S` get SIGKILL, and then this returns without waiting.
+def end_all(processes: Sequence[ProcessId], signum: signal.Signals = signal.SIGKILL) -> None:
+    """End processes by a signal and wait until none is left; those that still live after
+    :data:`PATIENCE_S` get SIGKILL, and then this returns without waiting, as for SIGKILL itself.
 
     The signal is repeated five times: a program that has just started may lose one, srun 22.05 for
     a fifth of a second.
@@ -68,14 +68,14 @@ def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL)
     start_s, round_count = time.monotonic(), 0
     while alive := [process for process in processes if is_alive(process)]:
         passed_s = time.monotonic() - start_s
-        if by is signal.SIGKILL or passed_s >= PATIENCE_S:
+        if signum is signal.SIGKILL or passed_s >= PATIENCE_S:
             for process in alive:
                 send(process, signal.SIGKILL)
             return
         if passed_s >= round_count * PATIENCE_S / 5:
             round_count += 1
             for process in alive:
-                send(process, by)
+                send(process, signum)
         time.sleep(0.01)
 
 

@@ -99,26 +99,26 @@ def parse_rank(line: object) -> RankLine | None:
 
 
 class Disagreement(NamedTuple):
-    """Two ranks of one group, at one step, with different rates or weights. ``what``: ``rate`` or
-    ``weights``.
+    """Two ranks of one group, at one step, with different rates or weights. ``quantity``: ``rate``
+    or ``weights``.
     """
 
-    what: str
-    one: RankLine
-    other: RankLine
+    quantity: str
+    line: RankLine
+    other_line: RankLine
 
     def __str__(self) -> str:
         """Describe the difference: ``weights differ at step 9: rank 0 has 1.5, rank 3 has 1.7``."""
-        name = "learning rates" if self.what == "rate" else "weights"
-        if self.what == "rate":
-            values = [f"{line.rate:.6g}" for line in (self.one, self.other)]
+        name = "learning rates" if self.quantity == "rate" else "weights"
+        if self.quantity == "rate":
+            values = [f"{line.rate:.6g}" for line in (self.line, self.other_line)]
         else:
-            values = [_level_text(line) for line in (self.one, self.other)]
+            values = [_level_text(line) for line in (self.line, self.other_line)]
             if values[0] == values[1]:  # the sums are equal, to the digits that are printed
-                values = [f"digest {line.weights}" for line in (self.one, self.other)]
+                values = [f"digest {line.weights}" for line in (self.line, self.other_line)]
         return (
-            f"{name} differ at step {self.one.step}: rank {self.one.rank} has {values[0]}, rank "
-            f"{self.other.rank} has {values[1]}"
+            f"{name} differ at step {self.line.step}: rank {self.line.rank} has {values[0]}, rank "
+            f"{self.other_line.rank} has {values[1]}"
         )
 
 
@@ -132,14 +132,14 @@ def disagreement(lines: Iterable[RankLine]) -> Disagreement | None:
     return _disagreement_in("rate", ranks) or _disagreement_in("weights", ranks)
 
 
-def _disagreement_in(what: str, lines: Sequence[RankLine]) -> Disagreement | None:
-    """Return the first line whose ``what`` (``rate`` or ``weights``) differs from that of the
+def _disagreement_in(quantity: str, lines: Sequence[RankLine]) -> Disagreement | None:
+    """Return the first line whose ``quantity`` (``rate`` or ``weights``) differs from that of the
     lowest rank, with this rank's line; lines without a value are skipped.
     """
-    complete = [line for line in lines if getattr(line, what) is not None]
+    complete = [line for line in lines if getattr(line, quantity) is not None]
     for line in complete[1:]:
-        if getattr(line, what) != getattr(complete[0], what):
-            return Disagreement(what, complete[0], line)
+        if getattr(line, quantity) != getattr(complete[0], quantity):
+            return Disagreement(quantity, complete[0], line)
     return None
 
 

@@ -44,7 +44,7 @@ class TrainingTimes:
     formed_s: float | None = None
     stepped_s: float | None = None
 
-    def of(self, fragment: str) -> WorkerTimes | None:
+    def worker(self, fragment: str) -> WorkerTimes | None:
         """Return one fragment's times; None if it has had no workers."""
         return next((worker for worker in self.fragments if worker.fragment == fragment), None)
 
@@ -57,7 +57,7 @@ def after_event(
     """
     match line.event:
         case WorkerStarted(fragment=fragment):
-            if times.of(fragment) is None:
+            if times.worker(fragment) is None:
                 return replace(
                     times, fragments=(*times.fragments, WorkerTimes(fragment, line.at_s))
                 )

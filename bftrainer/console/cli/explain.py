@@ -77,9 +77,9 @@ def explain(
 
 def _explain_user(user: str, state: Path, as_json: bool) -> None:
     """Print why a user holds its number of nodes, as squeue shows them now."""
-    from bftrainer.console.cli.users import shares_now, why
+    from bftrainer.console.cli.users import share_reason, shares_now
 
-    reason = why(shares_now(state), user)
+    reason = share_reason(shares_now(state), user)
     if as_json:
         show_json([{"user": user, "why": reason}])
     else:

@@ -108,13 +108,13 @@ def _confirm(names: tuple[str, ...]) -> None:
 
     Raises ``UserError`` if no terminal can be asked.
     """
-    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    names_text = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     if not sys.stdin.isatty():
         raise UserError(
-            f"{counted(len(names), 'trainer')} would be canceled ({shown}); add --yes to "
+            f"{counted(len(names), 'trainer')} would be canceled ({names_text}); add --yes to "
             "cancel them"
         )
-    click.confirm(f"Cancel {counted(len(names), 'trainer')} ({shown})?", abort=True, err=True)
+    click.confirm(f"Cancel {counted(len(names), 'trainer')} ({names_text})?", abort=True, err=True)
 
 
 def _request(state: Path, kind: RequestKind, selection: Selection) -> None:

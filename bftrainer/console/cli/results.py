@@ -79,9 +79,9 @@ def results(
         say(as_csv(rows, goal), nl=False)
     else:
         heads, cells = table(rows, goal)
-        shown = [list(map(_cell, heads, line)) for line in cells]
+        texts = [list(map(_cell, heads, line)) for line in cells]
         metrics = {reported.name for row in rows for reported in row.metrics}
-        show_table([_column(head, metrics, goal) for head in heads], shown, wide=wide)
+        show_table([_column(head, metrics, goal) for head in heads], texts, wide=wide)
 
 
 def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:

@@ -172,7 +172,7 @@ def _total_demand(claims: list[Sharer]) -> int | None:
     return total
 
 
-def why(shares: list[UserShare], user: str) -> str:
+def share_reason(shares: list[UserShare], user: str) -> str:
     """Explain in sentences why a user holds its number of nodes.
 
     Raises ``UserError`` if no pilot of the user is visible.

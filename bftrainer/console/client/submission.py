@@ -117,10 +117,10 @@ def numbered(name: str, number: int) -> str:
     return name[: MOST_NAME - len(suffix)] + suffix
 
 
-def free_name(name: str, taken: Container[str]) -> str:
-    """Append the first number, from 2 on, with which the name is not among the ``taken`` ones."""
+def free_name(name: str, names: Container[str]) -> str:
+    """Append the first number, from 2 on, with which the name is not among ``names``."""
     candidates = (numbered(name, number) for number in count(2))
-    return next(candidate for candidate in candidates if candidate not in taken)
+    return next(candidate for candidate in candidates if candidate not in names)
 
 
 def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]) -> str:

@@ -28,8 +28,8 @@ def judge(record: Record) -> RehearsalFinding:
         difference = disagreement(lines)
         if difference is None:
             continue
-        observation = f"after {record.act_at(difference.one.at_s) or 'the start'}: {difference}"
-        if difference.what == "rate":
+        observation = f"after {record.act_at(difference.line.at_s) or 'the start'}: {difference}"
+        if difference.quantity == "rate":
             return _CHECK.failed(
                 observation,
                 "compute the rate on every rank before each step (progress.LearningRate in "

@@ -111,7 +111,9 @@ class Record:
             if is_whole(line.get("incarnation"))
         ]
         latest = max(incarnations, default=0)
-        incarnations_with_steps = [part.last.get("incarnation") for part in stretches(self.lines)]
+        incarnations_with_steps = [
+            part.last_line.get("incarnation") for part in stretches(self.lines)
+        ]
         return bool(incarnations_with_steps) and latest not in incarnations_with_steps
 
     def progress(self) -> tuple[float, float] | None:
@@ -152,11 +154,11 @@ class Stretch:
     world_size: int
 
     @property
-    def first(self) -> Line:
+    def first_line(self) -> Line:
         return self.lines[0]
 
     @property
-    def last(self) -> Line:
+    def last_line(self) -> Line:
         return self.lines[-1]
 
 
@@ -206,13 +208,13 @@ def boundaries(record: Record) -> list[Boundary]:
     """Return all changes from one stretch to the next, with the act in which the next one began."""
     changes = []
     for old, new in itertools.pairwise(stretches(record.lines)):
-        at_s = float(new.first["time"])
+        at_s = float(new.first_line["time"])
         act = record.act_at(at_s)
         if act is None:
             continue
         saved_steps = record.saved_steps(at_s)
         last_saved = saved_steps[-1] if saved_steps else None
-        changes.append(Boundary(act, before=old.last, after=new.first, saved=last_saved))
+        changes.append(Boundary(act, before=old.last_line, after=new.first_line, saved=last_saved))
     return changes
 
 

@@ -114,7 +114,7 @@ def _stalls_s(record: Record, played: Played) -> tuple[float, ...]:
     """Return the stalls of an act; after a start of the driver, the time until the first step."""
     if played.act.kind not in (ActKind.START, ActKind.KILL_ALL):
         return played.stalls_s
-    first_steps_s = [float(part.first["time"]) for part in stretches(record.lines)]
+    first_steps_s = [float(part.first_line["time"]) for part in stretches(record.lines)]
     later_steps_s = [at_s for at_s in first_steps_s if at_s >= played.at_s]
     return (later_steps_s[0] - played.at_s,) if later_steps_s else ()
 

@@ -124,18 +124,18 @@ def _boundary_problems(record: Record, per_step: dict[int, float]) -> list[str]:
     acts = {id(boundary.after): boundary.act for boundary in boundaries(record)}
     previous_size = 0
     for part in stretches(record.lines):
-        first = part.first
+        first_line = part.first_line
         # The first step after a change may have been made at either size.
         batch = max(
             per_step.get(previous_size, 0.0),
             per_step.get(part.world_size, max(per_step.values())),
         )
         previous_size = part.world_size
-        if counts and _has_samples(first):
-            step, samples = int(first["step"]), int(first["samples"])
+        if counts and _has_samples(first_line):
+            step, samples = int(first_line["step"]), int(first_line["samples"])
             problem = _count_problem(counts, step, samples, batch)
             if problem:
-                act = acts.get(id(first), "a change")
+                act = acts.get(id(first_line), "a change")
                 return [f"after {act}: step {step} has {samples} samples: {problem}"]
             # Later steps are repeated from here.
             del counts[_index_until(counts, step) + 1 :]

@@ -132,7 +132,7 @@ def _early_end_finding(record: Record, act: Act, check: RehearsalCheck) -> Rehea
     It ended too early, which is a failure, or had nothing left to do.
     """
     parts = stretches(record.lines)
-    step = f" at step {parts[-1].last['step']}" if parts else ""
+    step = f" at step {parts[-1].last_line['step']}" if parts else ""
     # Without a total, nothing shows that training was not complete.
     count, total = record.progress() or (0.0, math.inf)
     resume_remedy = (
@@ -180,7 +180,7 @@ def _start_finding(record: Record, spec: TrainerSpec) -> RehearsalFinding:
         )
     if not parts:
         return check.failed("no step was reported", _no_step_remedy(record, spec))
-    first_step_s = float(parts[0].first["time"]) - record.played[0].at_s
+    first_step_s = float(parts[0].first_line["time"]) - record.played[0].at_s
     return check.passed(
         f"{counted(len(parts), 'time')}; the first step {first_step_s:.1f} s after the first start"
     )
@@ -274,7 +274,7 @@ def _killed_count(record: Record, played: Played) -> int:
 
 def _first_step(record: Record) -> int:
     """Return the first step of the rehearsal; it has one."""
-    return int(stretches(record.lines)[0].first["step"])
+    return int(stretches(record.lines)[0].first_line["step"])
 
 
 def _checkpoint_finding(record: Record) -> RehearsalFinding:
@@ -283,12 +283,13 @@ def _checkpoint_finding(record: Record) -> RehearsalFinding:
     starts = [change for change in boundaries(record) if change.act.kind is ActKind.START]
     if not starts:
         return check.undecided("it was not started a second time")
-    gap, first = stride(record), _first_step(record)
+    gap, first_step = stride(record), _first_step(record)
     for change in starts:
-        last, resumed_step = change.last_step, change.next_step
-        if resumed_step <= first + gap and last > first + 2 * gap:
+        last_step, resumed_step = change.last_step, change.next_step
+        if resumed_step <= first_step + gap and last_step > first_step + 2 * gap:
             return check.failed(
-                f"stopped at step {last}, started again at step {resumed_step}: all work was lost",
+                f"stopped at step {last_step}, started again at step {resumed_step}: "
+                "all work was lost",
                 "save a checkpoint when asked to stop, and load it at the start",
             )
         problem = _discontinuity(change, gap)
@@ -304,11 +305,12 @@ def _discontinuity(change: Boundary, gap: int) -> str | None:
     """Say how many steps were lost or skipped in a planned change; None if the next step follows
     the last one. ``gap`` is the usual number of steps between two lines.
     """
-    last, following = change.last_step, change.next_step
-    if following < last - gap:
-        return f"{change.act}: {last - following} steps were lost ({last} -> {following})"
-    if following > last + 2 * gap:
-        return f"{change.act}: {following - last - 1} steps were skipped ({last} -> {following})"
+    last_step, next_step = change.last_step, change.next_step
+    if next_step < last_step - gap:
+        return f"{change.act}: {last_step - next_step} steps were lost ({last_step} -> {next_step})"
+    if next_step > last_step + 2 * gap:
+        skipped_count = next_step - last_step - 1
+        return f"{change.act}: {skipped_count} steps were skipped ({last_step} -> {next_step})"
     return None
 
 
@@ -372,19 +374,20 @@ def _kill_finding(record: Record, *, is_pool: bool = False) -> RehearsalFinding:
     kills = record.played_of_kinds(*_KILLS)
     if not kills:
         return check.undecided("no worker was killed")
-    last = kills[-1]  # the only one that may have failed
-    if last.outcome not in (TrialOutcome.OK, TrialOutcome.DONE):
+    last_kill = kills[-1]  # the only one that may have failed
+    if last_kill.outcome not in (TrialOutcome.OK, TrialOutcome.DONE):
+        reason = last_kill.reason or last_kill.outcome.value
         return check.failed(
-            f"{last.act}: {last.reason or last.outcome.value}{_log_end(last.tail)}",
+            f"{last_kill.act}: {reason}{_log_end(last_kill.tail)}",
             "resume from the last checkpoint, on the nodes that are left",
         )
     changes = [change for change in boundaries(record) if change.act.kind in _KILLS]
     if not changes:
         return check.undecided("no step was reported after it")
     if not is_pool:
-        first, gap = _first_step(record), stride(record)
+        first_step, gap = _first_step(record), stride(record)
         for change in changes:
-            loss = _excess_loss(change, first, gap)
+            loss = _excess_loss(change, first_step, gap)
             if loss is not None:
                 observation, remedy = loss
                 return check.failed(observation, remedy)
@@ -393,25 +396,26 @@ def _kill_finding(record: Record, *, is_pool: bool = False) -> RehearsalFinding:
     )
 
 
-def _excess_loss(change: Boundary, first: int, gap: int) -> tuple[str, str] | None:
+def _excess_loss(change: Boundary, first_step: int, gap: int) -> tuple[str, str] | None:
     """Return an observation and a remedy, if a kill cost more than the work since the last
     checkpoint; else None.
 
-    ``first`` is the first step of the rehearsal, ``gap`` the usual number of steps between lines.
+    ``first_step`` is the first step of the rehearsal, ``gap`` the usual number of steps between two
+    lines.
     """
-    last, resumed_step = change.last_step, change.next_step
-    observation = f"{change.act} at step {last}, resumed at step {resumed_step}"
+    last_step, resumed_step = change.last_step, change.next_step
+    observation = f"{change.act} at step {last_step}, resumed at step {resumed_step}"
     if change.saved is not None and resumed_step < change.saved - gap:
         return (
             f"{observation}: its last checkpoint was at step {change.saved}",
             "load the last checkpoint at the start",
         )
-    if resumed_step <= first + gap < last - gap:
+    if resumed_step <= first_step + gap < last_step - gap:
         return (
             f"{observation}: all work was lost",
             "save checkpoints regularly, not only when asked to stop",
         )
-    if resumed_step > last + 2 * gap:
+    if resumed_step > last_step + 2 * gap:
         return f"{observation}: steps were skipped", "save steps, samples and weights together"
     return None
 
