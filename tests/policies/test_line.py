@@ -60,28 +60,28 @@ def test_the_weight_of_a_trainer_is_how_many_wait_for_it() -> None:
     ]
     line = priority_order(trainers, 1, 8, kappa=0.0, peak=10)
     assert dict(zip(line.members, line.weights, strict=True)) == {1: 1.0, 2: 3 / 4, 0: 2 / 4}
-    assert line.first == 1
+    assert line.guaranteed == 1
     line = priority_order(trainers, 1, 8, kappa=0.5, peak=10)
     assert line.weights == ((2 + 5) / 9, 1.0, (3 + 5) / 9)
 
 
 def test_a_trainer_submitted_later_than_the_key_of_another_is_never_before_it() -> None:
     old, short = waiting("old", 5000.0), waiting("short", 1.0, submitted_s=5000.5)
-    assert priority_order([short, old], 0, 8, 0.0, 2).first == 1
+    assert priority_order([short, old], 0, 8, 0.0, 2).guaranteed == 1
 
 
 def test_an_unknown_length_counts_as_a_day_of_work_on_one_node() -> None:
     known = waiting("known", 86_000.0, submitted_s=100.0)
     fresh_one = waiting("unknown", None, submitted_s=100.0)
-    assert priority_order([known, fresh_one], 0, 8, 0.0, 2).first == 0
+    assert priority_order([known, fresh_one], 0, 8, 0.0, 2).guaranteed == 0
     longer = waiting("known", 87_000.0, submitted_s=100.0)
-    assert priority_order([longer, fresh_one], 0, 8, 0.0, 2).first == 1
+    assert priority_order([longer, fresh_one], 0, 8, 0.0, 2).guaranteed == 1
     endless = replace(fresh_one, samples_done=UNKNOWN_S + 599.0)
-    assert priority_order([longer, endless], 0, 8, 0.0, 2).first == 1
+    assert priority_order([longer, endless], 0, 8, 0.0, 2).guaranteed == 1
     endless = replace(fresh_one, samples_done=UNKNOWN_S + 601.0)
-    assert priority_order([longer, endless], 0, 8, 0.0, 2).first == 0
+    assert priority_order([longer, endless], 0, 8, 0.0, 2).guaranteed == 0
     earlier = waiting("other", None, submitted_s=99.0)
-    assert priority_order([fresh_one, earlier], 0, 8, 0.0, 2).first == 1, "by submission"
+    assert priority_order([fresh_one, earlier], 0, 8, 0.0, 2).guaranteed == 1, "by submission"
 
 
 @pytest.mark.parametrize("name", POLICIES)
