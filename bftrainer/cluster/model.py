@@ -176,7 +176,9 @@ class JobCounters:
     """How many jobs of all users the scheduler has counted, since midnight or a reset.
 
     ``pending`` is the number that waited at ``pending_at_s``. ``at_s`` and ``planned_s`` as in
-    :class:`Observation`.
+    :class:`Observation`. ``state`` is any text that changes with the jobs, for a scheduler that
+    shows how many jobs there are now and not how many there have been; its three counts are 0, and
+    no pilot can be blind there.
     """
 
     at_s: float
@@ -186,6 +188,7 @@ class JobCounters:
     pending: int = 0
     pending_at_s: float = 0.0
     planned_s: float | None = None
+    state: str = ""
 
 
 @dataclass(frozen=True, slots=True)

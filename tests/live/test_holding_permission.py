@@ -44,7 +44,7 @@ def test_explain_names_the_way_until_another_pilot_starts(home: House) -> None:
 
 def test_a_site_that_cannot_watch_a_queue_refuses_to_be_told_so(tmp_path: Path) -> None:
     config = configuration({"nodes": {"give_way": "yield"}, "trace": {"nodes": 2}})
-    with pytest.raises(InvalidValueError, match="holder 'trace' cannot tell which main jobs wait"):
+    with pytest.raises(InvalidValueError, match=r"holder 'trace' .* cannot tell"):
         build_site(config, tmp_path, SystemClock())
 
 

@@ -81,5 +81,5 @@ class Glances:
 
 def has_moved(before: JobCounters, now: JobCounters) -> bool:
     """Whether a job was submitted, has started or has ended between two glances."""
-    was = before.submitted, before.started, before.ended
-    return was != (now.submitted, now.started, now.ended)
+    was = before.submitted, before.started, before.ended, before.state
+    return was != (now.submitted, now.started, now.ended, now.state)
