@@ -374,6 +374,25 @@ class GiveWay(Enum):
     """
 
 
+_BLIND_FACTOR = 0.5
+"""Blind pilots glance at this fraction of ``nodes.yield_poll_s``, since each glance releases nodes
+by one step only.
+"""
+
+
+def glances_per_s(way: GiveWay, yield_poll_s: float) -> float:
+    """Return how many glances at the scheduler's counters a pilot makes each second; 0 where the
+    scheduler frees nodes.
+    """
+    match way:
+        case GiveWay.SITE:
+            return 0.0
+        case GiveWay.YIELD:
+            return 1.0 / yield_poll_s
+        case GiveWay.BLIND:
+            return 1.0 / (_BLIND_FACTOR * yield_poll_s)
+
+
 @dataclass(frozen=True, slots=True)
 class HoldingPermit:
     """Whether the site allows nodes to be held at all, and who frees them for main jobs.

@@ -23,7 +23,12 @@ from bftrainer_clusters.slurm.clusters import LOCAL, cluster_name, of_cluster, w
 from bftrainer_clusters.slurm.configuration import KeptConfig
 from bftrainer_clusters.slurm.job_list import JobList
 from bftrainer_clusters.slurm.published import CLOCKS_S, NotPublishedError, Published
-from bftrainer_clusters.slurm.rate_limit import is_refusal, parse_calls_of, rate_limit
+from bftrainer_clusters.slurm.rate_limit import (
+    USED_OF_LIMIT,
+    is_refusal,
+    parse_calls_of,
+    rate_limit,
+)
 from bftrainer_clusters.slurm.records import MarkedQuery
 from bftrainer_clusters.slurm.setup import parse_config
 
@@ -38,8 +43,6 @@ payload and of the first worker, and the payload's own call.
 _AT_ONCE_S = 0.5
 _BROKER_S = 12.0
 """The time for which a pilot waits for a broker's list before it asks for its own."""
-_USED_OF_LIMIT = 0.8
-"""The share of the site's limit that the pilot uses; the rest is for the user."""
 _MOST_REFUSALS = 3
 """The most refusals in a row that count as such; from then on, a refusal may be an outage."""
 
@@ -235,7 +238,7 @@ class SlurmCalls:
             limit = rate_limit(parse_config(text), self.user)
             self.budget.limit(
                 *(
-                    (limit.bucket, _USED_OF_LIMIT * limit.per_s)
+                    (limit.bucket, USED_OF_LIMIT * limit.per_s)
                     if limit
                     else (float("inf"), float("inf"))
                 )

@@ -159,6 +159,7 @@ class SlurmSite:
                 nodes.unit.divides_nodes,
                 lambda node: may_be_held(node, nodes),
                 nodes.give_way,
+                nodes.yield_poll_s,
             )
             return [
                 *checks,
