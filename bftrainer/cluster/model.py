@@ -178,7 +178,8 @@ class JobCounters:
     ``pending`` is the number that waited at ``pending_at_s``. ``at_s`` and ``planned_s`` as in
     :class:`Observation`. ``state`` is any text that changes with the jobs, for a scheduler that
     shows how many jobs there are now and not how many there have been; its three counts are 0, and
-    no pilot can be blind there.
+    no pilot can be blind there. ``is_published``: another process asked, so that reading them again
+    costs no call.
     """
 
     at_s: float
@@ -189,6 +190,7 @@ class JobCounters:
     pending_at_s: float = 0.0
     planned_s: float | None = None
     state: str = ""
+    is_published: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,9 @@ from bftrainer.pilot.nodes.blind_yielding import Glance, OwnJobs
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.system.background import Background
 
+PUBLISHED_S = 0.5
+"""Counters that another process has asked for are read so often: their age is that process's."""
+
 
 @dataclass(eq=False)
 class Glances:
@@ -42,6 +45,8 @@ class Glances:
         if way is GiveWay.SITE or self._port is None or self._answer is not None:
             return math.inf
         interval_s = 1.0 / glances_per_s(way, self._config.now.nodes.yield_poll_s)
+        if self.latest is not None and self.latest.counters.is_published:
+            interval_s = min(interval_s, PUBLISHED_S)
         return max(self._begun_s + interval_s - self._clock.elapsed_s(), 0.0)
 
     def attend(self, way: GiveWay, own: OwnJobs, *, watches: bool = False) -> bool:
