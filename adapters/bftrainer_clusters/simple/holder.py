@@ -23,6 +23,7 @@ from bftrainer_clusters.holding.holder_jobs import (
     SettingsT,
     holder_script,
     limit_minutes,
+    payload_lease_s,
 )
 from bftrainer_clusters.holding.job_holder import JobHolder
 from bftrainer_clusters.on_node import job_payload, starter
@@ -180,7 +181,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             job_payload.__file__,
             starter.__file__,
             str(self.files.root),
-            f"{self.lease_s:g}",
+            f"{payload_lease_s(self.lease_s, cluster.way):g}",
             node,
             cluster.job_variable,
             kept,

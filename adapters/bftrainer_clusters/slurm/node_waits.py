@@ -99,6 +99,7 @@ def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
         job["%r"],
         float(submitted) if is_number(submitted) else None,
         max(int(size), 1) if tasks > 1 else 0,
+        is_number(job["%S"]),
     )
 
 
