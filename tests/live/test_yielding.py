@@ -16,6 +16,7 @@ from bftrainer.pilot.nodes.yielding import (
     CYCLE_S,
     LEAVING_S,
     LONGEST_REST_S,
+    STRANGER_S,
     WaitingQueue,
     YieldMemory,
     YieldRules,
@@ -346,7 +347,31 @@ def test_a_pilot_that_does_not_respond_is_left_out() -> None:
     while len(site.released) < 4:
         site.after(2.0).look("a")
         looks += 1
-    assert 2.0 * looks <= RULES.notice_s + 2.0 * RULES.poll_s + 2.0
+    assert 2.0 * looks <= RULES.poll_s + STRANGER_S
+
+
+def test_the_trainers_of_a_pilot_that_has_responded_have_time_to_leave() -> None:
+    """Its nodes take seven seconds. The first time, others release nodes in its place after four;
+    from then on they wait for it.
+    """
+    extra = []
+    site = holding()
+    for number in range(3):
+        site.held = {node: (100 * number + 100 + i, "ab"[i % 2]) for i, node in enumerate(NODES)}
+        site.jobs, site.busy = [wait(number, 2)], set()
+        site.released.clear()
+        own = len(site.after(2.0).look("a"))
+        due_s = site.now_s + 7.0
+        assert own == 1, number
+        while site.now_s < due_s:
+            site.after(2.0).look("a")
+        extra.append(len(site.released) - own)
+        for node in [node for node, (_, pilot) in site.held.items() if pilot == "b"][-1:]:
+            del site.held[node]
+        site.after(2.0).look("a")
+        site.jobs = []
+        site.after(2.0).look("a")
+    assert extra == [1, 0, 0]
 
 
 def waits_s(site: Site, limit_s: float = 600.0) -> float:
@@ -358,8 +383,8 @@ def waits_s(site: Site, limit_s: float = 600.0) -> float:
     return site.now_s - begun_s
 
 
-UNRESPONSIVE_S = RULES.notice_s + 2.0 * RULES.poll_s + 2 * 2.0
-"""With the look before the first, and the one after."""
+UNRESPONSIVE_S = RULES.poll_s + STRANGER_S + 2.0
+"""With the look before the first."""
 
 
 def test_a_user_who_claims_many_pilots_is_waited_for_once() -> None:

@@ -116,7 +116,7 @@ def judge(
         user_signal(config, settings, has_cgroups),
         epilog(config_text, has_cgroups),
         scheduler(config),
-        *rate_limit(config, user, 60.0 * glances_per_s(way, yield_poll_s)),
+        *rate_limit(config, user, _glances_a_minute(settings, way, yield_poll_s)),
         tracking(config, has_cgroups),
     )
 
@@ -277,6 +277,13 @@ def tracking(config: Mapping[str, str], has_cgroups: bool) -> Check:
         f"{kind} misses processes that leave their session; the payload searches for them",
         "ProctrackType=proctrack/cgroup",
     )
+
+
+def _glances_a_minute(settings: SlurmSettings | None, way: GiveWay, yield_poll_s: float) -> float:
+    """Return how often a pilot counts jobs itself; a broker counts them for all pilots."""
+    if settings is not None and settings.broker:
+        return 0.0
+    return 60.0 * glances_per_s(way, yield_poll_s)
 
 
 def rate_limit(

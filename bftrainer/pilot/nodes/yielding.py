@@ -53,6 +53,11 @@ then until the job's offer has been judged again.
 """
 RENEWAL_S = 600.0
 """No holder has to be renewed earlier than this (:data:`.making_way.BUSY_LIMIT_S`)."""
+STRANGER_S = 2.0
+"""Beyond a look, the holders of a user who has released none for a job before are waited for so
+long: any user may start jobs that look like holders. Pilots of users who have are given their
+trainers' time to leave.
+"""
 DISTRUST_S = 60.0
 """The holders of a user count as main jobs for so long at least after one was not released in
 time.
@@ -149,11 +154,23 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class LateHolder:
+    """A holder that was not released in time, seen to be late at ``first_s`` and at ``last_s``."""
+
+    user: str
+    job: str
+    node: str
+    first_s: PilotS
+    last_s: PilotS
+
+
+@dataclass(frozen=True, slots=True)
 class YieldMemory:
     """What a decision remembers for the next look.
 
-    ``released``: (job, node, when) of own holders. ``unresponsive``: (user, job) of
-    holders that were not released in time, and when. All holders of these users count as main jobs.
+    ``released``: (job, node, when) of own holders. ``unresponsive``: holders that were not released
+    in time. All holders of their users count as main jobs. ``responsive``: users who have released
+    nodes for a job.
     ``leaving``: nodes that were to become idle for a job, and since when. ``canceled_s``: when jobs
     went away for which nodes had been released. ``rest_until_s``: until then nothing is requested.
     ``blocks``: whether nothing may be requested. ``reserved``: idle nodes that are not requested.
@@ -162,7 +179,8 @@ class YieldMemory:
     look_s: PilotS = PilotS(-math.inf)
     offers: tuple[Offer, ...] = ()
     released: tuple[tuple[str, str, PilotS], ...] = ()
-    unresponsive: tuple[tuple[tuple[str, str], PilotS], ...] = ()
+    unresponsive: tuple[LateHolder, ...] = ()
+    responsive: frozenset[str] = frozenset()
     leaving: tuple[tuple[str, PilotS], ...] = ()
     canceled_s: tuple[PilotS, ...] = ()
     rest_until_s: PilotS = PilotS(-math.inf)
@@ -244,7 +262,8 @@ def next_yield(
         queue.at_s,
         tuple(offers),
         pool.released_after(releases),
-        tuple(sorted(pool.unresponsive.items())),
+        pool.unresponsive,
+        pool.responsive,
         tuple(sorted(pool.awaited_since.items())),
         canceled_s,
         rest_until_s,
@@ -427,7 +446,8 @@ class _Pool:
     starting: frozenset[str] = frozenset()
     pending: tuple[str, ...] = ()
     released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
-    unresponsive: Mapping[tuple[str, str], PilotS] = field(default_factory=dict)
+    unresponsive: tuple[LateHolder, ...] = ()
+    responsive: frozenset[str] = frozenset()
     awaited_since: dict[str, PilotS] = field(default_factory=dict)
 
     @classmethod
@@ -451,8 +471,8 @@ class _Pool:
         listed = {(holder.job, holder.node) for holder in queue.holders}
         leaving = _leaving(queue, own, rules.own_pilot)
         leaving |= {node for job, node in released if (job, node) in listed}
-        unresponsive = _unresponsive(memory, queue, rules)
-        distrusted = {user for user, _ in unresponsive}
+        unresponsive, responsive = _judged_users(memory, queue, rules)
+        distrusted = {late.user for late in unresponsive}
         others = _others(queue, own, distrusted)
         others = {node: holder for node, holder in others.items() if node not in leaving}
         limit_s = rules.notice_s + LEAVING_S
@@ -472,6 +492,7 @@ class _Pool:
             pending=tuple(sorted(h.name for h in pending)),
             released=released,
             unresponsive=unresponsive,
+            responsive=responsive,
             awaited_since=awaited_since,
         )
 
@@ -630,22 +651,41 @@ def _user_of(holder: ListedHolder) -> str:
     return holder.pilot.partition("/")[0]
 
 
-def _unresponsive(
+def _judged_users(
     memory: YieldMemory, queue: WaitingQueue, rules: YieldRules
-) -> dict[tuple[str, str], PilotS]:
-    """Return (user, job) of the holders that should have left by now, and when that was seen last.
+) -> tuple[tuple[LateHolder, ...], frozenset[str]]:
+    """Return the holders that should have left by now, and the users who have released nodes.
 
-    The clock of a user goes on while other holders take the place of the first: any user may start
-    jobs that look like holders.
+    A node counts as released when no holder of its user runs there: the clock of a user goes on
+    while other holders take the place of the first.
     """
-    limit_s = rules.notice_s + 2.0 * rules.poll_s
-    late = frozenset[ListedHolder]().union(
-        *(offer.awaited for offer in memory.offers if queue.at_s - offer.awaited_s >= limit_s)
-    )
+    user_on = {holder.node: _user_of(holder) for holder in queue.holders if not holder.is_leaving}
     running = {holder.job for holder in queue.holders if not holder.is_leaving}
-    recent = {
-        (user, job): at_s
-        for (user, job), at_s in memory.unresponsive
-        if job in running or queue.at_s - at_s < DISTRUST_S
-    }
-    return recent | dict.fromkeys(((_user_of(holder), holder.job) for holder in late), queue.at_s)
+    responsive = set(memory.responsive)
+    late: dict[tuple[str, str], LateHolder] = {}
+    for before in memory.unresponsive:
+        is_released = user_on.get(before.node) != before.user
+        if is_released and queue.at_s - before.first_s <= rules.notice_s + rules.poll_s:
+            responsive.add(before.user)
+        elif before.job in running or queue.at_s - before.last_s < DISTRUST_S:
+            late[before.user, before.job] = before
+    for offer in memory.offers:
+        age_s = queue.at_s - offer.awaited_s
+        for holder in sorted(offer.awaited, key=lambda holder: (holder.job, holder.node)):
+            user = _user_of(holder)
+            if user_on.get(holder.node) != user:
+                responsive.add(user)
+            elif age_s >= _patience_s(user in memory.responsive, rules):
+                first = late.get((user, holder.job))
+                first_s = queue.at_s if first is None else first.first_s
+                entry = LateHolder(user, holder.job, holder.node, first_s, queue.at_s)
+                late[user, holder.job] = entry
+    unresponsive = tuple(late[key] for key in sorted(late))
+    return unresponsive, frozenset(responsive - {entry.user for entry in unresponsive})
+
+
+def _patience_s(is_responsive: bool, rules: YieldRules) -> float:
+    """Return for how long a user's holders are waited for after they should have been released."""
+    if is_responsive:
+        return rules.notice_s + 2.0 * rules.poll_s
+    return rules.poll_s + STRANGER_S

@@ -312,6 +312,8 @@ def test_the_limit_on_calls_counts_the_glances_of_a_pilot_that_makes_way() -> No
     assert "makes 65 a minute at rest, 30 of them to see main jobs" in shown("auto")
     assert "main jobs wait longer" in shown("auto")
     assert "a pilot makes 41 a minute at rest" in shown("auto", 10.0)
+    site = replace(site, settings=site.settings.model_copy(update={"broker": "/x"}))
+    assert "a pilot makes 35 a minute at rest" in shown("auto"), "the broker counts jobs"
 
 
 def test_a_qos_that_suspends() -> None:
