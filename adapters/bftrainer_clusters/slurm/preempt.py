@@ -185,9 +185,9 @@ def _preempted_by_partition(
     return Check.ok("preemption", f"{tier}: {names} preempts holders, which are canceled")
 
 
-def _alike(one: Partition, other: Partition) -> bool:
+def _alike(ours: Partition, default: Partition) -> bool:
     """Whether Slurm treats the jobs of two partitions alike when others need their nodes."""
-    return (one.tier, one.preempt_mode) == (other.tier, other.preempt_mode)
+    return (ours.tier, ours.preempt_mode) == (default.tier, default.preempt_mode)
 
 
 def _whole_blocks(others: Iterable[Partition]) -> Iterator[Check]:
