@@ -48,6 +48,20 @@ def test_a_site_that_cannot_watch_a_queue_refuses_to_be_told_so(tmp_path: Path) 
         build_site(config, tmp_path, SystemClock())
 
 
+@pytest.mark.parametrize(("way", "is_refused"), [("yield", True), ("site", False), ("auto", False)])
+def test_single_gpus_cannot_be_released_for_main_jobs(
+    tmp_path: Path, way: str, is_refused: bool
+) -> None:
+    nodes = {"holder": "slurm", "unit": "gpu", "give_way": way}
+    config = configuration({"nodes": nodes, "slurm": {"partition": "p"}})
+    if not is_refused:
+        assert build_site(config, tmp_path, SystemClock()).ways == {GiveWay.SITE}
+        return
+    with pytest.raises(InvalidValueError, match=r'set "auto" or "site"$') as caught:
+        build_site(config, tmp_path, SystemClock())
+    assert "\n" not in str(caught.value)
+
+
 def test_nothing_is_held_and_the_reason_is_told_before_anything_was_submitted(home: House) -> None:
     home.cluster.give("n1", "n2")
     refuse(home)

@@ -350,6 +350,23 @@ def test_a_pilot_that_does_not_respond_is_left_out() -> None:
     assert 2.0 * looks <= RULES.poll_s + STRANGER_S
 
 
+def test_other_pilots_of_the_same_user_are_no_strangers() -> None:
+    rules = replace(RULES, own_pilot="me/a")
+    site, memory, released = holding(jobs=[wait(1, 2)]), YieldMemory(), []
+    site.held = {node: (100 + i, f"me/{'ab'[i % 2]}") for i, node in enumerate(NODES)}
+    while not released or site.now_s < 8.0:
+        decision = next_yield(site.after(2.0).queue(), site.own("me/a"), {}, memory, rules)
+        memory = decision.memory
+        for release in decision.releases:
+            released += release.names
+        site.held = {
+            node: holder
+            for node, holder in site.held.items()
+            if f"{node}#{holder[0]}" not in released
+        }
+    assert released == ["n6#106"], "the other node is b's, whose trainer takes its time"
+
+
 def test_the_trainers_of_a_pilot_that_has_responded_have_time_to_leave() -> None:
     """Its nodes take seven seconds. The first time, others release nodes in its place after four;
     from then on they wait for it.

@@ -94,6 +94,10 @@ class SlurmCalls:
     """
     newer_than_s: float = -math.inf
     """This host's time at which this pilot itself has seen that jobs came, started or ended."""
+    distrusted_until_s: float = -math.inf
+    """Until then, by the monotonic clock, a broker that lagged behind does not count for a pilot
+    that makes way.
+    """
     _own_list_s: float = -math.inf
     unpublished: str = ""
     """Why a broker's latest list did not count."""
@@ -187,10 +191,15 @@ class SlurmCalls:
         self._jobs = jobs, self.elapsed_s()
         return jobs
 
+    @property
+    def distrusts_broker(self) -> bool:
+        """Whether the broker has lagged behind lately."""
+        return self.elapsed_s() < self.distrusted_until_s
+
     def _shows_waits(self, jobs: JobList) -> bool:
         """Whether main jobs that wait are on a broker's list, and on it now."""
         is_due = self.elapsed_s() - self._own_list_s >= OWN_ANSWERS_S
-        if self.published is None or not jobs.has_waits or is_due:
+        if self.published is None or not jobs.has_waits or is_due or self.distrusts_broker:
             return False
         try:
             self.published.counters()

@@ -91,14 +91,13 @@ class BrokerCounters:
     calls: SlurmCalls
     _own: JobCounters | None = None
     _own_s: float = -math.inf
-    _distrusted_s: float = -math.inf
     _latest: JobCounters | None = None
 
     def counters(self) -> JobCounters | None:
         """Return the broker's counters; None where the pilot has to ask Slurm itself."""
         published, now_s = self.calls.published, self.calls.elapsed_s()
         is_due = now_s - self._own_s >= OWN_ANSWERS_S
-        if published is None or self._own is None or is_due or now_s < self._distrusted_s:
+        if published is None or self._own is None or is_due or self.calls.distrusts_broker:
             return None
         try:
             text = published.counters()
@@ -107,7 +106,7 @@ class BrokerCounters:
             return None
         if lags_behind(counters, self._own):
             if not looks_reset(counters, self._own):  # where it does, the pilot's own tell
-                self._distrusted_s = now_s + DISTRUST_S
+                self.calls.distrusted_until_s = now_s + DISTRUST_S
             return None
         self._latest = counters
         return counters

@@ -661,6 +661,7 @@ def _judged_users(
     """
     user_on = {holder.node: _user_of(holder) for holder in queue.holders if not holder.is_leaving}
     running = {holder.job for holder in queue.holders if not holder.is_leaving}
+    trusted = memory.responsive | {rules.own_pilot.partition("/")[0]}
     responsive = set(memory.responsive)
     late: dict[tuple[str, str], LateHolder] = {}
     for before in memory.unresponsive:
@@ -675,7 +676,7 @@ def _judged_users(
             user = _user_of(holder)
             if user_on.get(holder.node) != user:
                 responsive.add(user)
-            elif age_s >= _patience_s(user in memory.responsive, rules):
+            elif age_s >= _patience_s(user in trusted, rules):
                 first = late.get((user, holder.job))
                 first_s = queue.at_s if first is None else first.first_s
                 entry = LateHolder(user, holder.job, holder.node, first_s, queue.at_s)

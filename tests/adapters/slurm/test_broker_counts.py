@@ -217,6 +217,11 @@ def test_a_broker_that_shows_no_new_jobs_is_found_out(cluster: Cluster) -> None:
     for _ in range(5):
         assert scheduler.glance().submitted == 90
     assert len(cluster.asked()) == before + 5, "it asks itself now"
+    cluster.jobs()
+    broker.publish()
+    cluster.jobs(record(A="8"))
+    scheduler.calls.newer_than_s = 0.0
+    assert [job.job for job in waiting(scheduler)] == ["8"], "its list counts no more either"
 
 
 def test_an_own_list_is_read_beside_a_lying_one(cluster: Cluster) -> None:
