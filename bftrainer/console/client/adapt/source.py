@@ -9,22 +9,23 @@ from __future__ import annotations
 import ast
 import warnings
 from collections.abc import Collection, Iterator
+from functools import cached_property
 from typing import Any
 
 from bftrainer.errors import UserError
 
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
-_COMPOUND = (
-    *Function,
-    ast.ClassDef,
-    ast.If,
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.With,
-    ast.AsyncWith,
-    ast.Try,
-    ast.Match,
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+COMPOUND = (
+    Definition
+    | ast.If
+    | ast.For
+    | ast.AsyncFor
+    | ast.While
+    | ast.With
+    | ast.AsyncWith
+    | ast.Try
+    | ast.Match
 )
 
 
@@ -43,12 +44,12 @@ class ScriptSource:
         self.shown = ""
         """The name that the new object has in the script."""
         self._bytes, self._starts = text.encode(), [0]
-        self._newline = "\r\n" if b"\r\n" in self._bytes else "\n"
         for line in self._bytes.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
         self._edits: list[tuple[int, int, int, str]] = []
+        self.nodes = list(ast.walk(self.tree))
         self.parents = {
-            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
+            child: node for node in self.nodes for child in ast.iter_child_nodes(node)
         }
 
     def of(self, node: Any) -> str:
@@ -68,33 +69,96 @@ class ScriptSource:
             candidate for candidate in (node, *self.above(node)) if isinstance(candidate, ast.stmt)
         )
 
-    def function(self, node: ast.AST) -> ast.AST | None:
+    def function(self, node: ast.AST) -> Function | None:
         """The function that a node belongs to; None at the level of the module."""
         return next((parent for parent in self.above(node) if isinstance(parent, Function)), None)
 
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class that a node is in the text of; None outside of classes."""
+        parents = self.above(node)
+        return next((parent for parent in parents if isinstance(parent, ast.ClassDef)), None)
+
     def free_name(self, name: str) -> str:
         """Return ``name`` if the script does not use it, else ``idle_name`` for the same object."""
+        while name in self._used_names:
+            name = f"idle_{name}"
+        return name
+
+    @cached_property
+    def _used_names(self) -> frozenset[str]:
+        """All names that the script binds or reads, in any scope."""
         used: set[str] = set()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Name):
                 used.add(node.id)
             elif isinstance(node, ast.arg):
                 used.add(node.arg)
-            elif isinstance(node, (*Function, ast.ClassDef)):
+            elif isinstance(node, Definition):
                 used.add(node.name)
             elif isinstance(node, ast.alias):
-                used.add(node.asname or node.name)
-        while name in used:
-            name = f"idle_{name}"
-        return name
+                used.add(node.asname or node.name.partition(".")[0])
+            elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+                used.add(node.name)
+        return frozenset(used)
+
+    def top_level_names(self) -> set[str]:
+        """The functions and classes of the module, for ``from module import *``."""
+        return {node.name for node in self.tree.body if isinstance(node, Definition)}
+
+    @cached_property
+    def _bindings(self) -> dict[str, list[ast.expr]]:
+        """The expressions that each name or attribute is bound to, in the order of the text."""
+        bindings: dict[str, list[ast.expr]] = {}
+        for node in self.nodes:
+            pairs: list[tuple[ast.AST, ast.expr]] = []
+            if isinstance(node, ast.Assign):
+                pairs = [(target, node.value) for target in node.targets]
+            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+                pairs = [(node.target, node.value)]
+            elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+                pairs = [(node.optional_vars, node.context_expr)]
+            for target, value in pairs:
+                self._bind(bindings, target, value)
+        for values in bindings.values():
+            values.sort(key=lambda value: (value.lineno, value.col_offset))
+        return bindings
+
+    def _bind(self, bindings: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
+        """Note what a target is bound to; of a tuple of targets, each by itself."""
+        if not isinstance(target, ast.Tuple | ast.List):
+            bindings.setdefault(self.of(target), []).append(value)
+            return
+        is_tuple = isinstance(value, ast.Tuple | ast.List)
+        values = value.elts if is_tuple and len(value.elts) == len(target.elts) else []
+        for number, element in enumerate(target.elts):
+            self._bind(bindings, element, values[number] if values else value)
+
+    def bound_values(self, text: str) -> list[ast.expr]:
+        """The expressions that a name or an attribute is bound to in the script, in the order of
+        the text.
+        """
+        return self._bindings.get(text, [])
+
+    def calls_of_any(self) -> list[ast.Call]:
+        """All calls, in no order."""
+        return [node for node in self.nodes if isinstance(node, ast.Call)]
 
     def calls(self, *names: str, within: ast.AST | None = None) -> list[ast.Call]:
         """The calls of functions or methods of these names, in the order of the text."""
-        calls = (call for call in ast.walk(within or self.tree) if isinstance(call, ast.Call))
+        nodes = self.nodes if within is None else ast.walk(within)
+        calls = (call for call in nodes if isinstance(call, ast.Call))
         return sorted(
             (call for call in calls if name_of(call.func) in names),
             key=lambda call: (call.lineno, call.col_offset),
         )
+
+    def line_end(self, line: int) -> str:
+        """The characters that end a line of the script; those of the first line, if it has none."""
+        for number in (line, 1):
+            text = self._bytes[self._starts[number - 1] : self._starts[number]]
+            if text.endswith((b"\n", b"\r")):
+                return "\r\n" if text.endswith(b"\r\n") else text[-1:].decode()
+        return "\n"
 
     def arguments(self, call: ast.Call, but: Collection[str] = ()) -> list[str]:
         """The arguments of a call but for some keywords, as text."""
@@ -106,6 +170,22 @@ class ScriptSource:
     def replace(self, node: ast.AST, text: str) -> None:
         """Replace the text of a node."""
         self._edit(*self._span(node), text)
+
+    def insert_before(self, node: ast.AST, text: str) -> None:
+        """Insert text in front of a node, on its line."""
+        begin = self._span(node)[0]
+        self._edit(begin, begin, text)
+
+    def begins_line(self, node: ast.AST) -> bool:
+        """Whether only blanks are in front of a node on its line."""
+        begin, _ = self._span(node)
+        line = getattr(node, "lineno", 1)
+        return not self._bytes[self._starts[line - 1] : begin].strip(b" \t\f")
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether an edit was made."""
+        return bool(self._edits)
 
     def head(self, loop: ast.While, text: str, *parts: ast.expr) -> None:
         """Replace the first line of a loop, with the text of ``parts`` for {}."""
@@ -125,8 +205,8 @@ class ScriptSource:
             list[Any]([*call.args, *call.keywords]),
         )
         if old and old[0].lineno != call.func.lineno:
-            indent = self._newline + self._indentation(old[0])
-            last = self._newline + self._indentation(self.statement(call))
+            indent = self.line_end(call.lineno) + self._indentation(old[0])
+            last = self.line_end(call.lineno) + self._indentation(self.statement(call))
             self._edit(begin, end, f"({indent}{(',' + indent).join(arguments)},{last})")
         else:
             self._edit(begin, end, f"({', '.join(arguments)})")
@@ -151,7 +231,7 @@ class ScriptSource:
         """
         end, next_line = self._span(statement)[1], self._starts[statement.end_lineno or 0]
         rest = self._bytes[end:next_line].partition(b"#")[0].strip()
-        is_compound = isinstance(statement, _COMPOUND)
+        is_compound = isinstance(statement, COMPOUND)
         if not is_compound and (rest.strip(b"; \t") or self._is_on_line_of_head(statement)):
             self._edit(end, end, "".join(f"; {line}" for line in lines))
         else:
@@ -191,13 +271,14 @@ class ScriptSource:
     def _insert_lines(self, at: int, statement: ast.stmt, lines: tuple[str, ...]) -> None:
         """Insert lines at an offset, indented like ``statement``."""
         indentation = self._indentation(statement)
-        text = "".join(f"{indentation}{line}{self._newline}" for line in lines)
+        newline = self.line_end(statement.lineno)
+        text = "".join(f"{indentation}{line}{newline}" for line in lines)
         if at and self._bytes[at - 1 : at] not in (
             b"\n",
             b"\r",
         ):
             # The last line of the script has no line end.
-            text = self._newline + text.removesuffix(self._newline)
+            text = newline + text.removesuffix(newline)
         self._edit(at, at, text)
 
     def _edit(self, begin: int, end: int, text: str) -> None:
