@@ -49,9 +49,11 @@ class AcceleratedTraining(Training):
             for scheduler in accelerator._schedulers:
                 scheduler.split_batches = True
 
-    def backward(self, loss: torch.Tensor, **options: Any) -> None:
+    def backward(
+        self, loss: torch.Tensor, *, unscaled: torch.Tensor | None = None, **options: Any
+    ) -> None:
         """``accelerator.backward(loss)`` for a mean loss."""
-        self._loss, self._worked = loss.detach(), True
+        self._note_loss(loss if unscaled is None else unscaled)
         self.accelerator.backward(self._weighted(loss), **options)
 
     def placed(self, batch: Any) -> Any:

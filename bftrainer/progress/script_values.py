@@ -20,6 +20,37 @@ _DEPTH = 20
 """Levels of containers in containers; what refers to itself has no end."""
 
 
+class KeptAttributes:
+    """Attributes of a script's own object, for ``keep``; an object that is None has none.
+
+    Args:
+        owner: The object.
+        names: The attributes that a checkpoint has.
+
+    Raises:
+        InvalidValueError: An attribute has a value of a type that a checkpoint cannot keep.
+    """
+
+    def __init__(self, owner: Any, *names: str) -> None:
+        self._owner = owner
+        self._names = names if owner is not None else ()
+        self.state_dict()
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the present values of the attributes."""
+        owner = type(self._owner).__name__
+        return {
+            name: encoded(f"{owner}.{name}", getattr(self._owner, name)) for name in self._names
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any], /) -> None:
+        """Set the attributes; those that the checkpoint has not stay as they are."""
+        for name in self._names:
+            if name in state:
+                value = decoded(state[name], getattr(self._owner, name))
+                setattr(self._owner, name, value)
+
+
 def encoded(name: str, value: Any, depth: int = 0) -> Any:
     """Return a value as plain containers, numbers, strings and tensors.
 
@@ -62,11 +93,11 @@ def encoded(name: str, value: Any, depth: int = 0) -> Any:
 def decoded(saved: Any, present: Any) -> Any:
     """Return the value that :func:`encoded` wrote.
 
-    ``present`` is the script's present value: an object with a state is loaded in place, a tensor
-    goes to its device, and a defaultdict keeps its factory.
+    ``present`` is the script's present value: an object with a state and a tensor of equal shape
+    are loaded in place, and a defaultdict keeps its factory.
     """
     if _is_tensor(saved):
-        return saved.to(present.device) if _is_tensor(present) else saved
+        return _decoded_tensor(saved, present)
     if not isinstance(saved, dict) or _KIND not in saved:
         return saved
     kind, value = saved[_KIND], saved["value"]
@@ -82,8 +113,22 @@ def decoded(saved: Any, present: Any) -> Any:
         return deque([decoded(item, None) for item in value], saved["limit"])
     if kind in ("list", "tuple", "set", "frozenset"):
         kinds: Any = {"list": list, "tuple": tuple, "set": set, "frozenset": frozenset}
-        return kinds[kind]([decoded(item, None) for item in value])
+        is_alike = isinstance(present, (list, tuple)) and len(present) == len(value)
+        own = list(present) if is_alike else [None] * len(value)
+        return kinds[kind]([decoded(item, part) for item, part in zip(value, own)])
     return _decoded_mapping(kind, value, present)
+
+
+def _decoded_tensor(saved: Any, present: Any) -> Any:
+    """Return a saved tensor; copied into the present one if that is alike, so that all who have it
+    see the value.
+    """
+    if not _is_tensor(present):
+        return saved
+    if (present.shape, present.dtype) != (saved.shape, saved.dtype):
+        return saved.to(present.device)
+    present.data.copy_(saved)
+    return present
 
 
 def _decoded_mapping(kind: str, pairs: list[Any], present: Any) -> Any:

@@ -28,13 +28,14 @@ from bftrainer.progress.loaders import parts
 from bftrainer.progress.pairs import paired
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
+from bftrainer.progress.script_values import KeptAttributes
 from bftrainer.progress.steps import StepLoop, current_training
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
 
 if TYPE_CHECKING:
     import torch
 
-__all__ = ["FrozenWeights", "Scaling", "StepLoop", "Training", "current_training"]
+__all__ = ["FrozenWeights", "KeptAttributes", "Scaling", "StepLoop", "Training", "current_training"]
 
 _SCRIPT = "script"
 
@@ -70,6 +71,9 @@ class Training(StepLoop):
     Raises:
         InvalidValueError: The data have no length or no batch size, or the weights are sharded.
     """
+
+    _ends_left_epochs = True
+    """Whether a pass over the data that a ``break`` ends is the end of its epoch."""
 
     def __init__(
         self,
@@ -140,7 +144,8 @@ class Training(StepLoop):
             yield epoch
             self._count_left()
             self._at_epoch_end = False
-            if self.sampler.epoch == epoch and self._iterates:
+            is_left = self._iterates and self._ends_left_epochs
+            if is_left and self.sampler.epoch == epoch:
                 self.sampler.end_epoch()
             self._iterates = False
             if self.step_loader.counts and self.sampler.epoch < count:
@@ -198,14 +203,20 @@ class Training(StepLoop):
         self._epoch_values[key] = self._values.pop(key)
         return result
 
-    def backward(self, loss: torch.Tensor, **options: Any) -> None:
+    def backward(
+        self, loss: torch.Tensor, *, unscaled: torch.Tensor | None = None, **options: Any
+    ) -> None:
         """Call ``loss.backward()`` for a mean loss, weighted by this worker's share of the batch.
 
-        With strong scaling, the batches of workers may differ by one sample. ``options`` go to
-        ``backward()``.
+        With strong scaling, the batches of workers may differ by one sample. ``unscaled`` is the
+        loss to report, if a scaler has multiplied ``loss``; ``options`` go to ``backward()``.
         """
-        self._loss, self._worked = loss.detach(), True
+        self._note_loss(loss if unscaled is None else unscaled)
         self._weighted(loss).backward(**options)
+
+    def _note_loss(self, loss: torch.Tensor) -> None:
+        """Keep the loss of the batch that the step loader gave out, for its report."""
+        self._loss, self._worked = loss.detach(), True
 
     def end(self) -> None:
         """Count the step of a loop that was left, write the checkpoint, and report the end."""
@@ -370,6 +381,11 @@ class _StepLoader:
 
     def __len__(self) -> int:
         return len(self._loader)
+
+    @property
+    def batch_number(self) -> int:
+        """The steps of the present epoch so far, at which ``enumerate`` has to begin."""
+        return self._training.batch_number
 
     def __iter__(self) -> Iterator[Any]:
         training = self._training

@@ -4,17 +4,24 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from bftrainer.config.script import text_of
-from bftrainer.console.client.adapt.source import Definition, Function, ScriptSource, name_of
+from bftrainer.console.client.adapt.source import (
+    Binding,
+    Definition,
+    Function,
+    ScriptSource,
+    name_of,
+)
 
 MARK = "\ufeff"
 """The byte order mark, with which editors of Windows begin a file."""
 _MAX_MODULES = 200
 _MAX_REEXPORTS = 5
+_MAX_DEPTH = 6
+"""Assignments, calls and returns that are followed from a name to what made its object."""
 
 
 class ScriptModule:
@@ -46,6 +53,21 @@ class CallSite(NamedTuple):
     call: ast.Call
 
 
+class Scope(NamedTuple):
+    """A function of a module; None is the level of the module."""
+
+    module: ScriptModule
+    function: Function | None
+
+
+class Origin(NamedTuple):
+    """An expression that makes an object; with a number, the object is that part of its value."""
+
+    module: ScriptModule
+    value: ast.expr
+    part: int | None
+
+
 class Project:
     """A script and the local modules that it imports, directly or not.
 
@@ -58,11 +80,15 @@ class Project:
         self.main = ScriptModule(path, text)
         self.modules = [self.main]
         self._by_path = {path.resolve(): self.main}
+        self._callers: dict[Function, list[CallSite]] = {}
+        self._resolving: set[tuple[ScriptModule, str]] = set()
         for module in self.modules:  # grows while it is read
             self._read_imports(module)
 
     def callers(self, module: ScriptModule, function: Function) -> list[CallSite]:
         """Return the calls of a function, but for those within it."""
+        if function in self._callers:
+            return self._callers[function]
         sites: list[CallSite] = []
         for other in self.modules:
             for call in other.source.calls_of_any():
@@ -70,12 +96,37 @@ class Project:
                     continue
                 if self._runs(other, call, module, function):
                     sites.append(CallSite(other, call))
+        if not self._resolving:
+            self._callers[function] = sites
         return sites
 
     def class_of(self, module: ScriptModule, node: ast.AST) -> ast.ClassDef | None:
         """Return the class of a method; None for another function."""
         parent = module.source.parents.get(node)
         return parent if isinstance(parent, ast.ClassDef) else None
+
+    def class_of_self(self, scope: Scope) -> tuple[ScriptModule, ast.ClassDef] | None:
+        """Return the class of the object whose method a function is: a subclass, where the method
+        is called on an object of one. None for a function outside of classes.
+        """
+        module, function = scope
+        if function is None:
+            return None
+        owner = module.source.enclosing_class(function)
+        if owner is None:
+            return None
+        for site in self.callers(module, function):
+            if not isinstance(site.call.func, ast.Attribute):
+                continue
+            value = site.call.func.value
+            place = Scope(site.module, site.module.source.function(site.call))
+            values = [Origin(site.module, value, None)]
+            values += self.origins(place, site.module.source.of(value))
+            for origin in values:
+                made = self.made_class(origin.module, origin.value)
+                if made is not None and owner in self.lineage(*made):
+                    return made
+        return module, owner
 
     def made_class(
         self, module: ScriptModule, value: ast.AST
@@ -110,11 +161,70 @@ class Project:
             place, current = waiting.pop()
             for base in current.bases:
                 target = self.target(place, base)
-                if target is not None and isinstance(target[1], ast.ClassDef):
-                    if target[1] not in classes:
-                        classes.append(target[1])
-                        waiting.append((target[0], target[1]))
+                owner = None if target is None else target[1]
+                if target is not None and isinstance(owner, ast.ClassDef) and owner not in classes:
+                    classes.append(owner)
+                    waiting.append((target[0], owner))
         return classes
+
+    def origins(self, scope: Scope, text: str, depth: int = 0) -> list[Origin]:
+        """Return the expressions that made the object a name or an attribute stands for.
+
+        Assignments, parameters and functions that return the object are followed.
+        """
+        module, function = scope
+        if depth > _MAX_DEPTH:
+            return []
+        origins: list[Origin] = []
+        for bound in module.source.bound_values(text):
+            place = module.source.function(bound.value)
+            if "." in text or place is function or place is None:
+                origins += self._expanded(Scope(module, place), bound, depth)
+        root, dot, rest = text.partition(".")
+        if function is not None and root in parameters(function):
+            for site in self.callers(module, function):
+                passed = passed_values(function, site.call).get(root)
+                if passed is None or passed not in site.module.source.parents:
+                    continue
+                outer = Scope(site.module, site.module.source.function(site.call))
+                if rest:
+                    name = f"{site.module.source.of(passed)}{dot}{rest}"
+                    origins += self.origins(outer, name, depth + 1)
+                else:
+                    origins += self._expanded(outer, Binding(passed, None), depth)
+        elif not origins and text in module.imports:
+            other, original = module.imports[text]
+            origins += self.origins(Scope(other, None), original, depth + 1) if original else []
+        return origins
+
+    def _expanded(self, scope: Scope, bound: Binding, depth: int) -> list[Origin]:
+        """Return the expressions behind one that a name is bound to."""
+        value, part = bound
+        source = scope.module.source
+        if isinstance(value, ast.IfExp):
+            branches = (value.body, value.orelse)
+            return [
+                origin
+                for branch in branches
+                for origin in self._expanded(scope, Binding(branch, part), depth + 1)
+            ]
+        if isinstance(value, ast.Name | ast.Attribute):
+            return self.origins(scope, source.of(value), depth + 1)
+        target = self.target(scope.module, value.func) if isinstance(value, ast.Call) else None
+        function = None if target is None else target[1]
+        if target is None or not isinstance(function, Function):
+            return [Origin(scope.module, value, part)]
+        module = target[0]
+        origins: list[Origin] = []
+        for node in ast.walk(function):
+            if not isinstance(node, ast.Return) or node.value is None:
+                continue
+            returned = node.value
+            if part is not None and isinstance(returned, ast.Tuple) and part < len(returned.elts):
+                returned = returned.elts[part]
+            inner = Scope(module, function)
+            origins += self._expanded(inner, Binding(returned, None), depth + 1)
+        return origins
 
     def _runs(
         self, place: ScriptModule, call: ast.Call, module: ScriptModule, function: Function
@@ -124,6 +234,9 @@ class Project:
         if owner is None:
             target = self.target(place, call.func)
             return target is not None and target[1] is function
+        if function.name == "__init__":
+            made = self.made_class(place, call)
+            return made is not None and made[1] is owner
         if function.name == "__call__":
             return self._is_object_of(place, call.func, owner)
         if not isinstance(call.func, ast.Attribute) or call.func.attr != function.name:
@@ -141,11 +254,22 @@ class Project:
         """Whether a name is bound to an object of a class, or of one that has it as a base."""
         text = place.source.of(value)
         for bound in place.source.bound_values(text):
-            made = self.made_class(place, bound)
+            made = self.made_class(place, bound.value)
             if made is not None and owner in self.lineage(*made):
                 return True
         made = self.made_class(place, value)
-        return made is not None and owner in self.lineage(*made)
+        if made is not None:
+            return owner in self.lineage(*made)
+        key = (place, text)
+        if key in self._resolving:
+            return False
+        self._resolving.add(key)
+        try:
+            origins = self.origins(Scope(place, place.source.function(value)), text)
+        finally:
+            self._resolving.remove(key)
+        objects = [self.made_class(origin.module, origin.value) for origin in origins]
+        return any(owner in self.lineage(*made_by) for made_by in objects if made_by is not None)
 
     def _classes_with(self, method: str) -> int:
         """Count the project's classes that define a method."""
@@ -217,11 +341,12 @@ def passed_values(function: Function, call: ast.Call) -> dict[str, ast.expr]:
     names = [parameter.arg for parameter in (*arguments.posonlyargs, *arguments.args)]
     defaults = dict(zip(reversed(names), reversed(arguments.defaults), strict=False))
     values: dict[str, ast.expr] = {}
-    if isinstance(call.func, ast.Attribute) and names[:1] == ["self"]:
+    has_self = names[:1] == ["self"]
+    if isinstance(call.func, ast.Attribute) and function.name != "__init__" and has_self:
         values["self"] = call.func.value
         del names[0]
-    elif function.name == "__call__" and names[:1] == ["self"]:
-        values["self"] = call.func
+    elif has_self:
+        values = {} if function.name == "__init__" else {"self": call.func}
         del names[0]
     given = dict(zip(names, call.args, strict=False))
     given |= {keyword.arg: keyword.value for keyword in call.keywords if keyword.arg}
@@ -244,6 +369,8 @@ def is_for_evaluation(source: ScriptSource, function: Function, call: ast.Call) 
     return False
 
 
-def outermost_names(node: ast.AST) -> Iterator[ast.Name]:
-    """Yield the names in an expression or a statement."""
-    return (child for child in ast.walk(node) if isinstance(child, ast.Name))
+def parameters(function: Function) -> set[str]:
+    """Return the names of a function's parameters."""
+    arguments = function.args
+    named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
+    return {parameter.arg for parameter in named}

@@ -7,10 +7,11 @@ Edits are made around statements, not around lines: a line may have several stat
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeGuard
 
 from bftrainer.errors import UserError
 
@@ -27,6 +28,15 @@ COMPOUND = (
     | ast.Try
     | ast.Match
 )
+
+
+class Binding(NamedTuple):
+    """An expression that a name is bound to; with a number, the name is bound to that part of its
+    value.
+    """
+
+    value: ast.expr
+    part: int | None
 
 
 class ScriptSource:
@@ -48,9 +58,7 @@ class ScriptSource:
             self._starts.append(self._starts[-1] + len(line))
         self._edits: list[tuple[int, int, int, str]] = []
         self.nodes = list(ast.walk(self.tree))
-        self.parents = {
-            child: node for node in self.nodes for child in ast.iter_child_nodes(node)
-        }
+        self.parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
 
     def of(self, node: Any) -> str:
         """The text of a node."""
@@ -105,10 +113,18 @@ class ScriptSource:
         """The functions and classes of the module, for ``from module import *``."""
         return {node.name for node in self.tree.body if isinstance(node, Definition)}
 
+    def top_level_variables(self) -> set[str]:
+        """The names that the module binds by assignments outside of functions."""
+        names: set[str] = set()
+        for node in self.nodes:
+            if is_stored(node) and "." not in self.of(node) and self.function(node) is None:
+                names.add(self.of(node))
+        return names
+
     @cached_property
-    def _bindings(self) -> dict[str, list[ast.expr]]:
-        """The expressions that each name or attribute is bound to, in the order of the text."""
-        bindings: dict[str, list[ast.expr]] = {}
+    def _bindings(self) -> dict[str, list[Binding]]:
+        """What each name or attribute is bound to, in the order of the text."""
+        bindings: dict[str, list[Binding]] = {}
         for node in self.nodes:
             pairs: list[tuple[ast.AST, ast.expr]] = []
             if isinstance(node, ast.Assign):
@@ -118,25 +134,26 @@ class ScriptSource:
             elif isinstance(node, ast.withitem) and node.optional_vars is not None:
                 pairs = [(node.optional_vars, node.context_expr)]
             for target, value in pairs:
-                self._bind(bindings, target, value)
+                self._bind(bindings, target, Binding(value, None))
         for values in bindings.values():
-            values.sort(key=lambda value: (value.lineno, value.col_offset))
+            values.sort(key=lambda binding: (binding.value.lineno, binding.value.col_offset))
         return bindings
 
-    def _bind(self, bindings: dict[str, list[ast.expr]], target: ast.AST, value: ast.expr) -> None:
+    def _bind(self, bindings: dict[str, list[Binding]], target: ast.AST, bound: Binding) -> None:
         """Note what a target is bound to; of a tuple of targets, each by itself."""
         if not isinstance(target, ast.Tuple | ast.List):
-            bindings.setdefault(self.of(target), []).append(value)
+            bindings.setdefault(self.of(target), []).append(bound)
             return
-        is_tuple = isinstance(value, ast.Tuple | ast.List)
-        values = value.elts if is_tuple and len(value.elts) == len(target.elts) else []
+        value = bound.value
+        values: list[ast.expr] = []
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            values = value.elts
         for number, element in enumerate(target.elts):
-            self._bind(bindings, element, values[number] if values else value)
+            part = Binding(values[number], None) if values else Binding(value, number)
+            self._bind(bindings, element, part)
 
-    def bound_values(self, text: str) -> list[ast.expr]:
-        """The expressions that a name or an attribute is bound to in the script, in the order of
-        the text.
-        """
+    def bound_values(self, text: str) -> list[Binding]:
+        """What a name or an attribute is bound to in the script, in the order of the text."""
         return self._bindings.get(text, [])
 
     def calls_of_any(self) -> list[ast.Call]:
@@ -176,6 +193,25 @@ class ScriptSource:
         begin = self._span(node)[0]
         self._edit(begin, begin, text)
 
+    def insert_after(self, node: ast.AST, text: str) -> None:
+        """Insert text behind a node, on its line."""
+        end = self._span(node)[1]
+        self._edit(end, end, text)
+
+    def add_imports(self, lines: list[str]) -> None:
+        """Insert imports behind those at the top of the module, or behind its docstring."""
+        place: ast.stmt | None = None
+        for statement in self.tree.body:
+            is_import = isinstance(statement, ast.Import | ast.ImportFrom)
+            if is_import or (place is None and _is_docstring(statement)):
+                place = statement
+            elif place is not None and isinstance(statement, Definition | ast.For | ast.While):
+                break
+        if place is not None:
+            self.after(place, *lines)
+        else:
+            self.before(self.tree.body[0], *lines)
+
     def begins_line(self, node: ast.AST) -> bool:
         """Whether only blanks are in front of a node on its line."""
         begin, _ = self._span(node)
@@ -212,14 +248,16 @@ class ScriptSource:
             self._edit(begin, end, f"({', '.join(arguments)})")
 
     def before(self, statement: ast.stmt, *lines: str) -> None:
-        """Insert simple statements before a statement.
+        """Insert simple statements before a statement; a line end in one of them is kept if there
+        is room for it.
 
         They get lines of their own if it begins its line; else they stand on that line: ``NEW;
         OLD``.
         """
         begin, start = self._span(statement)[0], self._starts[statement.lineno - 1]
         if self._bytes[start:begin].strip(b" \t\f"):
-            self._edit(begin, begin, "".join(f"{line}; " for line in lines))
+            joined = [re.sub(r"\n *", "", line) for line in lines]
+            self._edit(begin, begin, "".join(f"{line}; " for line in joined))
         else:
             self._insert_lines(start, statement, lines)
 
@@ -272,7 +310,12 @@ class ScriptSource:
         """Insert lines at an offset, indented like ``statement``."""
         indentation = self._indentation(statement)
         newline = self.line_end(statement.lineno)
-        text = "".join(f"{indentation}{line}{newline}" for line in lines)
+        step = "\t" if indentation.startswith("\t") else "    "
+        broken = [
+            line.replace("\n    ", f"\n{step}").replace("\n", f"{newline}{indentation}")
+            for line in lines
+        ]
+        text = "".join(f"{indentation}{line}{newline}" for line in broken)
         if at and self._bytes[at - 1 : at] not in (
             b"\n",
             b"\r",
@@ -290,11 +333,26 @@ class ScriptSource:
         ] + node.end_col_offset
 
 
+def is_stored(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
+    """Whether a node is a name or an attribute that is assigned."""
+    return isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)
+
+
+def is_read(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
+    """Whether a node is a name or an attribute that is read."""
+    return isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+
+
 def name_of(node: ast.AST) -> str:
     """The last name of an expression, as ``c`` of ``a.b.c``; empty for what is no name."""
     if isinstance(node, ast.Name):
         return node.id
     return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    """Whether a statement is a string."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
