@@ -127,7 +127,8 @@ class Training(StepLoop):
         of :meth:`step`.
         """
         self._epochs: int | None = None
-        self._pending = self._worked = self._iterates = self._at_epoch_end = False
+        self._pending = self._worked = self._iterates = False
+        self._at_epoch_end = self._is_leaving_pass = False
         self._loss: Any | None = None
         self._epoch_values: dict[tuple[str, ...], Callable[[], Mapping[str, Any]]] = {}
         self._load()
@@ -284,10 +285,12 @@ class Training(StepLoop):
 
     def _count_left(self) -> None:
         """Count the step of a loop that was left by a break; a batch that was only looked at is
-        none.
+        none. Saving and leaving wait until the epoch is ended as well.
         """
         self._pending = self._pending and self._worked
+        self._is_leaving_pass = True
         self._count_pending()
+        self._is_leaving_pass = False
 
     def _applied(self, *_: object) -> None:
         super()._applied()
@@ -297,7 +300,7 @@ class Training(StepLoop):
         """Save or leave as in any loop; at the end of an epoch, what the script does then comes
         first.
         """
-        if not self._at_epoch_end:
+        if not (self._at_epoch_end or self._is_leaving_pass):
             super()._save_or_leave()
 
     def _kept_values(self) -> list[Callable[[], Mapping[str, Any]]]:

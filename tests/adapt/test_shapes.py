@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.command_line import bftrainer
 from support.forked_scripts import ForkedScripts, ScriptRuns
 from support.needs import need_package
 
@@ -42,6 +43,12 @@ TRAINED = {
     "dataclass_state": 15,
 }
 """Steps at least."""
+PRELOADED = [
+    *["torch", "torch._dynamo", "torch.optim.swa_utils", "numpy", "tqdm.auto", "accelerate"],
+    "transformers.optimization",
+    *["bftrainer.progress.torch", "bftrainer.progress.accelerate", "bftrainer.progress.trackers"],
+]
+"""What a start need not import."""
 REFUSED = {
     "bptt": "line 10: found no loop over a DataLoader: enumerate(range(0, train_data.size(0) - 1",
     "kfold": "line 6: a loop around the training: the trainings in it would share one checkpoint",
@@ -106,3 +113,51 @@ def test_a_script_is_refused_with_its_line_and_the_reason(name: str, tmp_path: P
         adapted(unpacked(name, tmp_path))
     assert REFUSED[name] in str(caught.value)
     assert "copy the lines of docs/" in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_changed_script_is_started_twice_before_it_is_written(tmp_path: Path) -> None:
+    need_package("torch", "tqdm")
+    script = unpacked("detr", tmp_path)
+    before = {path: path.read_text() for path in tmp_path.rglob("*.py")}
+    end = bftrainer("adapt", script, "--apply", "--start-s", "500")
+    assert "; started twice, it made steps 1 and 2\n" in end.out
+    changed = {path.name for path, text in before.items() if path.read_text() != text}
+    assert changed == {"main.py", "misc.py"}
+    assert (tmp_path / "util/misc.py.orig").read_text() == before[tmp_path / "util/misc.py"]
+    assert not [*tmp_path.rglob("*training*")], "the trial was in a copy"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("    best_loss = float", "    best_loss = threading.Lock() or float", "type lock"),
+        ("epochs=args.epochs, steps", "epochs=args.epoch, steps", "AttributeError: 'Namespace'"),
+        (
+            "    best_loss = float",
+            "    print(open('b').read())\n    best_loss = float",
+            "FileNotFoundError",
+        ),
+        ("    for epoch in", "    args.epochs = 0\n    for epoch in", "made no step"),
+    ],
+)
+def test_a_changed_script_that_fails_is_not_written(
+    old: str, new: str, words: str, tmp_path: Path
+) -> None:
+    need_package("torch")
+    script = unpacked("onecycle_ema", tmp_path)
+    text = (
+        script.read_text()
+        .replace(old, new)
+        .replace("import torch\n", "import torch, threading\n", 1)
+    )
+    text = text.replace("best_loss = min(best_loss, epoch_loss)", "best_loss = best_loss or 1")
+    script.write_text(text)
+    end = bftrainer("adapt", script, "--apply", "--start-s", "500")
+    message = end.err.splitlines()[-1]
+    assert end.status == 2
+    assert "nothing is changed: started for one step, the adapted script" in message
+    assert words in message
+    assert script.read_text() == text
+    assert [path.name for path in tmp_path.iterdir()] == [script.name]

@@ -1,4 +1,4 @@
-"""Variables whose values a loop carries from one pass to the next, which a checkpoint has to keep."""
+"""Variables whose values a loop carries from pass to pass, which a checkpoint has to keep."""
 
 from __future__ import annotations
 
@@ -134,9 +134,9 @@ class _Reader:
         for node in ast.walk(statement):
             if isinstance(node, ast.NamedExpr):
                 targets.append(node.target)
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-                if node.func.attr in MUTATORS:
-                    self._note(flow.mutated, node.func.value, statement)
+            function = node.func if isinstance(node, ast.Call) else None
+            if isinstance(function, ast.Attribute) and function.attr in MUTATORS:
+                self._note(flow.mutated, function.value, statement)
         for target in targets:
             if isinstance(target, ast.Name | ast.Attribute):
                 name = self.source.of(target)

@@ -58,10 +58,16 @@ class LoopEdit:
         self.module = loop.outer.module
         self.source = self.module.source
         self.accelerate = accelerate
-        self.models = ModelSearch(project, search, loop).names()
+        self.horovod = self._horovod_state()
+        self.models: list[str] = []
+        if self.horovod is None:  # the state of Horovod has the model
+            self.models = ModelSearch(project, search, loop).names()
+        elif loop.epochs is None:
+            what = "found no `for epoch in range(...)` around the loop over the data"
+            page = "horovod.md#adapt-the-script"
+            raise refusal(self.module, project, loop.batches.loop, what, page)
         self.optimizers = loop.optimizers
         self.state: KeptState = StateSearch(project, loop, self.models, self.optimizers).result()
-        self.horovod = self._horovod_state()
         self.training = self.source.free_name(
             "training" if loop.loader is not None or loop.iterator else "steps"
         )
@@ -171,7 +177,7 @@ class LoopEdit:
 
     def _made_lines(self, data: str) -> list[str]:
         """Return the lines that make the training object and restore the script's values."""
-        name, first = "Training", self._first()
+        name, first = "Training", [] if self.horovod is not None else self._first()
         if self.accelerate:
             name, first = "AcceleratedTraining", [self._accelerator(), *first]
         if self.horovod is not None:
@@ -325,7 +331,7 @@ class LoopEdit:
         return text
 
     def _phase_name(self) -> str:
-        """Return the variable of the loop over phases that chooses the loader; empty without one."""
+        """Return the variable over phases that chooses the loader; empty without one."""
         loader, phase = self.loop.loader, self.loop.phase
         if phase is None or not isinstance(loader, ast.Subscript):
             return ""
@@ -806,21 +812,27 @@ class LoopEdit:
         if self._scale_note:
             notes.append(self._scale_note)
         for module, step in self.loop.steps:
-            statement = module.source.statement(step)
-            parents = list(module.source.above(statement))
-            inside = (
-                parents[: parents.index(self.loop.batches.loop)]
-                if (self.loop.batches.loop in parents)
-                else []
-            )
-            if (
-                any(isinstance(parent, ast.If) for parent in inside)
-                and self.loop.loader is not None
-            ):
+            if self.loop.loader is not None and self._is_conditional(module, step):
                 notes.append(
                     f"line {step.lineno}: {module.source.of(step)} does not follow every batch: "
                     "checkpoints and leaving wait for it"
                 )
+
+    def _is_conditional(self, module: ScriptModule, step: ast.Call) -> bool:
+        """Whether some batches have no step of an optimizer: it depends on a condition that has no
+        other branch with a step.
+        """
+        calls = {call for _, call in self.loop.steps}
+        for parent in module.source.above(step):
+            if parent is self.loop.batches.loop or isinstance(parent, Function):
+                return False
+            if not isinstance(parent, ast.If):
+                continue
+            branches = [parent.body, parent.orelse]
+            nodes = [{node for part in body for node in ast.walk(part)} for body in branches]
+            if not all(part & calls for part in nodes):
+                return True
+        return False
 
 
 def _own_nodes(loop: ast.For | ast.While, *, into_loops: bool) -> Iterator[ast.stmt]:

@@ -86,9 +86,10 @@ class ModelSearch:
         """Yield the expressions that may be a model: what is called, or has its method called."""
         if isinstance(call.func, ast.Name | ast.Attribute):
             yield call.func
-        if isinstance(call.func, ast.Attribute) and call.func.attr not in _HOUSEKEEPING:
-            if isinstance(call.func.value, ast.Name | ast.Attribute):
-                yield call.func.value
+        if not isinstance(call.func, ast.Attribute) or call.func.attr in _HOUSEKEEPING:
+            return
+        if isinstance(call.func.value, ast.Name | ast.Attribute):
+            yield call.func.value
 
     def _is_model(self, name: str) -> bool:
         """Whether the project treats an object of this name as a module of torch."""

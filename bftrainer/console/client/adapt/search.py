@@ -174,12 +174,12 @@ class Search:
         return loop.between[-1].call.lineno if loop.between else loop.batches.loop.lineno
 
     def _optimizer_steps(self) -> list[tuple[ScriptModule, ast.Call, str]]:
-        """Return the calls that step an optimizer: the module, the call, and the optimizer's text."""
+        """Return the calls that step an optimizer: module, call, and the optimizer's text."""
         steps: list[tuple[ScriptModule, ast.Call, str]] = []
         for module in self.project.modules:
             for call in module.source.calls("step"):
-                if optimizer := self.optimizer_of(module, call):
-                    steps.append((module, call, optimizer))
+                optimizer = self.optimizer_of(module, call)
+                steps += [(module, call, optimizer)] if optimizer else []
         if steps:
             return steps
         for module in self.project.modules:
@@ -399,13 +399,12 @@ class Search:
         if inner is not None and not name.endswith("DataLoader"):
             return self._unwrapped(place, inner, depth + 1)
         target = self.project.target(place.module, call.func)
-        if target is not None and isinstance(target[1], Function):
-            if any(isinstance(node, ast.Yield | ast.YieldFrom) for node in ast.walk(target[1])):
-                what = (
-                    f"batches come from the generator {name}(), which has no position that a "
-                    "restart could continue at; make a Dataset and a DataLoader of it"
-                )
-                raise refusal(place.module, self.project, call, what, EPOCHS)
+        if target is not None and _is_generator(target[1]):
+            what = (
+                f"batches come from the generator {name}(), which has no position that a "
+                "restart could continue at; make a Dataset and a DataLoader of it"
+            )
+            raise refusal(place.module, self.project, call, what, EPOCHS)
         is_maker = name.endswith(("DataLoader", "dataloader", "loader")) or target is not None
         return call if is_maker else None
 
@@ -414,12 +413,12 @@ class Search:
         source = place.module.source
         arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
         for argument in arguments:
-            if isinstance(argument, ast.Call) and name_of(argument.func) not in (
-                "len",
-                "range",
-                "count",
-            ):
-                if self._loader_argument(place, argument) is not None:
+            is_wrapper = isinstance(argument, ast.Call) and (
+                name_of(argument.func) not in ("len", "range", "count")
+            )
+            if isinstance(argument, ast.Call) and is_wrapper:
+                inner = self._loader_argument(place, argument)
+                if inner is not None:
                     return argument
             is_name = isinstance(argument, ast.Name | ast.Attribute | ast.Subscript)
             if is_name and _LOADER.search(_last_name(source, argument)):
@@ -443,8 +442,8 @@ class Search:
     def outside(self, text: str, hops: Sequence[Hop]) -> str:
         """Return an expression as it reads where the outermost of nested functions is called.
 
-        With ``train(net)`` called as ``train(model)``, "net" becomes "model". Raises RefusalError for an
-        object that a function on the way makes.
+        With ``train(net)`` called as ``train(model)``, "net" becomes "model". Raises RefusalError
+        for an object that a function on the way makes.
         """
         for hop in hops:
             text = self._resolved_alias(hop, text)
@@ -515,6 +514,13 @@ def range_call(node: ast.AST) -> ast.Call | None:
     if name_of(node.func) in ("range", "trange"):
         return node
     return range_call(node.args[0]) if node.args else None
+
+
+def _is_generator(node: ast.AST) -> bool:
+    """Whether a function yields."""
+    if not isinstance(node, Function):
+        return False
+    return any(isinstance(part, ast.Yield | ast.YieldFrom) for part in ast.walk(node))
 
 
 def _is_strided(loop: ast.For | ast.While) -> bool:

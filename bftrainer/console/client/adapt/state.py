@@ -42,6 +42,8 @@ _DISPLAY = re.compile(
 _SETUP = re.compile(r"^(__init__|_?(load|resume|setup|build|init|configure|prepare|create|make))")
 _WEIGHTS = re.compile(r"(parameters|state_dict|deepcopy)\(")
 _DRAWN = re.compile(r"batch|next|sample|data|loader|iter", re.IGNORECASE)
+_CHANGING = MUTATORS | {"step", "step_update"}
+"""Methods that bring an object from one state to the next."""
 _CLOCK = re.compile(r"\btime\b|perf_counter|monotonic|datetime|\bnow\(|Event\(")
 
 
@@ -71,8 +73,8 @@ class KeptState:
 class StateSearch:
     """Finds what a training loop changes.
 
-    ``models`` and ``optimizers`` are in the scope of the outer loop. Raises RefusalError for what cannot
-    be kept.
+    ``models`` and ``optimizers`` are in the scope of the outer loop. Raises RefusalError for what
+    cannot be kept.
     """
 
     def __init__(
@@ -93,6 +95,7 @@ class StateSearch:
         """Return the state that is to be kept."""
         self._check_remade()
         self._objects()
+        self._unknown_schedulers()
         self._outer_values()
         self._globals()
         self._epoch_values()
@@ -178,6 +181,16 @@ class StateSearch:
             for origin in origins:
                 if self._note_object(name, origin.module, origin.value, origin.part):
                     break
+
+    def _unknown_schedulers(self) -> None:
+        """Keep a scheduler by its name, where nothing says what made it."""
+        for call in self.source.calls("step", within=self.outer):
+            owner = self.source.of(getattr(call.func, "value", call.func))
+            is_name = re.fullmatch(r"[\w.]+", owner) is not None and SCHEDULER.search(owner)
+            if not is_name or owner in self.state.keep.values():
+                continue
+            if not self.project.origins(self.scope, owner):
+                self.state.keep[owner.removeprefix("self.").replace(".", "_")] = owner
 
     def _attributes_set(self, module: ScriptModule, node: ast.ClassDef) -> set[str]:
         """Return the attributes that the methods of a class and its bases set, as ``self.name``."""
@@ -287,22 +300,18 @@ class StateSearch:
         return default.source
 
     def _initial_values(self, module: ScriptModule, node: ast.ClassDef) -> dict[str, ast.expr]:
-        """Return what the setup of a class sets its attributes to."""
+        """Return what the setup of a class, or the class itself, sets its attributes to."""
         values: dict[str, ast.expr] = {}
         for owner in self.project.lineage(module, node):
-            for method in owner.body:
-                if not isinstance(method, Function):
+            for part in owner.body:
+                is_setup = isinstance(part, Function) and (
+                    _SETUP.match(part.name) is not None or part.name == "reset"
+                )
+                if isinstance(part, Function) and not is_setup:
                     continue
-                if not (_SETUP.match(method.name) or method.name == "reset"):
-                    continue
-                for statement in ast.walk(method):
-                    if isinstance(statement, ast.Assign):
-                        for target in statement.targets:
-                            if isinstance(target, ast.Attribute):
-                                values.setdefault(target.attr, statement.value)
-                    elif isinstance(statement, ast.AnnAssign) and statement.value is not None:
-                        if isinstance(statement.target, ast.Attribute):
-                            values.setdefault(statement.target.attr, statement.value)
+                for statement in ast.walk(part):
+                    for target, value in _assignments(statement):
+                        values.setdefault(name_of(target), value)
         return values
 
     # Variables.
@@ -564,9 +573,8 @@ class StateSearch:
             names.add(self.source.of(statement.target))
         if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
             function = statement.value.func
-            if isinstance(function, ast.Attribute):
-                if function.attr in MUTATORS or function.attr in ("step", "step_update"):
-                    names.add(self.source.of(function.value))
+            if isinstance(function, ast.Attribute) and function.attr in _CHANGING:
+                names.add(self.source.of(function.value))
         return names
 
     # Learning rate and steps.
@@ -595,10 +603,7 @@ class StateSearch:
                 f"several optimizers ({', '.join(self.optimizers)})",
             )
             return
-        counters = {
-            name
-            for name in (*self.state.values, *self.state.global_values, *self.state.epoch_values)
-        }
+        counters = {*self.state.values, *self.state.global_values, *self.state.epoch_values}
         for module, part in self.inner_parts:
             for node in ast.walk(part):
                 reason = self._counts(module.source, node, counters)
@@ -626,6 +631,8 @@ class StateSearch:
             text = source.of(node.func)
             name = name_of(node.func)
             owner = text.rpartition(".")[0]
+            if "scal" in owner.lower():
+                return ""
             if name in ("step", "step_update") and (
                 SCHEDULER.search(owner) or owner in self.state.keep.values()
             ):
@@ -670,6 +677,15 @@ def _changed_attributes(source: ScriptSource, method: Function, *, takes_plain: 
             names.add(name)
     names |= set(flow.mutated)
     return {name.partition(".")[2] for name in names if re.fullmatch(r"self\.\w+", name)}
+
+
+def _assignments(statement: ast.AST) -> list[tuple[ast.expr, ast.expr]]:
+    """Return the targets of an assignment, each with the expression that it gets."""
+    if isinstance(statement, ast.Assign):
+        return [(target, statement.value) for target in statement.targets]
+    if isinstance(statement, ast.AnnAssign) and statement.value is not None:
+        return [(statement.target, statement.value)]
+    return []
 
 
 def _has_weights(value: ast.expr) -> bool:
