@@ -257,10 +257,10 @@ class StepLoop:
         content |= self._position()
         content["keep"] = {name: keeper.state_dict() for name, keeper in self._keep.items()}
         content["iteration"] = self._iteration
-        content["values"] = [
-            {name: encoded(name, value) for name, value in present().items()}
-            for present in self._kept_values()
-        ]
+        content["values"] = []
+        for present in self._kept_values():
+            values = present()
+            content["values"].append({name: encoded(name, values[name]) for name in values})
         part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
         make_anew(part)  # beside that, an error of Python's names the file
         torch.save(content, part)

@@ -75,14 +75,16 @@ def adapt_lightning(source: ScriptSource) -> str:
     source.set_arguments(trainer, [*source.arguments(trainer, _OURS), f"**{idle}.arguments{more}"])
     model = source.of(fit.args[0] if fit.args else passed["model"])
     source.set_arguments(fit, [model, f"{idle}.loader", *rest, f"ckpt_path={idle}.ckpt_path"])
+    for call in source.calls_of_any():
+        if re.search(r"LR$|Plateau|Scheduler$|schedule_with|^get_scheduler$", name_of(call.func)):
+            what = (
+                f"{name_of(call.func)} would have no effect, because OnIdleNodes sets the rate; "
+                "remove it and choose a constant rate, or write the loop with plain PyTorch"
+            )
+            raise source.missing(call, what, _LIGHTNING)
     if source.calls("ModelCheckpoint"):
         source.notes.append(
             "ModelCheckpoint is left out of callbacks=[...]: OnIdleNodes writes the checkpoint"
-        )
-    if "lr_scheduler" in source.before_edits:
-        source.notes.append(
-            "the module's scheduler has no effect: OnIdleNodes sets the rate "
-            "(docs/training.md#learning-rate)"
         )
     return "OnIdleNodes"
 

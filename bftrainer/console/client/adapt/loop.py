@@ -103,18 +103,8 @@ class LoopEdit:
         """Edit a loop over steps that takes batches by ``next(iterator)``."""
         source, loop = self.source, self.loop.batches.loop
         iterator = self.loop.iterator
-        is_attribute = iterator.startswith("self.")
-        bound = [
-            binding.value
-            for binding in source.bound_values(iterator)
-            if isinstance(binding.value, ast.Call)
-            and (is_attribute or binding.value.lineno < loop.lineno)
-        ]
-        is_near = bool(bound) and source.function(bound[-1]) is source.function(loop)
-        if not bound or not (is_near or is_attribute):
-            what = f"found no `{iterator} = iter(loader)` before the loop, in the same function"
-            raise refusal(self.module, self.project, loop, what, ANY)
-        maker = bound[-1]
+        maker = self._iterator_maker()
+        is_near = source.function(maker) is source.function(loop)
         name = name_of(maker.func)
         argument = maker.args[0] if maker.args else None
         while isinstance(argument, ast.Call) and argument.args:
@@ -147,6 +137,22 @@ class LoopEdit:
         source.before(source.statement(loop), *lines)
         self._edit_ends(isinstance(loop, ast.For))
         self._finish_imports()
+
+    def _iterator_maker(self) -> ast.Call:
+        """Return the call that makes the loop's iterator, before the loop or in another method."""
+        source, loop = self.source, self.loop.batches.loop
+        iterator = self.loop.iterator
+        is_attribute = iterator.startswith("self.")
+        makers: list[ast.Call] = []
+        for binding in source.bound_values(iterator):
+            value = binding.value
+            if isinstance(value, ast.Call) and (is_attribute or value.lineno < loop.lineno):
+                makers.append(value)
+        is_near = bool(makers) and source.function(makers[-1]) is source.function(loop)
+        if not makers or not (is_near or is_attribute):
+            what = f"found no `{iterator} = iter(loader)` before the loop, in the same function"
+            raise refusal(self.module, self.project, loop, what, ANY)
+        return makers[-1]
 
     def steps(self) -> None:
         """Edit a loop over steps whose batches have no order."""
@@ -289,9 +295,8 @@ class LoopEdit:
         names = [*self.state.values, *self.state.global_values]
         if not names:
             return []
-        targets = [
-            f'globals()["{name}"]' if name in self.state.global_values else name for name in names
-        ]
+        targets = list(self.state.values)
+        targets += [f'globals()["{name}"]' for name in self.state.global_values]
         return [f"{_tuple(targets)} = {self.training}.values({_getter(names)})"]
 
     # Edits of the loops.
@@ -828,10 +833,10 @@ class LoopEdit:
                 return False
             if not isinstance(parent, ast.If):
                 continue
-            branches = [parent.body, parent.orelse]
-            nodes = [{node for part in body for node in ast.walk(part)} for body in branches]
-            if not all(part & calls for part in nodes):
-                return True
+            for body in (parent.body, parent.orelse):
+                nodes = {node for part in body for node in ast.walk(part)}
+                if not nodes & calls:
+                    return True
         return False
 
 

@@ -156,8 +156,8 @@ class Search:
         """Return the one loop that all steps are in. Raises RefusalError for several."""
         first = loops[0]
         for other in loops[1:]:
-            sites = [[hop.call for hop in loop.between] for loop in (first, other)]
-            if other.batches.loop is not first.batches.loop or sites[0] != sites[1]:
+            is_same_way = _calls(first) == _calls(other)
+            if other.batches.loop is not first.batches.loop or not is_same_way:
                 lines = [str(self._line(loop)) for loop in (first, other)]
                 what = (
                     f"trains in two loops (lines {' and '.join(lines)}), each with a position of "
@@ -514,6 +514,11 @@ def range_call(node: ast.AST) -> ast.Call | None:
     if name_of(node.func) in ("range", "trange"):
         return node
     return range_call(node.args[0]) if node.args else None
+
+
+def _calls(loop: TrainingLoop) -> list[ast.Call]:
+    """Return the calls between the outer loop and the one over batches."""
+    return [hop.call for hop in loop.between]
 
 
 def _is_generator(node: ast.AST) -> bool:

@@ -326,13 +326,9 @@ class StateSearch:
         before = self._bound_before(self.loop.outer)
         targets = _target_names(self.source, self.outer)
         for name in sorted(flow.changed_names() | self._changed_in_place(self.outer)):
-            root = name.partition(".")[0]
             if name in targets or name in self.own or name in self.state.keep.values():
                 continue
-            is_bound = name in before or (root in before and root != "self" and "." in name)
-            if root == "self" and "." in name:
-                is_bound = name in self._self_attributes()
-            if not is_bound or self._is_iterator(name) or self._is_rate(name):
+            if not self._is_bound(name, before) or self._is_iterator(name) or self._is_rate(name):
                 continue
             in_place = name in self._changed_in_place(self.outer)
             if name not in flow.assigned and not in_place and not self._is_container(flow, name):
@@ -342,6 +338,13 @@ class StateSearch:
             if self._is_reset(name, flow.assigned.get(name, [])):
                 continue
             self._add(self.state.values, name)
+
+    def _is_bound(self, name: str, before: set[str]) -> bool:
+        """Whether a name, or the object whose attribute it is, is bound before the outer loop."""
+        root = name.partition(".")[0]
+        if name.startswith("self."):
+            return name in self._self_attributes()
+        return name in before or root in before
 
     def _is_container(self, flow: Flow, name: str) -> bool:
         """Whether a name that methods change stands for a list, a dict, or what has items."""
@@ -391,13 +394,13 @@ class StateSearch:
                 owner = node.func.value
                 if isinstance(owner, ast.Name):
                     names.add(owner.id)
-        return names & {
-            name
-            for name in self._bound_before(self.loop.outer)
-            if not any(
-                "nn" in self.source.of(bound.value) for bound in self.source.bound_values(name)
-            )
-        }
+        names &= self._bound_before(self.loop.outer)
+        return {name for name in names if not self._is_module(name)}
+
+    def _is_module(self, name: str) -> bool:
+        """Whether a name is bound to a module of torch."""
+        bound = self.source.bound_values(name)
+        return any(re.search(r"\bnn\.", self.source.of(binding.value)) for binding in bound)
 
     def _is_iterator(self, name: str) -> bool:
         """Whether a name is bound to an iterator over a loader."""
@@ -504,6 +507,8 @@ class StateSearch:
         for origin in origins:
             if isinstance(origin.value, ast.Call) and not _is_container_call(origin.value):
                 maker = name_of(origin.value.func)
+                if _STATEFUL.search(maker):
+                    return True  # kept already, by its name in the outer loop
                 if maker in ("item", "float", "int", "zeros", "tensor", "inf", "zeros_like"):
                     continue
                 if self.project.made_class(origin.module, origin.value) or "." not in maker:
