@@ -60,7 +60,7 @@ class Scope(NamedTuple):
     function: Function | None
 
 
-class Origin(NamedTuple):
+class ObjectOrigin(NamedTuple):
     """An expression that makes an object; with a number, the object is that part of its value."""
 
     module: ScriptModule
@@ -120,7 +120,7 @@ class Project:
                 continue
             value = site.call.func.value
             place = Scope(site.module, site.module.source.function(site.call))
-            values = [Origin(site.module, value, None)]
+            values = [ObjectOrigin(site.module, value, None)]
             values += self.origins(place, site.module.source.of(value))
             for origin in values:
                 made = self.made_class(origin.module, origin.value)
@@ -167,7 +167,7 @@ class Project:
                     waiting.append((target[0], owner))
         return classes
 
-    def origins(self, scope: Scope, text: str, depth: int = 0) -> list[Origin]:
+    def origins(self, scope: Scope, text: str, depth: int = 0) -> list[ObjectOrigin]:
         """Return the expressions that made the object a name or an attribute stands for.
 
         Assignments, parameters and functions that return the object are followed.
@@ -175,7 +175,7 @@ class Project:
         module, function = scope
         if depth > _MAX_DEPTH:
             return []
-        origins: list[Origin] = []
+        origins: list[ObjectOrigin] = []
         for bound in module.source.bound_values(text):
             place = module.source.function(bound.value)
             if "." in text or place is function or place is None:
@@ -197,7 +197,7 @@ class Project:
             origins += self.origins(Scope(other, None), original, depth + 1) if original else []
         return origins
 
-    def _expanded(self, scope: Scope, bound: Binding, depth: int) -> list[Origin]:
+    def _expanded(self, scope: Scope, bound: Binding, depth: int) -> list[ObjectOrigin]:
         """Return the expressions behind one that a name is bound to."""
         value, part = bound
         source = scope.module.source
@@ -213,9 +213,9 @@ class Project:
         target = self.target(scope.module, value.func) if isinstance(value, ast.Call) else None
         function = None if target is None else target[1]
         if target is None or not isinstance(function, Function):
-            return [Origin(scope.module, value, part)]
+            return [ObjectOrigin(scope.module, value, part)]
         module = target[0]
-        origins: list[Origin] = []
+        origins: list[ObjectOrigin] = []
         for node in ast.walk(function):
             if not isinstance(node, ast.Return) or node.value is None:
                 continue

@@ -65,7 +65,7 @@ class Hop(NamedTuple):
     call: ast.Call
 
 
-class Place(NamedTuple):
+class LoopPlace(NamedTuple):
     """A loop, and the hops that lead from it to the optimizer's step, the innermost first."""
 
     module: ScriptModule
@@ -89,16 +89,16 @@ class TrainingLoop:
     """
 
     steps: list[tuple[ScriptModule, ast.Call]]
-    batches: Place
-    epochs: Place | None = None
+    batches: LoopPlace
+    epochs: LoopPlace | None = None
     loader: ast.expr | None = None
     iterator: str = ""
-    phase: Place | None = None
+    phase: LoopPlace | None = None
     optimizers: list[str] = field(default_factory=list)
     """In the scope of ``outer``; the one that steps last is the last."""
 
     @property
-    def outer(self) -> Place:
+    def outer(self) -> LoopPlace:
         """The loop before which the training object is made."""
         return self.epochs or self.batches
 
@@ -211,14 +211,14 @@ class Search:
 
     def _chains(
         self, module: ScriptModule, node: ast.AST, hops: tuple[Hop, ...]
-    ) -> list[list[Place]]:
+    ) -> list[list[LoopPlace]]:
         """Return the loops around a node, the innermost first; a list for each way of calls."""
-        places: list[Place] = []
+        places: list[LoopPlace] = []
         child = node
         for parent in module.source.above(node):
             is_head = isinstance(parent, ast.For) and child is parent.iter
             if isinstance(parent, ast.For | ast.While) and not is_head:
-                places.append(Place(module, parent, hops))
+                places.append(LoopPlace(module, parent, hops))
             child = parent
             if not isinstance(parent, Function):
                 continue
@@ -244,7 +244,7 @@ class Search:
         return [places]
 
     def _classified(
-        self, module: ScriptModule, step: ast.Call, chain: Sequence[Place]
+        self, module: ScriptModule, step: ast.Call, chain: Sequence[LoopPlace]
     ) -> TrainingLoop:
         """Return the training loop of a chain of loops around a step."""
         if not chain:
@@ -260,8 +260,8 @@ class Search:
         self,
         module: ScriptModule,
         step: ast.Call,
-        batches: Place,
-        around: Sequence[Place],
+        batches: LoopPlace,
+        around: Sequence[LoopPlace],
         loader: ast.expr,
     ) -> TrainingLoop:
         """Return a loop over a loader, with the loop over epochs around it."""
@@ -289,7 +289,7 @@ class Search:
         return TrainingLoop([(module, step)], batches, epochs, loader, phase=phase)
 
     def _without_loader(
-        self, module: ScriptModule, step: ast.Call, chain: Sequence[Place]
+        self, module: ScriptModule, step: ast.Call, chain: Sequence[LoopPlace]
     ) -> TrainingLoop:
         """Return a loop over steps: with ``next(iterator)``, or over random batches."""
         inner = chain[0]
@@ -311,7 +311,7 @@ class Search:
             raise refusal(inner.module, self.project, inner.loop, what, ANY)
         return TrainingLoop([(module, step)], inner, iterator=iterator)
 
-    def _why(self, place: Place) -> str:
+    def _why(self, place: LoopPlace) -> str:
         """Return why a loop within loops has no position that can be kept."""
         text = place.module.source.of(place.loop.iter) if isinstance(place.loop, ast.For) else ""
         if "range(" in text and _is_strided(place.loop):
@@ -323,7 +323,7 @@ class Search:
             f": {text} has no position that a restart could continue at" if text else ""
         )
 
-    def _iterator(self, place: Place) -> str:
+    def _iterator(self, place: LoopPlace) -> str:
         """Return the text of the iterator that the loop calls ``next`` with; empty without one."""
         source = place.module.source
         for call in source.calls("next", "__next__", within=place.loop):
@@ -332,7 +332,7 @@ class Search:
                 return source.of(owner)
         return ""
 
-    def loader_of(self, place: Place, around: Sequence[Place] = ()) -> ast.expr | None:
+    def loader_of(self, place: LoopPlace, around: Sequence[LoopPlace] = ()) -> ast.expr | None:
         """Return the expression of the loader that a loop takes its batches from; None if it has
         none.
         """
@@ -354,7 +354,7 @@ class Search:
                     return None
         return loader
 
-    def _unwrapped(self, place: Place, node: ast.expr, depth: int) -> ast.expr | None:
+    def _unwrapped(self, place: LoopPlace, node: ast.expr, depth: int) -> ast.expr | None:
         """Return the loader in ``enumerate(tqdm(loader))``, also where a name stands for a part of
         it. Raises RefusalError for what reads ahead or has no position.
         """
@@ -379,7 +379,7 @@ class Search:
                     return self._unwrapped(place, value, depth + 1)
         return node
 
-    def _unwrapped_call(self, place: Place, call: ast.Call, depth: int) -> ast.expr | None:
+    def _unwrapped_call(self, place: LoopPlace, call: ast.Call, depth: int) -> ast.expr | None:
         """Return the loader that a call wraps, or the call itself if it makes one."""
         source, name = place.module.source, name_of(call.func)
         if name in ("range", "trange", "arange", "linspace", "count"):
@@ -408,7 +408,7 @@ class Search:
         is_maker = name.endswith(("DataLoader", "dataloader", "loader")) or target is not None
         return call if is_maker else None
 
-    def _loader_argument(self, place: Place, call: ast.Call) -> ast.expr | None:
+    def _loader_argument(self, place: LoopPlace, call: ast.Call) -> ast.expr | None:
         """Return the argument of a wrapper that is a loader, or wraps one."""
         source = place.module.source
         arguments = [*call.args, *(keyword.value for keyword in call.keywords)]
@@ -536,7 +536,7 @@ def _is_strided(loop: ast.For | ast.While) -> bool:
     return counted is not None and len(counted.args) == 3
 
 
-def _is_phase_loop(place: Place) -> bool:
+def _is_phase_loop(place: LoopPlace) -> bool:
     """Whether a loop is over names such as ("train", "val")."""
     if not isinstance(place.loop, ast.For):
         return False

@@ -13,7 +13,7 @@ from bftrainer.console.client.adapt.search import (
     ANY,
     EPOCHS,
     SCHEDULER,
-    Place,
+    LoopPlace,
     TrainingLoop,
     refusal,
 )
@@ -115,7 +115,7 @@ class StateSearch:
         parts += [(hop.module, hop.function) for hop in loop.batches.hops]
         return parts
 
-    def _bound_before(self, place: Place) -> set[str]:
+    def _bound_before(self, place: LoopPlace) -> set[str]:
         """Return the names that the scope of a loop binds before the loop, parameters included."""
         source = place.module.source
         function = place.scope.function
@@ -501,7 +501,7 @@ class StateSearch:
                 continue
             self._add(self.state.epoch_values, name)
 
-    def _is_object(self, source: ScriptSource, place: Place, name: str) -> bool:
+    def _is_object(self, source: ScriptSource, place: LoopPlace, name: str) -> bool:
         """Whether a name that is only mutated stands for an object, not for a container."""
         origins = self.project.origins(place.scope, name)
         for origin in origins:
@@ -533,7 +533,7 @@ class StateSearch:
                 names.add(self.source.of(node))
         return names
 
-    def _names_read_after(self, place: Place) -> set[str]:
+    def _names_read_after(self, place: LoopPlace) -> set[str]:
         """Return the names that the function of a loop reads after the loop."""
         source = place.module.source
         end = place.loop.end_lineno or place.loop.lineno

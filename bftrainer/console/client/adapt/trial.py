@@ -12,7 +12,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
@@ -26,6 +25,7 @@ from bftrainer.errors import InputFileError, UserError
 from bftrainer.system.command import scrubbed
 from bftrainer.system.files import write_atomically
 from bftrainer.system.json_tail import JsonTail
+from bftrainer.system.own_programs import this_interpreter
 from bftrainer.system.printable import printable
 from bftrainer.wires.control import STOPPED_STATUS
 from bftrainer.wires.environment import FRAGMENT, NODE, REPORT_EVERY_S, worker_variables
@@ -46,7 +46,7 @@ _FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class TrialSteps:
     """What the two starts showed: the steps that they made."""
 
     first_step: int
@@ -55,7 +55,7 @@ class Trial:
 
 def try_out(
     adaptation: Adapted, arguments: Sequence[str], *, timeout_s: float, cwd: Path | None = None
-) -> Trial:
+) -> TrialSteps:
     """Start an adapted script twice for one step; the files of the user are not changed.
 
     Args:
@@ -98,13 +98,13 @@ def try_out(
             raise runner.problem("made no step: it ended before its loop, or without one")
         second = runner.step(2, first)
         if second is None:
-            return Trial(first, first)  # one step was the whole training
+            return TrialSteps(first, first)  # one step was the whole training
         if second <= first:
             raise runner.problem(
                 f"began at step {second} again after a stop at step {first}: its checkpoint was "
                 "not loaded"
             )
-        return Trial(first, second)
+        return TrialSteps(first, second)
 
 
 class _Runner:
@@ -128,7 +128,7 @@ class _Runner:
         message = {
             "version": 1,
             "id": trainer.name,
-            "command": [sys.executable, str(program), *arguments],
+            "command": [this_interpreter(), str(program), *arguments],
             "cwd": str(folder),
             "min_nodes": 1,
             "max_nodes": 1,
@@ -173,7 +173,7 @@ class _Runner:
         left_s = self.deadline_s - time.monotonic()
         with self.log.open("wb") as log:
             process = subprocess.Popen(  # noqa: S603  # a list, no shell
-                [sys.executable, str(self.program), *self.arguments],
+                [this_interpreter(), str(self.program), *self.arguments],
                 cwd=self.folder,
                 env=self._environment(incarnation),
                 stdin=subprocess.DEVNULL,
