@@ -94,6 +94,19 @@ class Sampler:
         self.samples += self._total
         self._steps = self._steps + 1 if self.epoch == before else 0
 
+    @property
+    def steps_in_epoch(self) -> int:
+        """The counted steps of the present epoch."""
+        return self._steps
+
+    def end_epoch(self) -> None:
+        """Continue with the first sample of the next epoch; those that are left are not used."""
+        self.samples = (self.epoch + 1) * self.size
+        self._steps = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Do nothing: the position says the epoch. Scripts call it on samplers of torch."""
+
     def __iter__(self) -> Iterator[list[int]]:
         """Yield this worker's batches from the present position to the end of the epoch."""
         if self._ended_from == self.samples:
