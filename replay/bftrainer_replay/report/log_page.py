@@ -20,6 +20,7 @@ from bftrainer_replay.report.assumptions import assumptions_chapter
 from bftrainer_replay.report.costs import NO_RATES, CostRates, costs_text, monthly_costs
 from bftrainer_replay.report.figures import Origin, ReportFigures, figures_of
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
+from bftrainer_replay.report.main_jobs import MainJobsEffect, main_jobs_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture, step_series
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.top import Trainings, as_text, top_of
@@ -54,12 +55,13 @@ def log_page(
     last: ReportFigures | None = None,
     gpus: tuple[Chapter, str] | None = None,
     rates: CostRates = NO_RATES,
+    effect: MainJobsEffect | None = None,
 ) -> tuple[Page, ReportFigures]:
     """Build the report's page, and the figures at its top.
 
     ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an
     earlier report, ``gpus`` the chapter and the sentence of a log in GPUs, ``rates`` the prices of
-    the site.
+    the site, ``effect`` what a pilot does to main jobs.
     """
     plan, sample, rows = replays.plan, replays.sample, replays.rows
     base = rows[plan.base]
@@ -85,7 +87,7 @@ def log_page(
         idle_picture(window, figures, detail if sample.is_whole else None),
         number_picture(figures, [rows[cell] for cell in plan.parallel], usable),
     )
-    top = top_of(figures, window, characteristics, sample, trainings, pictures, title, last)
+    top = top_of(figures, window, characteristics, sample, trainings, pictures, title, last, effect)
     costs = costs_text(monthly_costs(figures, rates), rates)
     if costs:
         top = replace(top, rows=(("Costs", costs), *top.rows))
@@ -94,6 +96,7 @@ def log_page(
     piece = sample.windows[sample.shown]
     chapters = (
         *(() if gpus is None else gpus[:1]),
+        *(() if effect is None else (main_jobs_chapter(effect),)),
         queue_chapter(characteristics, window),
         *shared_chapter(window),
         Chapter(
