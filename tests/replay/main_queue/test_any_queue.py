@@ -119,7 +119,9 @@ def test_an_easy_schedule_never_leaves_the_first_job_waiting_beside_its_nodes(
             assert jobs.nodes[waiting[0]] > jobs.machine_nodes - running
 
 
-@given(st.integers(1, 8), st.integers(1, 8), st.integers(20, 5000), st.sampled_from((300.0, 1800.0)))
+@given(
+    st.integers(1, 8), st.integers(1, 8), st.integers(20, 5000), st.sampled_from((300.0, 1800.0))
+)
 def test_a_job_that_comes_to_a_held_cluster_waits_longest_if_nobody_gives_way(
     nodes: int, size: int, at_s: int, worst_wait_s: float
 ) -> None:
