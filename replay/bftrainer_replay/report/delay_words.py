@@ -69,7 +69,7 @@ def late_text(delays: Delays) -> str:
     late, very_late = share_of_jobs(delays.late), share_of_jobs(delays.very_late)
     if late == very_late == "none":
         return "none more than a minute late"
-    return f"{late} more than a minute late, {very_late} more than ten minutes"
+    return f"{late} of all more than a minute late and {very_late} more than ten minutes"
 
 
 def site_sentence(outcome: QueueOutcome, site: str) -> str:
@@ -84,7 +84,8 @@ def site_sentence(outcome: QueueOutcome, site: str) -> str:
         f"The scheduler guarantees held nodes {seconds_text(way.rules.life_s)}, so the pilot "
         f"yields: it would hold {precise(yielding.harvest)} of the idle node-hours. "
         f"{delays_text(yielding.delays)} If it left that to the scheduler (nodes.give_way = "
-        f'"site"), it would hold {precise(way.harvest)}, and delay {late_text(way.delays)}.'
+        f'"site"), it would hold {precise(way.harvest)} and delay main jobs, '
+        f"{late_text(way.delays)}."
     )
 
 

@@ -81,7 +81,7 @@ def test_sentences_say_who_frees_nodes_and_who_waits() -> None:
     )
     assert life.startswith("The scheduler preempts held nodes after 10 min, and the pilot does not")
     assert keep.startswith("Nobody frees held nodes before their time limit of 24 h")
-    assert re.search(r"\d+\.\d\d% more than a minute late", keep)
+    assert re.search(r"\d+\.\d\d% of all more than a minute late", keep)
 
 
 def test_words_for_seconds_and_shares() -> None:

@@ -55,7 +55,7 @@ def test_jobs_that_ran_before_the_window_run_on_and_do_not_count() -> None:
     jobs = told(log)
     assert jobs.is_counted == (False, False, *[True] * count)
     assert jobs.submit_s[:3] == (0.0, 0.0, 10.0)
-    assert (jobs.run_s[:3], jobs.limit_s[:3]) == ((100.0, 100.0, 100.0), (350.0, 300.0, 200.0))
+    assert (jobs.run_s[:3], jobs.limit_s[:3]) == ((100.0, 100.0, 40.0), (350.0, 300.0, 200.0))
     assert jobs.nodes[:3] == (8, 4, 1)
 
 
