@@ -97,11 +97,12 @@ class Yields:
         offers: dict[int, _Offer] = {}
         for job in view.pending:
             size = self.jobs.nodes[job]
-            if size > idle + others:
-                continue  # Its offer begins again once it fits.
-            offer = offers[job] = self.offers.get(job) or _Offer()
+            fits, offer = size <= idle + others, self.offers.get(job)
+            if offer is None and not fits:
+                continue
+            offer = offers[job] = offer or _Offer()
             self._judge(offer, view, is_enough=size <= idle)
-            if offer.void_s < math.inf:
+            if offer.void_s < math.inf or not fits:
                 continue
             blocks = True
             needed += size
