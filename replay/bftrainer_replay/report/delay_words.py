@@ -57,8 +57,9 @@ def delays_text(delays: Delays) -> str:
     """Say how much later main jobs would start."""
     if not delays.longest_s:
         return "No main job would wait for a held node, apart from the time that preemption takes."
+    later = f"at most {seconds_text(delays.p99_s)} later" if delays.p99_s else "without a delay"
     return (
-        f"99 of 100 main jobs would start at most {seconds_text(delays.p99_s)} later, "
+        f"99 of 100 main jobs would start {later}, "
         f"{late_text(delays)} (mean {seconds_text(delays.mean_s)}, weighted by node-hours "
         f"{seconds_text(delays.by_node_s)})."
     )
@@ -84,7 +85,7 @@ def site_sentence(outcome: QueueOutcome, site: str) -> str:
         f"The scheduler guarantees held nodes {seconds_text(way.rules.life_s)}, so the pilot "
         f"yields: it would hold {precise(yielding.harvest)} of the idle node-hours. "
         f"{delays_text(yielding.delays)} If it left that to the scheduler (nodes.give_way = "
-        f'"site"), it would hold {precise(way.harvest)} and delay main jobs, '
+        f'"site"), it would hold {precise(way.harvest)}, with '
         f"{late_text(way.delays)}."
     )
 

@@ -137,15 +137,16 @@ def delay_claim(effect: MainJobsEffect) -> str:
     """
     if effect.outcome is None:
         return ""
-    delays = effect.outcome.way(_shown(effect)).delays
-    if not delays.longest_s:
+    way = effect.outcome.way(_shown(effect))
+    harvest = f"A pilot would hold {precise(way.harvest)} of the idle node-hours."
+    if not way.delays.longest_s:
         return (
             "and, in a simulation of this queue, delay no job of the main queue, apart from the "
-            "time that preemption takes."
+            f"time that preemption takes. {harvest}"
         )
     return (
         "and, in a simulation of this queue, delay 99 of 100 jobs of the main queue by at most "
-        f"{seconds_text(delays.p99_s)}."
+        f"{seconds_text(way.delays.p99_s)}. {harvest}"
     )
 
 
