@@ -196,14 +196,13 @@ def report(
     page, figures = log_page(
         window,
         characteristics,
-        Replays(plan, sample, rows),
+        Replays(plan, sample, rows, effect),
         Trainings(trainers, curves, doubt, "" if table.trainers is None else table.trainers.name),
         origin,
         title,
         other_guesses(choice, window),
         last,
         rates=rates,
-        effect=effect,
         gpus=None
         if held is None
         else gpu_chapter(held, sample.windows[sample.shown], in_gpus, base),

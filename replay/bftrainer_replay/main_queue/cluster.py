@@ -13,9 +13,11 @@ import random
 from bisect import insort
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from bftrainer.pilot.nodes.low_water import LowWater
 from bftrainer_replay.main_queue.backfill import Backfill, free_for
-from bftrainer_replay.main_queue.holders import Holders
+from bftrainer_replay.main_queue.holders import HeldNodes
 from bftrainer_replay.main_queue.jobs import MainJobs
 from bftrainer_replay.main_queue.looks import (
     Looks,
@@ -24,7 +26,7 @@ from bftrainer_replay.main_queue.looks import (
     Yields,
     YieldsBlindly,
 )
-from bftrainer_replay.main_queue.ways import PilotRules, Way
+from bftrainer_replay.main_queue.ways import FreeingWay, PilotRules
 
 _NEVER_S = -math.inf
 _ROUNDING_S = 1e-6
@@ -42,7 +44,7 @@ class _What(enum.IntEnum):
 
 
 @dataclass(slots=True)
-class Tally:
+class NodeSeconds:
     """Node-seconds until the last submission, and what the pilot did. ``available_node_s``: not in
     use by main jobs. ``held_node_s``: of these, held.
     """
@@ -61,7 +63,7 @@ class Schedule:
 
     start_s: tuple[float, ...]
     delay_s: tuple[float, ...]
-    tally: Tally
+    tally: NodeSeconds
 
 
 def simulate(
@@ -91,12 +93,12 @@ class Cluster:
     now_s: float = 0.0
     idle: int = field(init=False)
     leaving: int = 0
-    holders: Holders = field(default_factory=Holders)
+    holders: HeldNodes = field(default_factory=HeldNodes)
     running: list[tuple[float, int]] = field(default_factory=list)
     pending: list[int] = field(default_factory=list)
     start_s: list[float] = field(init=False)
     blocked_s: list[float] = field(init=False)
-    tally: Tally = field(default_factory=Tally)
+    tally: NodeSeconds = field(default_factory=NodeSeconds)
     submitted: int = 0
     started: int = 0
     ended: int = 0
@@ -127,11 +129,9 @@ class Cluster:
                 self._look_s = math.inf
                 self._look()
         self.tally.holder_starts = self.holders.starts
-        delay_s = (
-            0.0 if math.isnan(blocked_s) else start_s - blocked_s
-            for start_s, blocked_s in zip(self.start_s, self.blocked_s, strict=True)
-        )
-        return Schedule(tuple(self.start_s), tuple(delay_s), self.tally)
+        start_s, blocked_s = np.array(self.start_s), np.array(self.blocked_s)
+        delay_s = np.where(np.isnan(blocked_s), 0.0, start_s - blocked_s)
+        return Schedule(tuple(self.start_s), tuple(delay_s.tolist()), self.tally)
 
     def _is_over(self) -> bool:
         """Whether all main jobs have ended; a pilot would go on for ever."""
@@ -233,9 +233,9 @@ class Cluster:
         if self.rules is None:
             return _NEVER_S
         match self.rules.way:
-            case Way.SITE:
+            case FreeingWay.SITE:
                 return self.now_s
-            case Way.LIFE:
+            case FreeingWay.LIFE:
                 return self.now_s - self.rules.life_s + _ROUNDING_S
             case _:
                 return _NEVER_S
@@ -323,7 +323,7 @@ class Cluster:
         limit_s = (
             min(rules.worst_wait_s, rules.busy_limit_s) if self.pending else rules.worst_wait_s
         )
-        if rules.way in (Way.SITE, Way.LIFE) or not self.pending:
+        if rules.way in (FreeingWay.SITE, FreeingWay.LIFE) or not self.pending:
             self._start_holders(room, limit_s)
             return
         levels = self.backfill.levels(self.now_s, self.idle, self._ends, self.pending, self.jobs)
@@ -350,7 +350,7 @@ class Cluster:
         self.holders.start(self.now_s, self.now_s + limit_s, count)
         self.idle -= count
         self._expire_at(self.now_s + limit_s)
-        if self.rules.way is Way.LIFE:
+        if self.rules.way is FreeingWay.LIFE:
             grown_up_s = self.now_s + self.rules.life_s
             heapq.heappush(self._events, (grown_up_s, _What.HOLDERS_AGE, 0))
 
@@ -360,8 +360,8 @@ class Cluster:
 
 def _looks_of(jobs: MainJobs, rules: PilotRules | None) -> Looks:
     """Return how a pilot decides what to release."""
-    if rules is not None and rules.way is Way.YIELD:
+    if rules is not None and rules.way is FreeingWay.YIELD:
         return Yields(jobs, rules)
-    if rules is not None and rules.way is Way.BLIND:
+    if rules is not None and rules.way is FreeingWay.BLIND:
         return YieldsBlindly(rules)
     return NeverYields()

@@ -15,7 +15,7 @@ class HolderGroup:
 
 
 @dataclass(slots=True)
-class Holders:
+class HeldNodes:
     """All holders, in order of their start. ``nodes`` is how many nodes they hold, ``starts`` how
     many holders have started so far.
     """

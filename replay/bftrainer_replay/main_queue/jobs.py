@@ -4,7 +4,6 @@ submitted, how long it ran, its time limit and its size.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -218,6 +217,6 @@ def _notes(columns: _Columns, window: LogWindow) -> tuple[str, ...]:
             f"jobs of {counted(len(partitions - {''}), 'partition')} count as one queue for all "
             "nodes (--partition NAME takes one)"
         )
-    if any(map(math.isfinite, (bound.idle_share for bound in window.site.bounds))):
+    if window.site.bounds:
         notes.append("jobs may share nodes: each has its own here")
     return tuple(notes)

@@ -13,7 +13,7 @@ from bftrainer.errors import UserError
 DAY_S = 86400.0
 
 
-class Way(enum.Enum):
+class FreeingWay(enum.Enum):
     """Who frees held nodes. SITE, YIELD and BLIND are values of ``nodes.give_way``; LIFE is the
     scheduler, after a guaranteed run time. KEEP and WINDOWS are pilots that never give way: WINDOWS
     holds nodes only for as long as the scheduler's plan leaves them idle.
@@ -27,8 +27,8 @@ class Way(enum.Enum):
     WINDOWS = "windows"
 
 
-_WORST_WAIT_S = {Way.YIELD: 1800.0, Way.BLIND: 1800.0, Way.WINDOWS: 7200.0}
-_SETTLED_S = {Way.YIELD: 300.0, Way.BLIND: 3600.0}
+_WORST_WAIT_S = {FreeingWay.YIELD: 1800.0, FreeingWay.BLIND: 1800.0, FreeingWay.WINDOWS: 7200.0}
+_SETTLED_S = {FreeingWay.YIELD: 300.0, FreeingWay.BLIND: 3600.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class PilotRules:
     - ``least_s``: no node is held for less; ``start_s``: what each start of a holder costs.
     """
 
-    way: Way
+    way: FreeingWay
     life_s: float = 0.0
     worst_wait_s: float = 1800.0
     busy_limit_s: float = math.inf
@@ -60,7 +60,7 @@ class PilotRules:
     @property
     def name(self) -> str:
         """The way as it is written on the command line."""
-        return f"life:{self.life_s:g}" if self.way is Way.LIFE else self.way.value
+        return f"life:{self.life_s:g}" if self.way is FreeingWay.LIFE else self.way.value
 
     @property
     def noise_s(self) -> float:
@@ -80,8 +80,8 @@ def rules_of(
     Raises :class:`UserError` for a way that does not exist, and for times that no pilot accepts.
     """
     word, _, seconds = text.partition(":")
-    way = next((way for way in Way if way.value == word), None)
-    if way is None or (way is Way.LIFE) is not bool(seconds):
+    way = next((way for way in FreeingWay if way.value == word), None)
+    if way is None or (way is FreeingWay.LIFE) is not bool(seconds):
         raise UserError(
             f"--give-way {text!r:.40}: expected site, yield, blind, keep, windows, or "
             "life:SECONDS such as life:600"
@@ -92,17 +92,17 @@ def rules_of(
         settled_s = _SETTLED_S.get(way, 0.0)
     rules = PilotRules(
         way,
-        _life_s(text, seconds) if way is Way.LIFE else 0.0,
+        _life_s(text, seconds) if way is FreeingWay.LIFE else 0.0,
         _in_range("--worst-wait", worst_wait_s, 120.0),
         settled_s=_in_range("--settled", settled_s, 0.0),
         look_s=_in_range("--look", look_s, 0.5),
     )
     match way:
-        case Way.YIELD:
+        case FreeingWay.YIELD:
             return replace(rules, busy_limit_s=600.0)
-        case Way.BLIND:
+        case FreeingWay.BLIND:
             return replace(rules, look_s=look_s / 2)
-        case Way.WINDOWS:
+        case FreeingWay.WINDOWS:
             return replace(rules, least_s=600.0)
         case _:
             return rules

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bftrainer.counted import counted
 from bftrainer_replay.main_queue.outcome import Delays, QueueOutcome, Waits, WayOutcome
-from bftrainer_replay.main_queue.ways import Way
+from bftrainer_replay.main_queue.ways import FreeingWay
 from bftrainer_replay.report.words import precise
 
 _NONE = 5e-5
@@ -37,19 +37,19 @@ def condition_of(way: WayOutcome) -> str:
     """Say in which case the figures of a way hold: what the scheduler does, and the pilot."""
     rules = way.rules
     match rules.way:
-        case Way.SITE:
+        case FreeingWay.SITE:
             return "The scheduler preempts held nodes at once"
-        case Way.YIELD:
+        case FreeingWay.YIELD:
             return "The scheduler does not preempt, and the pilot yields"
-        case Way.BLIND:
+        case FreeingWay.BLIND:
             return "The queue is hidden, and the pilot yields by the scheduler's counters"
-        case Way.LIFE:
+        case FreeingWay.LIFE:
             life = seconds_text(rules.life_s)
             return f"The scheduler preempts held nodes after {life}, and the pilot does not yield"
-        case Way.KEEP:
+        case FreeingWay.KEEP:
             limit = seconds_text(rules.worst_wait_s)
             return f"Nobody frees held nodes before their time limit of {limit}"
-        case Way.WINDOWS:
+        case FreeingWay.WINDOWS:
             return "Nobody frees held nodes, which are held only where the plan leaves them idle"
 
 
@@ -78,9 +78,9 @@ def site_sentence(outcome: QueueOutcome, site: str) -> str:
     run time, a pilot yields by default, and the scheduler alone is the alternative.
     """
     way = outcome.way(site)
-    if way.rules.way is not Way.LIFE:
+    if way.rules.way is not FreeingWay.LIFE:
         return sentence_of(way)
-    yielding = outcome.way(Way.YIELD.value)
+    yielding = outcome.way(FreeingWay.YIELD.value)
     return (
         f"The scheduler guarantees held nodes {seconds_text(way.rules.life_s)}, so the pilot "
         f"yields: it would hold {precise(yielding.harvest)} of the idle node-hours. "

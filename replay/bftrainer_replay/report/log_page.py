@@ -36,12 +36,13 @@ from bftrainer_replay.sweep.sample import LogSample
 @dataclass(frozen=True, slots=True)
 class Replays:
     """The replays of a report: their plan, the parts of the log that they cover, and the row of
-    every cell of the plan.
+    every cell of the plan. ``effect``: what a pilot does to main jobs, if that was simulated.
     """
 
     plan: ReportPlan
     sample: LogSample
     rows: Mapping[Cell, SweepRow]
+    effect: MainJobsEffect | None = None
 
 
 def log_page(
@@ -55,15 +56,14 @@ def log_page(
     last: ReportFigures | None = None,
     gpus: tuple[Chapter, str] | None = None,
     rates: CostRates = NO_RATES,
-    effect: MainJobsEffect | None = None,
 ) -> tuple[Page, ReportFigures]:
     """Build the report's page, and the figures at its top.
 
     ``guesses`` has the idle share under other options of the importer, ``last`` the figures of an
     earlier report, ``gpus`` the chapter and the sentence of a log in GPUs, ``rates`` the prices of
-    the site, ``effect`` what a pilot does to main jobs.
+    the site.
     """
-    plan, sample, rows = replays.plan, replays.sample, replays.rows
+    plan, sample, rows, effect = replays.plan, replays.sample, replays.rows, replays.effect
     base = rows[plan.base]
     detail = read_detail(base.result["detail"])
     plain = plain_curve(window, plan.base.max_parallel, trainings.start_s)

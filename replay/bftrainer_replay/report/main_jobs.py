@@ -11,7 +11,7 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.main_queue.backfill import BACKFILLS
 from bftrainer_replay.main_queue.jobs import CannotTell, main_jobs_of
 from bftrainer_replay.main_queue.outcome import HEADINGS, QueueOutcome, outcome_of, rows_of
-from bftrainer_replay.main_queue.ways import Way, rules_of
+from bftrainer_replay.main_queue.ways import FreeingWay, rules_of
 from bftrainer_replay.report.delay_words import (
     chance_text,
     compared_with_chance,
@@ -152,20 +152,20 @@ def delay_claim(effect: MainJobsEffect) -> str:
 
 def _shown(effect: MainJobsEffect) -> str:
     """Return the way that a pilot takes at the site: it yields where a run time is guaranteed."""
-    return Way.YIELD.value if effect.site.startswith(Way.LIFE.value) else effect.site
+    return FreeingWay.YIELD.value if effect.site.startswith(FreeingWay.LIFE.value) else effect.site
 
 
 def _box_condition(effect: MainJobsEffect) -> str:
     """Say in a few words how held nodes are freed at the site."""
     match effect.site.partition(":")[0]:
-        case Way.SITE.value:
+        case FreeingWay.SITE.value:
             return "If the scheduler preempts at once"
-        case Way.BLIND.value:
+        case FreeingWay.BLIND.value:
             return "If the queue is hidden, and the pilot yields"
-        case Way.LIFE.value:
+        case FreeingWay.LIFE.value:
             seconds = float(effect.site.partition(":")[2])
             return f"With {seconds_text(seconds)} of guaranteed run time, the pilot yields"
-        case Way.YIELD.value:
+        case FreeingWay.YIELD.value:
             return "If the scheduler does not preempt, and the pilot yields"
         case _:
             return "If nobody frees held nodes"

@@ -8,7 +8,7 @@ from bftrainer.errors import UserError
 from bftrainer_replay.main_queue.backfill import BACKFILLS, Conservative, Easy, free_for
 from bftrainer_replay.main_queue.cluster import Schedule, simulate
 from bftrainer_replay.main_queue.jobs import MainJobs
-from bftrainer_replay.main_queue.ways import PilotRules, Way, rules_of
+from bftrainer_replay.main_queue.ways import FreeingWay, PilotRules, rules_of
 
 EASY = Easy()
 
@@ -135,7 +135,7 @@ def test_an_offer_that_no_backfill_cycle_takes_is_void() -> None:
 
 def test_a_holder_ends_while_jobs_wait_at_its_lowered_limit() -> None:
     """The limits of a day become 600 s at the first look at which a job waits, at 102 s."""
-    rules = PilotRules(Way.KEEP, worst_wait_s=86400.0, busy_limit_s=600.0)
+    rules = PilotRules(FreeingWay.KEEP, worst_wait_s=86400.0, busy_limit_s=600.0)
     schedule = simulate(HELD, EASY, rules)
     assert schedule.start_s[1] == 702.0
 
