@@ -211,10 +211,11 @@ def _notes(columns: _Columns, window: LogWindow) -> tuple[str, ...]:
         notes.append(
             f"{closed_s / 3600:,.0f} hours of outages and gaps: the simulated cluster works then"
         )
-    partitions = {needs.partition for needs in window.queue.all_needs} if window.queue else set()
-    if len(partitions - {""}) > 1:
+    all_needs = () if window.queue is None else window.queue.all_needs
+    partitions = {needs.partition for needs in all_needs if needs.partition}
+    if len(partitions) > 1:
         notes.append(
-            f"jobs of {counted(len(partitions - {''}), 'partition')} count as one queue for all "
+            f"jobs of {counted(len(partitions), 'partition')} count as one queue for all "
             "nodes (--partition NAME takes one)"
         )
     if window.site.bounds:
