@@ -64,7 +64,7 @@ def with_jobs(**columns: list[float]) -> LogWindow:
     from bftrainer_replay.logs.model import Queue
 
     times = {
-        name: Times.of(np.array(values, dtype=np.float64))
+        name: Times.from_seconds(np.array(values, dtype=np.float64))
         for name, values in columns.items()
         if name != "nodes"
     }
