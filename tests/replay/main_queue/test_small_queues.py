@@ -7,6 +7,7 @@ import pytest
 from bftrainer.errors import UserError
 from bftrainer_replay.main_queue.backfill import BACKFILLS, Conservative, Easy, free_for
 from bftrainer_replay.main_queue.cluster import Schedule, simulate
+from bftrainer_replay.main_queue.holders import HeldNodes
 from bftrainer_replay.main_queue.jobs import MainJobs
 from bftrainer_replay.main_queue.ways import FreeingWay, PilotRules, rules_of
 
@@ -170,3 +171,16 @@ def test_defaults_are_those_of_the_pilot() -> None:
     assert rules_of("life:600").name == "life:600"
     with pytest.raises(UserError, match="--worst-wait 60: expected 120"):
         rules_of("yield", worst_wait_s=60.0)
+
+
+def test_nodes_beside_a_reservation_are_given_once() -> None:
+    jobs = queue(5, (0, 100, 100, 2), (1, 10, 10, 4), (2, 1000, 1000, 1), (3, 1000, 1000, 1))
+    assert simulate(jobs, EASY).start_s == (0.0, 100.0, 2.0, 110.0)
+
+
+def test_the_youngest_holders_end_first() -> None:
+    held = HeldNodes()
+    held.start(0.0, 100.0, 1)
+    held.start(5.0, 200.0, 2)
+    held.take(2, 10.0)
+    assert (held.ends(-1.0), held.nodes) == ([(100.0, 1)], 1)
