@@ -47,12 +47,20 @@ def parts(data: Any, batch: int | None, options: Mapping[str, object] | None) ->
         own = getattr(data, "sampler", None)
         shuffle = type(own).__name__ != "SequentialSampler" and getattr(own, "shuffle", True)
         data = data.dataset
-    if not hasattr(data, "__len__"):
+    if not hasattr(data, "__len__") or _is_iterable_only(data):
         raise InvalidValueError(
-            f"{type(data).__name__} has no length: expected a data set whose samples have an index"
+            f"{type(data).__name__} has no length, or is an IterableDataset: expected a data set "
+            "whose samples have an index"
         )
     if batch is None:
         raise InvalidValueError(
             "the batch size is missing: expected batch=N, or a DataLoader that has one"
         )
     return LoaderParts(data, batch, kept, shuffle)
+
+
+def _is_iterable_only(data: Any) -> bool:
+    """Return whether the samples have no index, even if there is a length."""
+    from torch.utils.data import IterableDataset
+
+    return isinstance(data, IterableDataset)
