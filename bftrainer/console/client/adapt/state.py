@@ -55,7 +55,8 @@ class KeptState:
     object; ``values`` variables of the whole training and
     ``epoch_values`` those of one epoch. ``guarded`` are statements that a resumed epoch must not
     run again. ``has_rates``: the script sets the learning rate. ``counting``: a line that counts
-    steps, so that a step must have as many samples at every size, with the reason.
+    steps, so that a step must have as many samples at every size, with the reason. ``read_after``:
+    the lines after the loop that read names which only a pass of the loop sets.
     """
 
     keep: dict[str, str] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class KeptState:
     has_rates: bool = False
     counting: tuple[ScriptModule, int, str] | None = None
     unkept: list[str] = field(default_factory=list)
+    read_after: dict[str, int] = field(default_factory=dict)
     freezes: bool = False
 
 
@@ -102,6 +104,7 @@ class StateSearch:
         self._guards()
         self._rates()
         self._counting()
+        self._reads_after_loop()
         return self.state
 
     # What runs in each step: the loop over batches, and the functions on the way to the step.
@@ -325,6 +328,10 @@ class StateSearch:
             }
         before = self._bound_before(self.loop.outer)
         targets = _target_names(self.source, self.outer)
+        batches = self.loop.batches
+        in_epoch = flow_of(batches.module.source, batches.loop.body).changed_names()
+        if self.loop.epochs is None:
+            in_epoch = set()
         for name in sorted(flow.changed_names() | self._changed_in_place(self.outer)):
             if name in targets or name in self.own or name in self.state.keep.values():
                 continue
@@ -333,7 +340,10 @@ class StateSearch:
             in_place = name in self._changed_in_place(self.outer)
             if name not in flow.assigned and not in_place and not self._is_container(flow, name):
                 continue
-            if not (in_place or flow.is_carried(name, self._is_read_after(name))):
+            is_read_after = self._is_read_after(name)
+            # A start after the last step makes no pass, which would set the name.
+            is_result = is_read_after and name in flow.assigned and name not in in_epoch
+            if not (in_place or is_result or flow.is_carried(name, is_read_after)):
                 continue
             if self._is_reset(name, flow.assigned.get(name, [])):
                 continue
@@ -427,6 +437,39 @@ class StateSearch:
             if is_read(node) and node.lineno > end and self.source.of(node) == name:
                 return True
         return False
+
+    def _reads_after_loop(self) -> None:
+        """Find reads after the outer loop of names that only its passes set: a start after the last
+        step makes no pass.
+        """
+        end = self.outer.end_lineno or self.outer.lineno
+        area = self.scope.function or self.source.tree
+        own = [
+            node
+            for node in ast.walk(area)
+            if isinstance(node, ast.Name) and self.source.function(node) is self.scope.function
+        ]
+        own.sort(key=lambda node: (node.lineno, node.col_offset))
+        passes = {node.id for node in ast.walk(self.outer) if is_stored(node) and node in own}
+        kept = {*self.state.values, *self.state.keep.values(), *self.state.attributes, *self.own}
+        stored = self._stored_first_after(own, end)
+        for node in own:
+            is_lost = node.id in passes and node.id not in kept and node.id not in stored
+            if is_lost and is_read(node) and node.lineno > end:
+                self.state.read_after.setdefault(node.id, node.lineno)
+
+    def _stored_first_after(self, names: Sequence[ast.Name], end: int) -> set[str]:
+        """Return the names that a statement after line ``end`` sets before any reads them."""
+        stored: set[str] = set()
+        read: set[str] = set()
+        for node in names:
+            if node.lineno <= end:
+                continue
+            if is_read(node):
+                read.add(node.id)
+            elif node.id not in read:
+                stored.add(node.id)
+        return stored
 
     def _globals(self) -> None:
         """Find globals that functions within the loop change."""
