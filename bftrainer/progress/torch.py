@@ -143,12 +143,7 @@ class Training(StepLoop):
             else DataSummary(self.sampler.size)
         )
         self._compares_data, self.sampler.summary = compare_data, summary
-        check_ranks(
-            summary,
-            self.rank,
-            lambda numbers: numbers_from_rank_0(numbers, self.size),
-            self._samples_are_fixed,
-        )
+        self._check_ranks(summary)
         self.step_loader = _StepLoader(self.loader, self)
         """A loader that counts a step when the loop asks for the next batch: the loop has no call
         of :meth:`step`.
@@ -360,6 +355,15 @@ class Training(StepLoop):
         # The script may have loaded a checkpoint of its own into the optimizer, with the rate of
         # another size.
         self.rate.base = content.get("base", self.rate.base)
+
+    def _check_ranks(self, summary: DataSummary) -> None:
+        """Compare the data sets of all ranks, which all make this object now."""
+        check_ranks(
+            summary,
+            self.rank,
+            lambda numbers: numbers_from_rank_0(numbers, self.size),
+            self._samples_are_fixed,
+        )
 
     def _samples_are_fixed(self) -> bool:
         """Return whether the samples of the summary are no random ones."""
