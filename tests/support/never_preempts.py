@@ -36,14 +36,14 @@ _NODES = {
 }
 
 
-def pilot_text(**nodes: object) -> str:
+def pilot_text(nodes_per_holder: int = 1, **nodes: object) -> str:
     """The configuration of a pilot in the partition of the main jobs."""
     return pilot_config(
         decisions={"solver": "exact", "gather_s": 0},
         learning={"measure": False},
         nodes={"holder": "slurm", **_NODES, **nodes},
         times={"poll_s": 10, "shutdown_s": 60},
-        slurm={"partition": "main", "timeout_s": 15.0},
+        slurm={"partition": "main", "timeout_s": 15.0, "nodes_per_holder": nodes_per_holder},
     )
 
 

@@ -46,7 +46,9 @@ class Hasten:
 
 @dataclass(frozen=True, slots=True)
 class WayDecision:
-    """What making way asks for. ``blocks``: nothing may be requested now."""
+    """What making way asks for. ``blocks``: nothing may be requested now, ``renews``: but for nodes
+    that leave only because their jobs end.
+    """
 
     memory: NodeMemory
     releases: tuple[YieldRelease, ...] = ()
@@ -54,6 +56,7 @@ class WayDecision:
     served: tuple[JobServed, ...] = ()
     blocks: bool = False
     words: tuple[str, ...] = ()
+    renews: bool = False
 
 
 def make_way(facts: NodeFacts, moment: Moment, kept: Sequence[HeldFragment]) -> WayDecision:
@@ -140,6 +143,7 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
         hasten,
         served=decision.served,
         blocks=decision.memory.blocks,
+        renews=True,
     )
 
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 
 from bftrainer.cluster.model import ListedHolder, NodeWait
 from bftrainer.counted import counted
-from bftrainer.fragment_names import job_of, node_of
+from bftrainer.fragment_names import is_one_of_several, job_of, node_of
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.times import PilotS
 
@@ -337,6 +337,7 @@ class _Pool:
     ``leaving`` will be idle soon, some of them as soon as the trainers of ``given_back`` fragments
     have left; jobs wait for those in ``awaited_since``. ``own`` and ``others`` are holders by node;
     ``pending`` are own fragments that are not ready; ``starting`` ones have their nodes already.
+    ``ended_jobs``: holder jobs that end with all their nodes, for a job that came before.
     """
 
     rules: YieldRules
@@ -353,6 +354,7 @@ class _Pool:
     released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
     unresponsive: Mapping[tuple[str, str], PilotS] = field(default_factory=dict)
     awaited_since: dict[str, PilotS] = field(default_factory=dict)
+    ended_jobs: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -440,7 +442,9 @@ class _Pool:
             count -= len(taken)
         chosen = (*required, *self._chosen(job, count))
         starting -= self.leaving  # their holders are canceled
-        own = tuple(sorted(self.own.pop(node).name for node in chosen if node in self.own))
+        taken_fragments = [self.own.pop(node) for node in chosen if node in self.own]
+        self.ended_jobs |= {job_of(h.name) for h in taken_fragments}
+        own = tuple(sorted(h.name for h in taken_fragments))
         others = frozenset(self.others.pop(node) for node in chosen if node in self.others)
         for node in leaving - self.leaving:
             self.awaited_since.setdefault(node, self.at_s)
@@ -466,19 +470,30 @@ class _Pool:
         others = [node for node in self.others if node in job.nodes]
         own = [node for node in self.own if node in job.nodes]
         if not others:
-            return sorted(own, key=self._cost)[:count]
+            return self._cheapest(own)[:count]
         holders = {node: self.others[node].job for node in others}
         holders |= {node: job_of(self.own[node].name) for node in own}
         order = sorted(holders, key=lambda node: (-_number(holders[node]), holders[node], node))
         return order[:count]
 
-    def _cost(self, node: str) -> tuple[bool, float, float, str]:
-        """Sort nodes without a trainer first, then those of the trainer that loses least, the
-        latest ones first.
+    def _cheapest(self, own: Sequence[str]) -> list[str]:
+        """Order own nodes: first those of jobs that end anyway, then jobs of one node; of these,
+        nodes without a trainer, then those of the trainer that loses least, the latest ones first.
+        Nodes of a job follow each other.
         """
-        held = self.own[node]
-        cost = self.costs.get(held.name)
-        return cost is not None, cost or 0.0, -held.asked_s, held.name
+        costs: dict[str, float] = {}
+        for held in self.own.values():
+            if held.name in self.costs:
+                job = job_of(held.name)
+                costs[job] = max(costs.get(job, 0.0), self.costs[held.name])
+
+        def rank(node: str) -> tuple[bool, bool, bool, float, float, str, str]:
+            held = self.own[node]
+            job, is_several = job_of(held.name), is_one_of_several(held.name)
+            cost, age_s = costs.get(job, 0.0), -held.asked_s
+            return job not in self.ended_jobs, is_several, job in costs, cost, age_s, job, held.name
+
+        return sorted(own, key=rank)
 
     def _offered(
         self,
