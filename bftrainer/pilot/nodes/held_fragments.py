@@ -32,7 +32,8 @@ class HeldFragment:
     ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been
     told to end. ``slots``: what trainers get of it, if that is not itself. ``group`` and
     ``patience_s``: with which others it is released, and how long its trainer may take to leave.
-    ``renewal``: the request for its node that is made as soon as its holder has been told to end.
+    ``renewal``: the request for its node that is made as soon as its holder has been told to end;
+    ``is_renewal``: it came from such a request.
     """
 
     fragment: Fragment
@@ -47,6 +48,7 @@ class HeldFragment:
     group: str = ""
     patience_s: float | None = None
     renewal: NodeRequest | None = None
+    is_renewal: bool = False
 
     @property
     def size(self) -> int:
@@ -199,6 +201,12 @@ class FragmentBook:
             held = self._held.get(name)
             if held is not None and held.given_back_s is not None:
                 self._held[name] = replace(held, patience_s=patience_s)
+
+    def renewals(self, names: Iterable[str]) -> None:
+        """Remember that these were requested for nodes of jobs that are ending."""
+        for name in sorted(names):
+            if (held := self._held.get(name)) is not None:
+                self._held[name] = replace(held, is_renewal=True)
 
     def released(self, names: Iterable[str]) -> None:
         """Remember that the holders of these have been told to end."""

@@ -375,7 +375,9 @@ class NodeManager:
             if step is not None:
                 renewals = self._release(step.names)
                 if renewals and renews and not self._permission.now.refusal:
+                    before = {h.name for h in self._fragments.all()}
                     self._request(renewals, self._clock.now_s())
+                    self._fragments.renewals({h.name for h in self._fragments.all()} - before)
 
     def _release(self, names: Nodes) -> tuple[NodeRequest, ...]:
         """End the holders of these fragments. Returns requests for the nodes that leave only

@@ -208,7 +208,8 @@ def next_yield(
                 releases.append(YieldRelease(job.job, names, reason_of(job)))
         offers.append(offer)
     if blocks and pool.pending:
-        releases.append(YieldRelease("", pool.pending, "a main job waits for nodes"))
+        names = tuple(sorted(pool.pending))
+        releases.append(YieldRelease("", names, "a main job waits for nodes"))
     served = tuple(
         _served(offer, queue)
         for offer in memory.offers
@@ -338,6 +339,7 @@ class _Pool:
     have left; jobs wait for those in ``awaited_since``. ``own`` and ``others`` are holders by node;
     ``pending`` are own fragments that are not ready; ``starting`` ones have their nodes already.
     ``ended_jobs``: holder jobs that end with all their nodes, for a job that came before.
+    ``renewing``: pending fragments by node that may stay, unless a job takes the node.
     """
 
     rules: YieldRules
@@ -350,7 +352,8 @@ class _Pool:
     given_back: Mapping[str, str] = field(default_factory=dict)
     hastened: set[str] = field(default_factory=set)
     starting: frozenset[str] = frozenset()
-    pending: tuple[str, ...] = ()
+    pending: set[str] = field(default_factory=set)
+    renewing: Mapping[str, str] = field(default_factory=dict)
     released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
     unresponsive: Mapping[tuple[str, str], PilotS] = field(default_factory=dict)
     awaited_since: dict[str, PilotS] = field(default_factory=dict)
@@ -384,7 +387,10 @@ class _Pool:
         limit_s = rules.notice_s + LEAVING_S
         awaited_since = {node: at_s for node, at_s in memory.leaving if node in leaving}
         hanging = {node for node, at_s in awaited_since.items() if queue.at_s - at_s >= limit_s}
-        pending = [h for h in own if h.ready_s is None and h.given_back_s is None]
+        waiting = [h for h in own if h.ready_s is None and h.given_back_s is None]
+        # A renewal starts in the same cycle as the main job, and leaves that one its nodes.
+        renewing = {h.node: h.name for h in waiting if _is_new_renewal(h, queue.at_s, rules)}
+        pending = [h for h in waiting if h.node not in renewing]
         return cls(
             rules,
             queue.at_s,
@@ -394,8 +400,9 @@ class _Pool:
             others,
             costs,
             {h.node: h.name for h in own if h.given_back_s is not None and not h.is_released},
-            starting=frozenset(h.node for h in pending if (job_of(h.name), h.node) in listed),
-            pending=tuple(sorted(h.name for h in pending)),
+            starting=frozenset(h.node for h in waiting if (job_of(h.name), h.node) in listed),
+            pending={h.name for h in pending},
+            renewing=renewing,
             released=released,
             unresponsive=unresponsive,
             awaited_since=awaited_since,
@@ -431,7 +438,7 @@ class _Pool:
         if not offer.looks and not offer.released and not offer.refused:
             offer = replace(offer, spare=frozenset(self.idle & job.nodes))
         is_enough, size = self.has_idle(job), self._size(job)
-        leaving = frozenset(self.leaving)
+        leaving, idle = frozenset(self.leaving), frozenset(self.idle)
         starting = set(self.starting & self.leaving)
         required = self._required(job)
         count = max(size - len(job.required), 0)
@@ -448,6 +455,8 @@ class _Pool:
         others = frozenset(self.others.pop(node) for node in chosen if node in self.others)
         for node in leaving - self.leaving:
             self.awaited_since.setdefault(node, self.at_s)
+        taken_nodes = (leaving | idle) - self.leaving - self.idle
+        self.pending |= {self.renewing[node] for node in taken_nodes & self.renewing.keys()}
         self.released |= {(job_of(name), node_of(name)): self.at_s for name in own}
         released = len(own) + len(starting)
         return self._offered(offer, released, others, is_enough, queue), own
@@ -532,6 +541,13 @@ class _Pool:
         for release in releases:
             released |= {(job_of(name), node_of(name)): self.at_s for name in release.names}
         return tuple((job, node, at_s) for (job, node), at_s in sorted(released.items()))
+
+
+def _is_new_renewal(held: HeldFragment, at_s: PilotS, rules: YieldRules) -> bool:
+    """Return whether a pending holder was requested less than a look ago for a node that another
+    one of this pilot is leaving.
+    """
+    return held.is_renewal and at_s - held.asked_s < rules.poll_s
 
 
 def _leaving(queue: WaitingQueue, own: Sequence[HeldFragment], own_pilot: str) -> set[str]:
