@@ -49,18 +49,19 @@ def pilot_text(nodes_per_holder: int = 1, **nodes: object) -> str:
 
 @dataclass
 class MainJobs:
-    """Main jobs of a lab: each writes when it has begun."""
+    """Main jobs of a lab: each writes when it has begun, and lasts ``length_s``."""
 
     lab: Lab
     began: Path
     delays: dict[tuple[str, int], list[float]] = field(default_factory=dict)
     count: int = 0
+    length_s: float = 0.2
 
     def run(self, by: str, nodes: int, *options: str, seconds: float = 120.0) -> float:
         """Submit a job and wait until it has begun; the seconds in between."""
         self.count += 1
         mark = self.began / f"{id(self)}-{self.count}"
-        line = f"date +%s.%N > {mark}; sleep 0.2"
+        line = f"date +%s.%N > {mark}; sleep {self.length_s}"
         words = ["-p", "main", f"-N{nodes}", "-t", "1", *options]
         argv = {
             "sbatch": ["sbatch", "-o", "/dev/null", *words, "--wrap", line],
