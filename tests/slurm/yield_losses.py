@@ -12,9 +12,11 @@ trainer has yield_notice_s (5 s) to leave. A row for each mode and launcher:
 
 steps      that the trainer has made
 twice      steps (tasks of a pool) that were made again, because a main job took their result
+saved s    from the request to leave to the next checkpoint, the longest one; - without checkpoints
 stall s    the median and the longest time without a step around a main job
 held       the node-seconds of holders that were ready, as a share of those without main jobs
 trained    the same without the stalls
+waits s    of the main jobs, the median and the longest
 """
 
 from __future__ import annotations
@@ -61,7 +63,7 @@ def program(launcher: str, save_s: float) -> list[str]:
     if launcher == "pool":
         return [sys.executable, str(HERE / "pool_worker.py"), str(PACE_S * 4), "1000000"]
     if launcher == "torchft":
-        return example("torchft", f"--step-s={PACE_S}")
+        return ["env", "BFTRAINER_REPORT_EVERY_S=0", *example("torchft", f"--step-s={PACE_S}")]
     return [sys.executable, str(HERE / SCRIPTS[launcher]), str(PACE_S), str(save_s)]
 
 
@@ -93,12 +95,24 @@ class Losses:
             for line in path.read_text().splitlines()
         ]
         steps = [row for row in rows if row["phase"] == "running" and not row.get("formed")]
-        return [(row["step"], row["at_s"]) for row in steps]
+        return [(row["step"], row["time"]) for row in steps]
 
     def twice(self) -> int:
         """How many steps or tasks were made again."""
         numbers = [number for number, _ in self.steps()]
         return len(numbers) - len(set(numbers))
+
+    def saved_after_s(self) -> str:
+        """The longest time from a request to leave a node to the next checkpoint."""
+        path = self.pilot.work / "saved.jsonl"
+        if not path.exists():
+            return "-"
+        saved_s = [json.loads(line)["at_s"] for line in path.read_text().splitlines()]
+        asked = {row["asked_back_s"] for row in self.pilot.rows("nodes", "--all")} - {None}
+        waits_s = []
+        for asked_s in map(float, map(str, asked)):
+            waits_s += [at_s - asked_s for at_s in saved_s if at_s > asked_s][:1]
+        return f"{max(waits_s, default=0.0):.1f}"
 
     def trains_on(self, count: int = AFTER_STEPS) -> None:
         before = len(self.steps())
@@ -149,6 +163,7 @@ def measure(lab: Lab, folder: Path, mode: str, launcher: str, options: argparse.
             launcher,
             str(len(losses.steps())),
             str(losses.twice()),
+            losses.saved_after_s(),
             f"{statistics.median(losses.stalls_s):.1f}, {max(losses.stalls_s):.1f}",
             f"{held_node_s / idle_node_s:.2f}",
             f"{max(held_node_s - stalled_node_s, 0.0) / idle_node_s:.2f}",
@@ -183,8 +198,19 @@ def main() -> None:
     parser.add_argument("--save", type=float, default=3.0, help="seconds of a checkpoint")
     parser.add_argument("--per-holder", type=int, default=1, help="slurm.nodes_per_holder")
     options = parser.parse_args()
-    print("| mode | launcher | steps | twice | stall s | held | trained | main job waits s |")
-    print("|---|---|---|---|---|---|---|---|", flush=True)
+    columns = (
+        "mode",
+        "launcher",
+        "steps",
+        "twice",
+        "saved s",
+        "stall s",
+        "held",
+        "trained",
+        "waits s",
+    )
+    print(f"| {' | '.join(columns)} |")
+    print("|" + "---|" * len(columns), flush=True)
     for mode in options.modes:
         with (
             cluster(settings_of(mode), options.slurm) as lab,
