@@ -103,7 +103,7 @@ class NodeView:
         """Return the class of the node's hardware: :attr:`node_class`, or only the GPU types where
         trainers get single GPUs, since their number does not matter then.
         """
-        if grain.divides_nodes:
+        if grain.divides_nodes:  # empty for a node without GPUs
             return " + ".join(device.kind or "gpu" for device in self.devices)
         return self.node_class
 

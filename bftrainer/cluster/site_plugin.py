@@ -149,7 +149,7 @@ def find_site(name: str) -> SitePlugin:
 
 
 def batch_systems() -> Iterator[tuple[str, BatchSystem]]:
-    """The installed sites with a scheduler, by name."""
+    """Yield the name of each installed site with a scheduler, and its batch system."""
     for name in installed_names(SITE_GROUP):
         if (batch := find_site(name).batch) is not None:
             yield name, batch
@@ -162,8 +162,9 @@ def observed_site(
     clock: Clock,
     slots_per_node: int | None = None,
 ) -> ObservedSite:
-    """Return the cluster of a scheduler, only to be observed. Raises :class:`UnknownNameError` if
-    no installed site has this scheduler.
+    """Return the cluster of a scheduler, only to be observed (:meth:`BatchSystem.observe`, which
+    has the other parameters). Raises :class:`UnknownNameError` if no installed site has this
+    scheduler.
     """
     batch = find_site(scheduler).batch if scheduler in installed_names(SITE_GROUP) else None
     if batch is None:

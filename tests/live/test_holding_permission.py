@@ -11,7 +11,7 @@ from support.command_line import bftrainer
 from support.live_house import House, configuration, house, spec
 
 from bftrainer.cluster.model import GiveWay, HoldingPermit
-from bftrainer.console.cli.trainers import allocation
+from bftrainer.console.cli.trainers import read_allocation
 from bftrainer.errors import InvalidValueError
 from bftrainer.pilot.nodes.holding_permission import HoldingPermission
 from bftrainer.pilot.own_site import build_site
@@ -69,10 +69,10 @@ def test_list_says_why_no_node_is_held(home: House) -> None:
     refuse(home)
     home.at(10, lambda: lists.append(bftrainer("list", "--state", home.path).out))
     home.at(15, lambda: setattr(home, "permit", HoldingPermit()))
-    home.at(20, lambda: lists.append(allocation(home.path).refusal))
+    home.at(20, lambda: lists.append(read_allocation(home.path).refusal))
     home.pilot(30)
     assert lists[0].splitlines()[-1] == f"no node is held: {WHY}"
-    assert lists[1] == allocation(home.path).refusal == ""
+    assert lists[1] == read_allocation(home.path).refusal == ""
 
 
 def test_held_nodes_are_released_with_the_reason_and_held_again_after_the_remedy(

@@ -122,7 +122,9 @@ class Guard:
             others = [claim for claim in rivals(pilots, visible) if claim.key != own.key]
             total = own.holds + len({*visible} & {*idle}) + sum(claim.holds for claim in others)
             parts = parts_of(total, [own, *others], (), now_s, self._memory.deficit_node_s)
-            if any(has_too_few(claim, parts) and not claim.finds(idle) for claim in others):
+            if any(
+                has_too_few(claim, parts) and not claim.takeable_count(idle) for claim in others
+            ):
                 self._warned_s[own.user] = now_s + MAX_DISTRUST_S
                 self._end(own_jobs, parts[own.key])
 

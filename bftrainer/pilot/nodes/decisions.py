@@ -273,7 +273,7 @@ def _with_caps(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
     caps = [
         cap
         for cap in facts.memory.caps
-        if cap.counts(facts.trainers, facts.demand.of(cap.node_class), held[cap.node_class])
+        if cap.is_valid(facts.trainers, facts.demand.of(cap.node_class), held[cap.node_class])
     ]
     return replace(facts, memory=replace(facts.memory, caps=tuple(caps)))
 
