@@ -238,6 +238,7 @@ class LiveWorld:
                 trainers.wants(now_s, max_parallel), *trainers.least(now_s), trainers.moves()
             )
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
+        self._trainers.hurry(self._nodes.hurried)
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._pool)

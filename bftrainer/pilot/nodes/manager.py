@@ -355,6 +355,12 @@ class NodeManager:
             )
         return len(acquired.fragments)
 
+    @property
+    def hurried(self) -> Nodes:
+        """Fragments that trainers have to leave within seconds: main jobs wait for their nodes."""
+        given_back = self._fragments.given_back()
+        return Nodes(h.name for h in given_back if h.patience_s is not None)
+
     def give_back(self, names: Iterable[str], reason: str) -> None:
         """Take fragments out of the pool; their holders are released when their trainers have left
         them. The other fragments of jobs that end with them leave as well.
