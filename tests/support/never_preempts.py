@@ -83,13 +83,22 @@ class MainJobs:
         try:
             wait_until(lambda: _stamp(mark), f"{by} of {nodes} nodes to begin", seconds, 0.02)
         finally:
-            process.wait(60)
+            _end(process)
         delay_s = float(_stamp(mark)) - began_s
         self.delays.setdefault((by, nodes), []).append(delay_s)
         return delay_s
 
     def all_delays(self) -> list[float]:
         return [delay_s for delays in self.delays.values() for delay_s in delays]
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a command whose job is over; end one that hangs."""
+    try:
+        process.wait(60)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def _stamp(mark: Path) -> str:
