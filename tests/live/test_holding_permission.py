@@ -44,8 +44,22 @@ def test_explain_names_the_way_until_another_pilot_starts(home: House) -> None:
 
 def test_a_site_that_cannot_watch_a_queue_refuses_to_be_told_so(tmp_path: Path) -> None:
     config = configuration({"nodes": {"give_way": "yield"}, "trace": {"nodes": 2}})
-    with pytest.raises(InvalidValueError, match="holder 'trace' cannot tell which main jobs wait"):
+    with pytest.raises(InvalidValueError, match=r"holder 'trace' .* cannot tell"):
         build_site(config, tmp_path, SystemClock())
+
+
+@pytest.mark.parametrize(("way", "is_refused"), [("yield", True), ("site", False), ("auto", False)])
+def test_single_gpus_cannot_be_released_for_main_jobs(
+    tmp_path: Path, way: str, is_refused: bool
+) -> None:
+    nodes = {"holder": "slurm", "unit": "gpu", "give_way": way}
+    config = configuration({"nodes": nodes, "slurm": {"partition": "p"}})
+    if not is_refused:
+        assert build_site(config, tmp_path, SystemClock()).ways == {GiveWay.SITE}
+        return
+    with pytest.raises(InvalidValueError, match=r'set "auto" or "site"$') as caught:
+        build_site(config, tmp_path, SystemClock())
+    assert "\n" not in str(caught.value)
 
 
 def test_nothing_is_held_and_the_reason_is_told_before_anything_was_submitted(home: House) -> None:

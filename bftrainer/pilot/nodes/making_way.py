@@ -47,7 +47,7 @@ class Hasten:
 @dataclass(frozen=True, slots=True)
 class WayDecision:
     """What making way asks for. ``blocks``: nothing may be requested now, ``renews``: but for nodes
-    that leave only because their jobs end.
+    that leave only because their jobs end. None of the ``reserved`` nodes may be requested.
     """
 
     memory: NodeMemory
@@ -55,6 +55,7 @@ class WayDecision:
     steps: tuple[Shorten | Hasten, ...] = ()
     served: tuple[JobServed, ...] = ()
     blocks: bool = False
+    reserved: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
     renews: bool = False
 
@@ -143,6 +144,7 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
         hasten,
         served=decision.served,
         blocks=decision.memory.blocks,
+        reserved=decision.memory.reserved,
         renews=True,
     )
 
