@@ -219,7 +219,7 @@ class LiveWorld:
         self._note_lost(self._trainers.look(now_s), now_s)
         timer.passed(TickStage.DRIVERS)
         # Before anything that may take long: released nodes do not wait for it.
-        self._nodes.release(self._trainers.held(now_s))
+        self._release(now_s)
         timer.passed(TickStage.RELEASES)
         if self._drains_since is None:
             self._read_spool(now_s)
@@ -238,6 +238,7 @@ class LiveWorld:
                 trainers.wants(now_s, max_parallel), *trainers.least(now_s), trainers.moves()
             )
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
+        self._trainers.hurry(self._nodes.hurried)
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._pool)
@@ -245,8 +246,12 @@ class LiveWorld:
             # No trainer is started any more, so the pool does not matter.
             self._trainers.step(now_s)
         timer.passed(TickStage.STEPS)
-        self._nodes.release(self._trainers.held(now_s))
+        self._release(now_s)
         timer.passed(TickStage.RELEASES)
+
+    def _release(self, now_s: PilotS) -> None:
+        """End the holders that trainers have left; a pilot that drains requests no node again."""
+        self._nodes.release(self._trainers.held(now_s), renews=self._drains_since is None)
 
     def _note_lost(self, fragment_ids: frozenset[str], now_s: PilotS) -> None:
         """Take fragments that drivers withhold out of the pool: at once, or, where a worker was
@@ -400,7 +405,7 @@ class LiveWorld:
         if not self._nodes.settled and passed_s <= shutdown_s:
             return False
         self._nodes.give_back(self._nodes.ready, "the pilot ends")
-        self._nodes.release(frozenset(), at_once=True)
+        self._nodes.release(frozenset(), at_once=True, renews=False)
         if not self._nodes.empty and passed_s <= shutdown_s:
             return False
         self._trainers.write_usage()

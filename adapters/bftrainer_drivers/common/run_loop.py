@@ -250,13 +250,9 @@ class Run:
         """Read new notices of preempted nodes; return whether there were any.
 
         From then on, such a node counts as one that ``hosts`` no longer lists, so its workers are
-        asked to stop and may save.
+        asked to stop and may save. The pilot gives notice of nodes that a main job waits for.
         """
-        fragments = (
-            {line.get("fragment") for line in self._notices.read()}
-            if self.settings.notice_s
-            else set()
-        )
+        fragments = {line.get("fragment") for line in self._notices.read()}
         if fragments:
             self._preempted |= {name for name in fragments if isinstance(name, str)}
             self._stamps = None  # The next look reads ``hosts`` again, and leaves them out.

@@ -46,8 +46,8 @@ class Hasten:
 
 @dataclass(frozen=True, slots=True)
 class WayDecision:
-    """What making way asks for. ``blocks``: nothing may be requested now, and none of the
-    ``reserved`` nodes.
+    """What making way asks for. ``blocks``: nothing may be requested now, ``renews``: but for nodes
+    that leave only because their jobs end. None of the ``reserved`` nodes may be requested.
     """
 
     memory: NodeMemory
@@ -57,6 +57,7 @@ class WayDecision:
     blocks: bool = False
     reserved: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
+    renews: bool = False
 
 
 def make_way(facts: NodeFacts, moment: Moment, kept: Sequence[HeldFragment]) -> WayDecision:
@@ -144,6 +145,7 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
         served=decision.served,
         blocks=decision.memory.blocks,
         reserved=decision.memory.reserved,
+        renews=True,
     )
 
 

@@ -27,7 +27,13 @@ from bftrainer.pilot.hints import Hints
 from bftrainer.pilot.memo import Memoized
 from bftrainer.pilot.nodes.blind_yielding import OwnJobs
 from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
-from bftrainer.pilot.nodes.decisions import Ask, GiveBack, next_release, next_steps
+from bftrainer.pilot.nodes.decisions import (
+    Ask,
+    GiveBack,
+    next_release,
+    next_steps,
+    with_companions,
+)
 from bftrainer.pilot.nodes.glances import Glances
 from bftrainer.pilot.nodes.held_fragments import (
     Ends,
@@ -320,10 +326,10 @@ class NodeManager:
         requested = 0
         for step in decision.steps:
             match step:
-                case GiveBack(names, reason, back_off, group, notice_s):
+                case GiveBack(names, reason, back_off, group, notice_s, renewals):
                     for node, until_s in back_off:
                         self._backoff.until(node, PilotS(until_s))
-                    self._fragments.give_back(names, reason, now_s, group, notice_s)
+                    self._fragments.give_back(names, reason, now_s, group, notice_s, dict(renewals))
                 case Shorten(names, seconds) if self._yielding is not None:
                     self._yielding.shorten(names, seconds)
                 case Hasten(names, notice_s):
@@ -356,25 +362,48 @@ class NodeManager:
             )
         return len(acquired.fragments)
 
+    @property
+    def hurried(self) -> Nodes:
+        """Fragments that trainers have to leave within seconds: main jobs wait for their nodes."""
+        given_back = self._fragments.given_back()
+        return Nodes(h.name for h in given_back if h.patience_s is not None)
+
     def give_back(self, names: Iterable[str], reason: str) -> None:
         """Take fragments out of the pool; their holders are released when their trainers have left
-        them.
+        them. The other fragments of jobs that end with them leave as well.
         """
-        self._fragments.give_back(names, reason, self._clock.now_s())
+        kept = [h for h in self._fragments.all() if h.given_back_s is None]
+        leaving = with_companions(frozenset(names), kept)
+        self._fragments.give_back(leaving, reason, self._clock.now_s())
 
-    def release(self, in_use: Nodes, *, at_once: bool = False) -> None:
+    def release(self, in_use: Nodes, *, at_once: bool = False, renews: bool = True) -> None:
         """End the holders of fragments that were given back and are no longer in use, or have been
-        for too long. ``at_once``: of all that were given back.
+        for too long. ``at_once``: of all that were given back. ``renews``: nodes that leave only
+        because their jobs end are requested again.
         """
         if given_back := self._fragments.given_back():
             in_use = self._holders(in_use)
             patience_s = 0.0 if at_once else self._config.now.times.move_s
             step = next_release(given_back, in_use, patience_s, self._clock.now_s())
             if step is not None:
-                ended = self._own_jobs.ended + len({job_of(name) for name in step.names})
-                self._own_jobs = replace(self._own_jobs, ended=ended)
-                self._holder.release(step.names)
-                self._fragments.released(step.names)
+                renewals = self._release(step.names)
+                if renewals and renews and not self._permission.now.refusal:
+                    before = {h.name for h in self._fragments.all()}
+                    self._request(renewals, self._clock.now_s())
+                    self._fragments.renewals({h.name for h in self._fragments.all()} - before)
+
+    def _release(self, names: Nodes) -> tuple[NodeRequest, ...]:
+        """End the holders of these fragments. Returns requests for the nodes that leave only
+        because their jobs end: made now, a new holder is in the queue when the old one ends.
+        """
+        fragments = self._fragments.all()
+        staying = {job_of(h.name) for h in fragments if h.name not in names and not h.is_released}
+        ended = len({job_of(name) for name in names} - staying)
+        self._own_jobs = replace(self._own_jobs, ended=self._own_jobs.ended + ended)
+        self._holder.release(names)
+        self._fragments.released(names)
+        released = [h for h in fragments if h.name in names]
+        return tuple(h.renewal for h in released if h.renewal is not None)
 
     def clear(self, in_use: Nodes) -> None:
         """End the processes in fragments that no driver uses: orphans of a pilot whose job died

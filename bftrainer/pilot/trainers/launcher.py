@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ from bftrainer.pilot.trainers.trainer_message import trainer_message
 from bftrainer.plugins import driver_module
 from bftrainer.system.json_tail import PIECE_BYTES, BadLine, JsonTail
 from bftrainer.system.regular import open_regular
+from bftrainer.wires.append import append_line
 from bftrainer.wires.bounds import text
 from bftrainer.wires.control import ControlMessage, ControlRequest
 from bftrainer.wires.hosts_file import HostSlots, write_hosts
@@ -65,6 +67,9 @@ _READ_AT_ONCE = 100
 less often.
 """
 _MOST_RARELY = 5
+_NOTICES_BYTES = 1 << 20
+"""Most that ``preempted`` has."""
+_NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(slots=True)
@@ -99,8 +104,10 @@ class Launcher(Protocol):
         own.
         """
 
-    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
-        """Tell a running driver its new hosts."""
+    def order(self, name: str, hosts: Iterable[HostSlots], hurried: Iterable[str] = ()) -> None:
+        """Tell a running driver its new hosts. ``hurried``: fragments that it loses within seconds,
+        so that it has workers save at once.
+        """
 
     def ask_to_stop(self, name: str) -> None:
         """Request a checkpoint and the end of the driver."""
@@ -169,9 +176,13 @@ class DirectoryLauncher:
         self._alive += not driver.view.alive
         driver.view = after_start(driver.view)
 
-    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
-        """Replace the hosts file."""
-        write_hosts(self._driver(name).directory.hosts, hosts)
+    def order(self, name: str, hosts: Iterable[HostSlots], hurried: Iterable[str] = ()) -> None:
+        """Replace the hosts file. The driver has notice of the fragments ``hurried`` before."""
+        directory = self._driver(name).directory
+        for fragment in sorted(hurried):
+            line = json.dumps({"fragment": fragment})
+            append_line(directory.preempted, line, _NOTICES_BYTES, "the notice of a node", _NO_LINK)
+        write_hosts(directory.hosts, hosts)
 
     def ask_to_stop(self, name: str) -> None:
         """Checkpoint and leave; the driver ends with ``stopped``."""

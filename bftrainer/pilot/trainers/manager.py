@@ -93,6 +93,7 @@ class TrainerManager:
         self._early_stops = EarlyStops(self._recorder)
         self._accounted_s = self._clock.now_s()
         self._draining = False
+        self._hurried = Nodes()
         self._killed: dict[str, KilledWorker] = {}
         self._next_number = 0
         self.reload_registry(self._clock.now_s())
@@ -455,7 +456,8 @@ class TrainerManager:
             case ChangeHosts() | AskToStop():
                 try:
                     if isinstance(step, ChangeHosts):
-                        self._launcher.order(name, self._hosts(trainer, step.nodes))
+                        hurried = self._hurried_of(state.ordered - step.nodes)
+                        self._launcher.order(name, self._hosts(trainer, step.nodes), hurried)
                     else:
                         self._launcher.ask_to_stop(name)
                 except OSError as error:
@@ -464,6 +466,19 @@ class TrainerManager:
                     self._give_up(trainer, f"its driver cannot be told its nodes: {error}")
                     return False
         return True
+
+    def hurry(self, fragments: Nodes) -> None:
+        """Note which fragments trainers have to leave within seconds: main jobs wait for them."""
+        self._hurried = fragments
+
+    def _hurried_of(self, nodes: Nodes) -> list[str]:
+        """Return the fragments or GPUs of these, by the names of drivers, that have to be left
+        within seconds.
+        """
+        if self._config.now.nodes.unit.divides_nodes:
+            slots = map(slot_of, sorted(nodes))
+            return [slot.id for slot in slots if slot.fragment in self._hurried]
+        return [id_of(name) for name in sorted(nodes & self._hurried)]
 
     def held(self, now_s: PilotS) -> Nodes:
         """Fragments on which trainers have processes."""
