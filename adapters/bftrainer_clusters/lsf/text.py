@@ -24,8 +24,8 @@ _HOST_KEYS = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
 _NONE_STATUSES = (254, 255)
 """Exit statuses of commands that found nothing; see :func:`answer_of`."""
 
-# bhosts' words (bhosts reference of LSF 10.1, with and without -w). A host that is "closed" for any reason
-# takes no job.
+# bhosts' words, with and without -w (bhosts reference of LSF 10.1). A host that is "closed" for any
+# reason takes no job.
 _STATES = {
     "ok": Availability.FREE,
     **dict.fromkeys(("closed_Excl", "closed_Full"), Availability.BUSY),

@@ -76,7 +76,7 @@ def _window(paragraph: str) -> BackfillWindow:
     )
     if match is None:
         raise SchedulerError(f"bslots -l: unrecognized output {paragraph.strip()[:80]!r}")
-    announced_slots, length, hosts_text = int(match[1]), match[2], match[3]
+    announced, length, hosts_text = match.groups()
     slots_by_host: dict[str, int] = {}
     for word in hosts_text.split():
         slots_on_host = _SLOTS.fullmatch(word)
@@ -86,9 +86,9 @@ def _window(paragraph: str) -> BackfillWindow:
         slots_by_host[host] = slots_by_host.get(host, 0) + slots
     # Only the sum shows whether the end is missing.
     listed_slots = sum(slots_by_host.values())
-    if listed_slots != announced_slots:
+    if listed_slots != int(announced):
         raise SchedulerError(
-            f"bslots announces {counted(announced_slots, 'slot')} and lists {listed_slots}: "
+            f"bslots announces {counted(int(announced), 'slot')} and lists {listed_slots}: "
             "output truncated"
         )
     return BackfillWindow(parse_length(length), slots_by_host)
