@@ -538,7 +538,8 @@ def let_save(pids):  # type: (set[int]) -> bool
 
 def tell(trainers):  # type: (set[tuple[bytes, bytes]]) -> None
     """Append preempted fragments, given as (trainer's folder, fragment), to their trainers'
-    ``preempted.jsonl``. Errors are ignored: a trainer that cannot be told repeats work, and nothing is printed at the end.
+    ``preempted.jsonl``. Errors are ignored: a trainer that cannot be told repeats work, and
+    nothing is printed at the end.
     """
     for folder, fragment in trainers:
         try:
