@@ -118,7 +118,7 @@ class SlurmPilotJob:
         facts = parse_job(self._run(job_argv(self.job)))
         if facts is None:
             raise SchedulerError(f"squeue does not list the pilot's own job {self.job}")
-        # A name for this state directory: see above. The name of a successor has the suffix already.
+        # A name for this state directory: see above. A successor's name has the suffix already.
         suffix = f"-{zlib.crc32(str(self.script.parent.absolute()).encode()):08x}"
         name = facts.name.removesuffix(suffix) + suffix
         if pending_ids := self._run(waiting_argv(facts.user, name)).split():

@@ -64,7 +64,7 @@ class PyslurmScheduler:
             jobs, nodes = self._module.Jobs.load(), self._module.Nodes.load()
         except self._module.RPCError as error:
             raise SchedulerError(f"pyslurm: {error}") from error
-        # So that an error in what pyslurm returns is one of the scheduler's, as of a command.
+        # Errors in pyslurm's values become SchedulerErrors there, as errors in a command's text do.
         views, pending_jobs = command.parsed(
             ["pyslurm"], "", lambda _: (_nodes(nodes), _all_pending(jobs))
         )

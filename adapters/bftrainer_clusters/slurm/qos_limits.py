@@ -112,7 +112,7 @@ def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
     """
     nodes_of_partition = at.partition.nodes if at.partition is not None else ()
     caps = {source.name: _cap_nodes(source, at) for source in at.sources}
-    # Limits that main jobs share do not bound what holders have to leave to these.
+    # As many nodes as could be held if no limit were shared with main jobs.
     holders_cap = min((caps[s.name] for s in at.sources if not s.beside), default=math.inf)
     max_held = min(holders_cap, max_nodes, len(nodes_of_partition) or math.inf)
     for source in at.sources:
