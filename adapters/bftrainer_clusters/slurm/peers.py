@@ -274,7 +274,7 @@ class SlurmPeerPilots:
         self._needs_present_jobs = False
         is_alone = all(job["%u"] == self.user for job in jobs.jobs if job["%j"])
         if jobs.weights is None and self.weights is not None and not is_alone:
-            jobs = replace(jobs, weights=self.weights.now())
+            jobs = replace(jobs, weights=self.weights.current())
         self._weight = (jobs.weights or {}).get(self.user, 1)
         return of_jobs(jobs, self.pilot, self.user)
 
