@@ -202,11 +202,11 @@ def value_of(item: dict[str, Any], key: str) -> str:
 
 
 def _node(name: str, status: str, slots: str, jobs: str, reserved: str, gpus: int) -> NodeView:
-    """Build the view of a host from its texts in bhosts: ``slots`` is MAX, ``jobs`` is NJOBS (used
-    slots), ``reserved`` is RSV.
+    """Build the view of a host from its texts in bhosts: ``slots`` is MAX, ``jobs`` is NJOBS, which
+    includes reserved slots, and ``reserved`` is RSV.
 
-    An open host is free only if none of its slots is used or reserved; without jobs, reserved slots
-    make it unusable. Raises ``UnknownStateError`` for an unknown status, and ``SchedulerError`` for
+    An open host is free only if none of its slots is used or reserved; if all of these are
+    reserved, it is unusable. Raises ``UnknownStateError`` for an unknown status, and ``SchedulerError`` for
     texts that are no numbers.
     """
     availability = _BY_LOWER.get(status.lower())
@@ -214,16 +214,16 @@ def _node(name: str, status: str, slots: str, jobs: str, reserved: str, gpus: in
         raise UnknownStateError("node", status)
     if not name:
         raise SchedulerError("bhosts lists a host without a name")
-    n_slots, n_used, n_reserved = (_number_of_slots(text) for text in (slots, jobs, reserved))
-    if min(n_slots, n_used, n_reserved) < 0 or jobs == "-":
+    n_slots, n_taken, n_reserved = (_number_of_slots(text) for text in (slots, jobs, reserved))
+    if min(n_slots, n_taken, n_reserved) < 0 or jobs == "-":
         raise SchedulerError(
             f"host {name}: {slots!r}, {jobs!r}, {reserved!r} are not numbers of slots"
         )
     # NJOBS includes suspended jobs, which keep memory and GPUs. RSV: slots reserved for a job that
     # needs more of them.
-    if availability is Availability.FREE and n_used > n_reserved:
+    if availability is Availability.FREE and n_taken > n_reserved:
         availability = Availability.BUSY
-    elif availability is Availability.FREE and (n_used or n_reserved):
+    elif availability is Availability.FREE and (n_taken or n_reserved):
         availability = Availability.UNUSABLE
     devices = (Device("", gpus),) if gpus else ()
     return NodeView(

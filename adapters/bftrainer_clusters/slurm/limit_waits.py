@@ -44,8 +44,8 @@ class SharedLimit:
 
 @dataclass(frozen=True, slots=True)
 class SharedLimits:
-    """All shared limits, and the QOS or partition that only holders have (one of both is empty):
-    all jobs there count as jobs of pilots, not as main-queue jobs.
+    """All shared limits, and the QOS or partition of holders: all jobs there count as jobs of
+    pilots, not as main-queue jobs. If ``own_qos`` is set, the partition does not matter.
     """
 
     limits: tuple[SharedLimit, ...] = ()

@@ -24,8 +24,8 @@ class LimitSource:
     """One place where limits are set. ``caps`` are the limits on jobs and nodes by sacctmgr's name,
     ``max_s`` is the longest time limit of a job.
 
-    ``beside`` describes the main-queue jobs that count as well; empty: none does, and ``remedy``
-    says how to change that. ``of_...`` say which jobs count: those of an account and the accounts
+    ``beside`` describes the main-queue jobs that count as well (empty: none does), and ``remedy``
+    says how to let holders alone count. ``of_...`` say which jobs count: those of an account and the accounts
     below it, of a user in it, of a QOS, or of a partition.
     """
 
