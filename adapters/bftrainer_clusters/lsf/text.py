@@ -206,8 +206,8 @@ def _node(name: str, status: str, slots: str, jobs: str, reserved: str, gpus: in
     includes reserved slots, and ``reserved`` is RSV.
 
     An open host is free only if none of its slots is used or reserved; if all of these are
-    reserved, it is unusable. Raises ``UnknownStateError`` for an unknown status, and ``SchedulerError`` for
-    texts that are no numbers.
+    reserved, it is unusable. Raises ``UnknownStateError`` for an unknown status, and
+    ``SchedulerError`` for texts that are no numbers.
     """
     availability = _BY_LOWER.get(status.lower())
     if availability is None:

@@ -25,8 +25,8 @@ class LimitSource:
     ``max_s`` is the longest time limit of a job.
 
     ``beside`` describes the main-queue jobs that count as well (empty: none does), and ``remedy``
-    says how to let holders alone count. ``of_...`` say which jobs count: those of an account and the accounts
-    below it, of a user in it, of a QOS, or of a partition.
+    says how to let holders alone count. ``of_...`` say which jobs count: those of an account and
+    the accounts below it, of a user in it, of a QOS, or of a partition.
     """
 
     name: str
