@@ -30,7 +30,12 @@ from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer.fragment_names import fragment_name, id_in_job, is_one_of_several
 from bftrainer.system.clock import Clock
 from bftrainer_clusters.holding import decisions
-from bftrainer_clusters.holding.batches import alike_together, limit_of, next_batch, within_window
+from bftrainer_clusters.holding.batches import (
+    alike_together,
+    limit_of,
+    next_batch,
+    with_usable_window,
+)
 from bftrainer_clusters.holding.call_budget import CallKind
 from bftrainer_clusters.holding.decisions import HoldingSteps, ListAnswer
 from bftrainer_clusters.holding.fragment_table import FragmentTable
@@ -182,7 +187,7 @@ class JobHolder(Generic[SettingsT]):
         """Submit one job and return its id, or the error. It runs in a thread, and changes nothing
         here.
         """
-        first, *others = (within_window(request, self._history) for request in together)
+        first, *others = (with_usable_window(request, self._history) for request in together)
         window_s = min(request.window_s for request in (first, *others))
         try:
             return self._jobs.submit(
