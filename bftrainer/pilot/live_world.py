@@ -293,7 +293,7 @@ class LiveWorld:
         if elapsed >= self._next_beat:
             self._next_beat = ElapsedS(elapsed + self._heartbeat.interval_s)
             self._trainers.write_usage()
-            self._heartbeat.wrote()
+            self._heartbeat.mark_written()
         self._heartbeat.renew_if_due()
 
     def _difference(self, wake_at_s: float | None) -> Event | None:

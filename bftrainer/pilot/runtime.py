@@ -140,11 +140,11 @@ class PilotRuntime:
         if self._job_chain is None:
             self._drains = self._drains or self._signals.take_job_ends_soon()
         elif self._signals.ends:
-            self._job_chain.call_off()
+            self._job_chain.cancel_successor()
         else:
             if self._signals.take_job_ends_soon():
-                self._job_chain.warn()
-            self._drains = self._job_chain.is_time_to_end() or self._drains
+                self._job_chain.mark_end_announced()
+            self._drains = self._job_chain.attend() or self._drains
         if self._signals.take_reload():
             self.reload()
         self._note_all(self._notices.look())

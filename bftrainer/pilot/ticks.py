@@ -36,13 +36,13 @@ class TickTimer:
         """
         took = self._recorder.tick(tuple(self._passed.items()))
         self._passed = {}
-        if took.whole_s >= SLOW_S and self._clock.elapsed_s() - self._noted_s >= _NOTE_AGAIN_S:
+        if took.total_s >= SLOW_S and self._clock.elapsed_s() - self._noted_s >= _NOTE_AGAIN_S:
             self._noted_s = self._clock.elapsed_s()
-            stage, seconds = took.largest
+            stage, seconds = took.longest_stage
             self._recorder.note(
                 "slow tick",
                 "",
-                f"a tick took {took.whole_s:.1f} s, {seconds:.1f} s of it for {stage.value}",
+                f"a tick took {took.total_s:.1f} s, {seconds:.1f} s of it for {stage.value}",
             )
 
     def begins(self) -> None:

@@ -19,7 +19,12 @@ from bftrainer.decide.allocation.placement import in_name_order
 from bftrainer.decide.core.demand_cap import DemandCap
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
-from bftrainer.pilot.nodes.holding_order import looked, must_stay, parts_to_end, without_parts
+from bftrainer.pilot.nodes.holding_order import (
+    after_look,
+    barred_partitions,
+    needed_by_parts,
+    parts_to_end,
+)
 from bftrainer.pilot.nodes.making_way import (
     Hasten,
     Shorten,
@@ -224,7 +229,7 @@ def _in_order(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
     """Give back parts of nodes that may not be held any longer, since whole nodes are idle
     (:mod:`.holding_order`). Returns the facts after one more look.
     """
-    unheld = looked(facts.memory.unheld, facts.order, draft.kept)
+    unheld = after_look(facts.memory.unheld, facts.order, draft.kept)
     reason = (
         "an idle node of the partition is not held: main jobs would take it instead of this part"
     )
@@ -291,7 +296,7 @@ def _give_back_unused(
         return replace(memory, unused_since=()), False
     noticed = dict(memory.unused_since)
     unused_since = {name: noticed.get(name, moment.now_s) for name in sorted(unused)}
-    staying = must_stay(facts.order, draft.kept)
+    staying = needed_by_parts(facts.order, draft.kept)
     idle_fragments = [
         _IdleFragment(since_s, fragment=unused[name])
         for name, since_s in unused_since.items()
@@ -423,7 +428,7 @@ def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Can
     Left out are nodes that are backed off, and parts of a partition in which an idle node is not
     held: a main job would take that node instead of preempting the part (:mod:`.holding_order`).
     """
-    blocked = without_parts(facts.order, draft.kept)
+    blocked = barred_partitions(facts.order, draft.kept)
     partitions = facts.order.partitions
     ready = {c.request.node: c for c in facts.candidates if c.not_before_s <= moment.now_s}
     return {

@@ -114,7 +114,7 @@ def _with_low_water(facts: NodeFacts) -> NodeMemory:
     for node_class in marks.keys() | own.keys() | harvest.classes():
         nodes = harvest.of_class(node_class) | own.get(node_class, set())
         earlier = marks.get(node_class, LowWater())
-        marks[node_class] = earlier.seen(len(nodes), harvest.at_s, window_s)
+        marks[node_class] = earlier.after_look(len(nodes), harvest.at_s, window_s)
     return replace(memory, low_water=tuple(sorted(marks.items())), low_water_s=harvest.at_s)
 
 
