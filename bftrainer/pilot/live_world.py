@@ -350,7 +350,7 @@ class LiveWorld:
         for received in self._spool.take(REQUESTS_AT_ONCE):
             if received.request is None:
                 self._recorder.note(
-                    "spool", received.name[:80], f"request rejected: {received.refused}"
+                    "spool", received.name[:80], f"request rejected: {received.rejection}"
                 )
                 self._spool.put_aside(received.name)
             elif received.request.kind is RequestKind.SUBMIT:
@@ -371,7 +371,7 @@ class LiveWorld:
             submissions, self._recorder, self._trainers, now_s, self._admission.refusal
         ):
             self._recorder.note("spool", name, why)
-        self._spool.take_away(*(spool_name for spool_name, _ in submissions))
+        self._spool.remove(*(spool_name for spool_name, _ in submissions))
 
     def _carry_out(self, spool_name: str, request: Request) -> None:
         """Carry out a request that is no submission, and remove its file. One that cannot be
@@ -383,7 +383,7 @@ class LiveWorld:
             if error.exit_status != 2:
                 raise
             self._recorder.note("spool", request.trainer, str(error))
-        self._spool.take_away(spool_name)
+        self._spool.remove(spool_name)
 
     def _is_drained(self) -> bool:
         """Whether all trainers have stopped and all holders have ended, or the time for that is

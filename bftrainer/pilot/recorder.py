@@ -107,7 +107,7 @@ class Recorder:
 
     def command(self, spool_name: str) -> None:
         """Write that a command was carried out, so that it is not carried out twice."""
-        self._writer.carried_out(spool_name, self._clock.host_s())
+        self._writer.add_command(spool_name, self._clock.host_s())
 
     def trainer(self, record: TrainerRecord, change: TrainerChange) -> TrainerRecord:
         """Write a change of a trainer. Returns its record after that."""
@@ -128,7 +128,7 @@ class Recorder:
         self._writer.add_usage(usage, at_s)
         for entry in usage:
             self._tell(UsageAdded(at_s, entry))
-        self._writer.fragments_reached(self._lines.taken())
+        self._writer.add_stages(self._lines.taken())
 
     def fragment(self, name: str, what: FragmentEvent, at_s: PilotS, reason: str = "") -> None:
         """Write a step in the life of a fragment to the audit: requested, taken, asked back or

@@ -32,7 +32,7 @@ def only(spool: Spool) -> str:
     assert len(found) == 1
     spool.put_aside(found[0].name)
     assert [r.request for r in spool.pending()] == [REQUEST]
-    return found[0].refused
+    return found[0].rejection
 
 
 def test_what_is_put_comes_back_in_order(spool: Spool) -> None:
@@ -40,8 +40,8 @@ def test_what_is_put_comes_back_in_order(spool: Spool) -> None:
     first, second = spool.pending()
     assert first.request == REQUEST
     assert second.request.spec == spec("b")
-    spool.take_away(first.name)
-    spool.take_away(first.name)
+    spool.remove(first.name)
+    spool.remove(first.name)
     assert [r.name for r in spool.pending()] == [second.name]
 
 
