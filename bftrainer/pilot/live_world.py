@@ -165,7 +165,7 @@ class LiveWorld:
         """Wait until something has happened, and return it as one event for the core. None once the
         pilot was told to end and everything is released.
         """
-        self._trainers.admitted((a.trainer.id for a in state.active), self._clock.now_s())
+        self._trainers.mark_admitted((a.trainer.id for a in state.active), self._clock.now_s())
         self._lessons = lessons(state)
         for name in state.blamed:
             self._trainers.quarantine(name, state.kept)
@@ -195,7 +195,7 @@ class LiveWorld:
         """
         now_s = self._clock.now_s()
         for step in steps:
-            self._trainers.desire(step.trainer_id, step.after, now_s)
+            self._trainers.assign(step.trainer_id, step.after, now_s)
         self._trainers.step(now_s)
 
     def _tick(self) -> None:
@@ -255,7 +255,7 @@ class LiveWorld:
         for fragment_id in sorted(fragment_ids):
             if (name := self._nodes.name_of(fragment_id)) is None:
                 continue
-            kill = self._trainers.killed.get(fragment_id)
+            kill = self._trainers.killed_workers.get(fragment_id)
             if kill is None:
                 self._nodes.give_back([name], WITHHELD_REASON)
             else:
@@ -324,7 +324,7 @@ class LiveWorld:
             return None
         sent.mark_sent(pool, max_parallel, finished, submitted)
         for name in finished:
-            self._trainers.desire(name, frozenset(), now_s)
+            self._trainers.assign(name, frozenset(), now_s)
         samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in sent)
         losses = tuple(pair for pair in self._trainers.losses() if pair[0] in sent)
         measured = self._trainers.measured(sent.takes)
@@ -392,7 +392,7 @@ class LiveWorld:
         assert self._drains_since is not None
         passed_s = self._clock.elapsed_s() - self._drains_since
         shutdown_s = self._config.now.times.shutdown_s
-        if self._trainers.anybody_alive():
+        if self._trainers.any_driver_alive():
             if passed_s > 0.8 * shutdown_s:
                 self._trainers.kill_all()
             return passed_s > shutdown_s

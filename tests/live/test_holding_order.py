@@ -451,7 +451,7 @@ def test_main_jobs_leave_as_many_nodes_idle_as_without_a_pilot(
     pilots: tuple[dict[str, Any], ...] = ({}, {"demand": 12}, {"config": EXCLUDES})
     assert hours(4) == hours(0), "all are held: each job is where it would be"
     assert [hours(4, **pilot)[1] for pilot in pilots] == [0, 0, 0]
-    monkeypatch.setattr(decisions, "without_parts", lambda *_: frozenset())
+    monkeypatch.setattr(decisions, "barred_partitions", lambda *_: frozenset())
     monkeypatch.setattr(decisions, "parts_to_end", lambda *_: [])
     assert [hours(4, **pilot)[1] > 0 for pilot in pilots] == [False, True, True], (
         "red without the rule"
