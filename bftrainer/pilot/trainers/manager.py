@@ -281,13 +281,13 @@ class TrainerManager:
                 trainer,
                 after_view(
                     trainer.record,
-                    was,
-                    view,
-                    state.target,
-                    trainer.fault,
-                    state.ordered,
-                    host_s,
-                    trainer.trained_sizes,
+                    was=was,
+                    view=view,
+                    target=state.target,
+                    fault=trainer.fault,
+                    nodes=state.ordered,
+                    now_s=host_s,
+                    ran=trainer.trained_sizes,
                 ),
             )
         return frozenset(withheld)
