@@ -55,24 +55,24 @@ def test_the_weight_of_a_trainer_is_how_many_wait_for_it() -> None:
     ]
     line = priority_order(trainers, 1, 8, kappa=0.0, peak=10)
     assert dict(zip(line.members, line.weights, strict=True)) == {1: 1.0, 2: 3 / 4, 0: 2 / 4}
-    assert line.first == 1
+    assert line.guaranteed == 1
     line = priority_order(trainers, 1, 8, kappa=0.5, peak=10)
     assert line.weights == ((2 + 5) / 9, 1.0, (3 + 5) / 9)
 
 
 def test_a_trainer_submitted_later_than_the_key_of_another_is_never_before_it() -> None:
     old, short = waiting("old", 5000.0), waiting("short", 1.0, submitted_s=5000.5)
-    assert priority_order([short, old], 0, 8, 0.0, 2).first == 1
+    assert priority_order([short, old], 0, 8, 0.0, 2).guaranteed == 1
 
 
 def test_unknown_lengths_stand_by_submission_until_a_day_of_work() -> None:
     known = waiting("known", 1000.0, submitted_s=100.0)
     endless = waiting("endless", None, submitted_s=500.0, done=UNKNOWN_S + 599.0)
-    assert priority_order([known, endless], 0, 8, 0.0, 2).first == 1
+    assert priority_order([known, endless], 0, 8, 0.0, 2).guaranteed == 1
     assert (
         priority_order(
             [known, replace(endless, samples_done=UNKNOWN_S + 601.0)], 0, 8, 0.0, 2
-        ).first
+        ).guaranteed
         == 0
     )
 

@@ -38,7 +38,7 @@ from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.decide.domain.state import Active
 
 UNKNOWN_S = 86_400.0
-_MOST = 16_384
+_CACHE_SIZE = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,13 @@ class PriorityOrder:
     """The trainers that can be chosen, as indices into ``State.active``, and their weights in Eqn
     16.
 
-    ``first`` is the one that must train (None: none fits the pool).
+    ``guaranteed`` is the index of the one that must train, the first of the line that fits the pool
+    (None: none does).
     """
 
     members: tuple[int, ...]
     weights: tuple[float, ...]
-    first: int | None
+    guaranteed: int | None
 
 
 def priority_order(
@@ -64,37 +65,46 @@ def priority_order(
 ) -> PriorityOrder:
     """Return the trainers that can be chosen and their weights, in the order of ``active``.
 
-    ``queued`` more trainers are behind all of these. ``peak`` is M of the module's text.
+    ``queued`` more trainers are behind all of these. ``kappa`` and ``peak``, M, are those of the
+    module's text. With a ``cache``, the next call is faster.
     """
     cache = cache or RankCache()
-    places = cache.ranked(active)
-    whole = len(active) + queued + kappa * peak
-    free, room = pool_size, dict[int, int]()
-    first: int | None = None
+    ranks = cache.ranked(active)
+    total = len(active) + queued + kappa * peak  # m + kappa M
+    # The nodes that the trainers so far may leave: if each that takes any single node has one, and,
+    # by kind, if each of the kind has its smallest size.
+    free = pool_size
+    free_by_kind: dict[int, int] = {}
+    guaranteed: int | None = None
     chosen: list[tuple[int, float]] = []
-    for i, (_, j) in enumerate(places):
-        if free <= 0:
-            rest = enumerate(places[i:], i)
-            chosen += [(j, (whole - i) / whole) for i, (_, j) in rest if active[j].nodes]
+    for i, (_, j) in enumerate(ranks):
+        if free <= 0:  # of all that follow, only those with nodes can be chosen
+            rest = enumerate(ranks[i:], i)
+            chosen += [(j, (total - i) / total) for i, (_, j) in rest if active[j].nodes]
             break
         kind, smallest, takes_one = cache.kind(active[j].trainer)
-        if first is None and smallest <= pool_size:
-            first = j
-        left = room[kind] = room.get(kind, pool_size) - smallest
-        if left >= 0 or active[j].nodes:
-            chosen.append((j, (whole - i) / whole))
+        if guaranteed is None and smallest <= pool_size:
+            guaranteed = j
+        kind_left = free_by_kind[kind] = free_by_kind.get(kind, pool_size) - smallest
+        if kind_left >= 0 or active[j].nodes:
+            chosen.append((j, (total - i) / total))
         free -= takes_one
     chosen.sort()
-    return PriorityOrder(tuple([j for j, _ in chosen]), tuple([w for _, w in chosen]), first)
+    members = tuple([j for j, _ in chosen])
+    weights = tuple([weight for _, weight in chosen])
+    return PriorityOrder(members, weights, guaranteed)
 
 
 def key_s(active: Active) -> float:
-    """Return the trainer's key in the priority order, in seconds; the smallest key is first."""
+    """Return the trainer's key in the priority order, in seconds; the smallest key is first.
+
+    It is the time of admission, plus the remaining work on one node. Where that is unknown, the
+    work done beyond ``UNKNOWN_S`` stands for it.
+    """
     left_s = one_node_s(active)
     if left_s is None:
-        return active.admitted_s + max(
-            active.samples_done / rate_of_one(active.trainer) - UNKNOWN_S, 0.0
-        )
+        done_s = active.samples_done / rate_of_one(active.trainer)
+        return active.admitted_s + max(done_s - UNKNOWN_S, 0.0)
     return active.admitted_s + left_s
 
 
@@ -118,12 +128,12 @@ class RankCache:
 
     def ranked(self, active: Sequence[Active]) -> list[tuple[float, int]]:
         """Return the (key, index) of every trainer, in priority order."""
-        if max(len(self._keys), len(self._kinds), len(self._numbers)) > _MOST:
+        if max(len(self._keys), len(self._kinds), len(self._numbers)) > _CACHE_SIZE:
             self._keys, self._kinds, self._numbers = {}, {}, {}
         keys, ranks = self._keys, []
         for j, a in enumerate(active):
             entry = keys.get(a.trainer.id)
-            if entry is None or entry[0] is not a:
+            if entry is None or entry[0] is not a:  # a trainer that changes is a new object
                 entry = keys[a.trainer.id] = a, key_s(a)
             ranks.append((entry[1], j))
         ranks.sort()
@@ -151,6 +161,7 @@ class RankCache:
         )
         smallest = sizes_of(t)[0]
         takes_one = smallest == 1 and t.curve.at(1) >= rate_of_one(t)
-        facts = self._numbers.setdefault(alike, len(self._numbers)), smallest, int(takes_one)
-        self._kinds[t.id] = t, facts
-        return facts
+        number = self._numbers.setdefault(alike, len(self._numbers))
+        kind = number, smallest, int(takes_one)
+        self._kinds[t.id] = t, kind
+        return kind
