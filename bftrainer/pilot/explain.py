@@ -28,7 +28,7 @@ from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED, WAY_KINDS
 from bftrainer.pilot.persistence.journal import JournalEntry
 from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.store import Store
-from bftrainer.pilot.rerun import CORE_ERRORS, RecordedAnswers, damage_error, observed
+from bftrainer.pilot.rerun import CORE_ERRORS, RecordedAnswers, damage_error, decisions_with_states
 from bftrainer.plugins import find_objective
 from bftrainer.sharing.fair_share import ALONE, EQUAL_PART, WEIGHTED_PART
 
@@ -116,7 +116,7 @@ def explain(
     part in it.
     """
     latest: tuple[JournalEntry, State] | None = None
-    for entry, state in observed(store, at_s, may_import):
+    for entry, state in decisions_with_states(store, at_s, may_import):
         if entry.event.at_s > at_s:
             break
         latest = entry, state

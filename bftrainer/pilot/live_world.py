@@ -33,7 +33,7 @@ from bftrainer.pilot.decision_maker import DecisionMaker
 from bftrainer.pilot.facts import TickStage
 from bftrainer.pilot.heartbeat import Heartbeat
 from bftrainer.pilot.memo import Memoized
-from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
+from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.nodes.manager import NodeManager
 from bftrainer.pilot.persistence.registry import TrainerRecord
 from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
@@ -233,10 +233,7 @@ class LiveWorld:
         if self._drains_since is None and self._nodes.settled:
             max_parallel = self._admission.max_parallel
             core = self._lessons.union(islice(self._trainers.for_core(now_s), max_parallel))
-            trainers = self._trainers
-            demand = PoolDemand(
-                trainers.wants(now_s, max_parallel), *trainers.least(now_s), trainers.moves()
-            )
+            demand = self._trainers.demand(now_s, max_parallel)
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
         timer.passed(TickStage.NODES)
         if self._nodes.settled:

@@ -98,7 +98,7 @@ def recorded_policy(
     return policy_of(settings, allocator)
 
 
-def observed(
+def decisions_with_states(
     store: Store, shortly_before_s: float = -math.inf, may_import: Collection[str] = ()
 ) -> Iterator[tuple[JournalEntry, State]]:
     """Yield the decisions in a journal, in order, each with the state that it was made on (its
@@ -159,7 +159,7 @@ def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[Jou
     name.
     """
     policies: dict[Settings, tuple[RecordedAnswers, Policy]] = {}
-    for entry, before in observed(store, may_import=may_import):
+    for entry, before in decisions_with_states(store, may_import=may_import):
         if entry.settings not in policies:
             recorded = RecordedAnswers()
             allocator = RecordingAllocator(recorded)
@@ -177,8 +177,9 @@ def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[Jou
 
 
 def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
-    """Make a decision again on the state ``before`` it (:func:`observed`). Returns how the result
-    differs from the journal; empty if it does not. An error of bftrainer's own is raised.
+    """Make a decision again on the state ``before`` it (:func:`decisions_with_states`). Returns how
+    the result differs from the journal; empty if it does not. An error of bftrainer's own is
+    raised.
     """
     try:
         if entry.plan.decision.kept:

@@ -155,7 +155,7 @@ def seen_by(own: Sharer, claims: list[Sharer], idle: int, now_s: float) -> Split
         rivals=others,
         usable=len(names),
         own=shown[own],
-        demand=PoolDemand(((own.wants or 0, None),), least=own.least),
+        demand=PoolDemand(((own.wants or 0, None),), min_size=own.least),
     )
     return own_split(facts, Moment(PilotS(now_s), datetime.now(UTC)), kept, ())[1]
 

@@ -21,27 +21,27 @@ from bftrainer.fragment_names import node_of
 
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """How many nodes trainers could use: (``max_nodes``, node class) of each; a class of None means
-    any class.
+    """How many nodes trainers could use.
 
-    ``moves``: the fragments of each trainer, and the node-seconds that the trainer loses if it
+    ``trainer_limits``: (``max_nodes``, node class; None: any) of each trainer.
+    ``move_costs``: the fragments of each trainer, and the node-seconds that the trainer loses if it
     leaves some of them and joins others.
     """
 
-    wants: tuple[tuple[int, str | None], ...] = ()
+    trainer_limits: tuple[tuple[int, str | None], ...] = ()
     rescale_s: float = 0.0
     """The seconds in which the quickest trainer grows onto a node."""
-    least: int = 1
+    min_size: int = 1
     """The smallest size of any trainer."""
-    moves: tuple[tuple[Nodes, float], ...] = ()
+    move_costs: tuple[tuple[Nodes, float], ...] = ()
 
     @property
     def total(self) -> int:
-        return sum(n for n, _ in self.wants)
+        return sum(n for n, _ in self.trainer_limits)
 
     def of(self, node_class: str) -> int:
         """Return the largest number of nodes of one class that trainers could use."""
-        return sum(n for n, own_class in self.wants if own_class in (None, node_class))
+        return sum(n for n, own_class in self.trainer_limits if own_class in (None, node_class))
 
 
 @dataclass(frozen=True, slots=True)

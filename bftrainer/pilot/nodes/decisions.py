@@ -421,7 +421,7 @@ def _grow(
 
 def _cost_of_moving(facts: NodeFacts, part: HeldFragment) -> float:
     """The GPU-seconds that trainers lose if they leave this part and join another fragment."""
-    return sum(cost for slots, cost in facts.demand.moves if not slots.isdisjoint(part.slots))
+    return sum(cost for slots, cost in facts.demand.move_costs if not slots.isdisjoint(part.slots))
 
 
 def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Candidate]:

@@ -173,7 +173,7 @@ def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisio
 def _costs(facts: NodeFacts) -> dict[str, float]:
     """Return what a trainer loses by a rescale, for each fragment in use."""
     costs = dict.fromkeys(facts.used, 0.0)
-    for nodes, cost in facts.demand.moves:
+    for nodes, cost in facts.demand.move_costs:
         costs |= dict.fromkeys(nodes, cost)
     return costs
 

@@ -179,7 +179,7 @@ class NodeFacts:
     @property
     def max_slots(self) -> float:
         """The largest number of slots that may be held: ``nodes.max_nodes`` where trainers get
-        whole nodes; no limit where a node is divided, since the limit counts nodes.
+        whole nodes. It counts nodes, so it is no limit for the slots of divided nodes.
         """
         nodes = self.config.nodes
         return math.inf if nodes.unit.divides_nodes else nodes.max_nodes
@@ -196,7 +196,7 @@ class NodeFacts:
             return self.demand.total
         other_classes = sum(
             n
-            for n, own_class in self.demand.wants
+            for n, own_class in self.demand.trainer_limits
             if own_class is not None and own_class not in classes
         )
         return min(self.demand.total, other_classes + sum(map(self.demand_of, classes)))

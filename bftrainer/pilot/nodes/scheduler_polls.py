@@ -211,8 +211,8 @@ class SchedulerPolls:
         return replace(jobs, assume_window_s=self._config.now.nodes.worst_wait_s)
 
     def look_soon(self, nodes: Iterable[str] = ()) -> None:
-        """Poll soon. A holder on ``nodes`` has ended, so that other numbers of their GPUs are idle:
-        these nodes are not requested before that poll.
+        """Poll soon, and request none of these ``nodes`` before that: holders there have ended, so
+        the numbers of their idle GPUs have changed.
         """
         released = frozenset(nodes)
         if self._poll is not None:

@@ -41,7 +41,7 @@ def own_split(
         facts.own.pilot,
         wants,
         held_count,
-        least=facts.demand.least,
+        least=facts.demand.min_size,
         weight=facts.own.weight,
     )
     leaving_count = sum(h.given_back_s is not None and not h.is_released for h in facts.fragments)
@@ -60,7 +60,7 @@ def own_split(
         at.now_s,
         facts.config.times.poll_s,
     )
-    return Demand(wants, division.is_short, facts.demand.least), division
+    return Demand(wants, division.is_short, facts.demand.min_size), division
 
 
 def cheapest(kept: Iterable[HeldFragment], used: Nodes, division: Split) -> list[HeldFragment]:

@@ -83,7 +83,7 @@ def due(
     return MappingProxyType({r.spec.name: r for r in active if r.spec.name not in retry_later})
 
 
-def wanted_nodes(
+def trainer_limits(
     core: Mapping[str, TrainerRecord],
     count: int | None,
     names: tuple[str, ...],
@@ -102,7 +102,7 @@ def wanted_nodes(
     )
 
 
-def least_of(records: Mapping[str, TrainerRecord]) -> tuple[float, int]:
+def smallest_of(records: Mapping[str, TrainerRecord]) -> tuple[float, int]:
     """Return the shortest time in which one of these trainers grows (0 for none), and their
     smallest size.
     """

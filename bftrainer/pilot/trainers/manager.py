@@ -18,12 +18,12 @@ from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import UserError
 from bftrainer.fragment_names import id_of, node_of
 from bftrainer.pilot.memo import Memoized
-from bftrainer.pilot.nodes.classifier import NodeClassifier
+from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
-from bftrainer.pilot.trainers.for_core import due, least_of, spec_to_start, wanted_nodes
+from bftrainer.pilot.trainers.for_core import due, smallest_of, spec_to_start, trainer_limits
 from bftrainer.pilot.trainers.launcher import Launcher
 from bftrainer.pilot.trainers.managed import ManagedTrainer, Occupancy
 from bftrainer.pilot.trainers.outcomes import (
@@ -86,8 +86,9 @@ class TrainerManager:
     def __post_init__(self) -> None:
         self._to_host = self._clock.to_host
         self._trainers: dict[str, ManagedTrainer] = {}
-        self._for_core, self._wants = Memoized(due), Memoized(wanted_nodes)
-        self._smallest = Memoized(least_of)
+        self._for_core = Memoized(due)
+        self._limits = Memoized(trainer_limits)
+        self._smallest = Memoized(smallest_of)
         self._occupancy = Occupancy(self._trainers)
         self._measurements: list[Measured] = []
         self._early_stops = EarlyStops(self._recorder)
@@ -137,21 +138,22 @@ class TrainerManager:
         )
         return self._for_core(tuple([trainer.record for trainer in trainers]), retry_later)
 
-    def wants(self, now_s: PilotS, count: int | None) -> tuple[tuple[int, str | None], ...]:
-        """Return (``max_nodes``, node class; None: any) of the first ``count`` trainers for the
-        core, and of all pools that fill.
+    def demand(self, now_s: PilotS, count: int | None) -> PoolDemand:
+        """Return how many nodes trainers could use: the first ``count`` trainers for the core
+        (None: all), and all pools that fill. The costs of rescaling are those in their files.
         """
-        return self._wants(
-            self.for_core(now_s), count, tuple(self._trainers), self._occupancy.classes()
+        core = self.for_core(now_s)
+        growth_s, min_size = self._smallest(core)
+        return PoolDemand(
+            trainer_limits=self._limits(
+                core, count, tuple(self._trainers), self._occupancy.classes()
+            ),
+            rescale_s=growth_s,
+            min_size=min_size,
+            move_costs=self._move_costs(),
         )
 
-    def least(self, now_s: PilotS) -> tuple[float, int]:
-        """Return the seconds in which the quickest trainer for the core grows, by the costs in its
-        file, and the smallest size of any.
-        """
-        return self._smallest(self.for_core(now_s))
-
-    def moves(self) -> tuple[tuple[Nodes, float], ...]:
+    def _move_costs(self) -> tuple[tuple[Nodes, float], ...]:
         """Return the nodes that the core gave to each trainer, and the node-seconds that a rescale
         down and up costs on them, by the costs in its file.
         """
