@@ -93,7 +93,7 @@ def test_what_is_no_request_is_refused_and_put_aside(spool: Spool, what: str) ->
 def test_somebody_elses_file(tmp_path: Path, spool: Spool) -> None:
     """The kernel's word for the owner counts: the same files, read on behalf of another uid."""
     foreign = Spool(tmp_path / "s", uid=os.getuid() + 1)
-    assert [r.refused for r in foreign.pending()] == [
+    assert [r.rejection for r in foreign.pending()] == [
         f"belongs to uid {os.getuid()}, expected {os.getuid() + 1}"
     ]
 
