@@ -351,7 +351,7 @@ def test_the_mark_is_the_lowest_of_the_latest_looks(
     for seconds, nodes in looks:
         at_s += seconds
         seen.append((at_s, nodes))
-        mark = mark.seen(nodes, at_s, window_s)
+        mark = mark.after_look(nodes, at_s, window_s)
         assert mark.nodes == min(n for t, n in seen if t >= at_s - window_s)
         assert all(a < b for (_, a), (_, b) in pairwise(mark.looks))
 
@@ -400,6 +400,6 @@ def test_a_submission_of_another_is_never_lost_in_the_counters(
             memory = next_blind(glance, 4, memory, 5.0).memory
             total = [count + more for count, more in zip(total, late, strict=True)]
             late = [0, 0, 0]
-        if what == "other" and memory.voids <= FREE_VOIDS and at_s > 2.0:
+        if what == "other" and memory.void_count <= FREE_VOIDS and at_s > 2.0:
             assert memory.offers or memory.waiting <= memory.goal
     assert memory.waiting >= waiting - 1

@@ -21,7 +21,12 @@ from bftrainer.decide.core.demand_cap import DemandCap
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.fragment_names import is_one_of_several, job_of
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
-from bftrainer.pilot.nodes.holding_order import looked, must_stay, parts_to_end, without_parts
+from bftrainer.pilot.nodes.holding_order import (
+    after_look,
+    barred_partitions,
+    needed_by_parts,
+    parts_to_end,
+)
 from bftrainer.pilot.nodes.making_way import (
     Hasten,
     Shorten,
@@ -258,7 +263,7 @@ def _in_order(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
     """Give back parts of nodes that may not be held any longer, since whole nodes are idle
     (:mod:`.holding_order`). Returns the facts after one more look.
     """
-    unheld = looked(facts.memory.unheld, facts.order, draft.kept)
+    unheld = after_look(facts.memory.unheld, facts.order, draft.kept)
     reason = (
         "an idle node of the partition is not held: main jobs would take it instead of this part"
     )
@@ -325,7 +330,7 @@ def _give_back_unused(
         return replace(memory, unused_since=()), False
     noticed = dict(memory.unused_since)
     unused_since = {name: noticed.get(name, moment.now_s) for name in sorted(unused)}
-    staying = must_stay(facts.order, draft.kept)
+    staying = needed_by_parts(facts.order, draft.kept)
     idle_fragments = [
         _IdleFragment(since_s, fragment=unused[name])
         for name, since_s in unused_since.items()
@@ -457,7 +462,7 @@ def _grow(
 
 def _cost_of_moving(facts: NodeFacts, part: HeldFragment) -> float:
     """The GPU-seconds that trainers lose if they leave this part and join another fragment."""
-    return sum(cost for slots, cost in facts.demand.moves if not slots.isdisjoint(part.slots))
+    return sum(cost for slots, cost in facts.demand.move_costs if not slots.isdisjoint(part.slots))
 
 
 def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Candidate]:
@@ -466,7 +471,7 @@ def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Can
     Left out are nodes that are backed off, and parts of a partition in which an idle node is not
     held: a main job would take that node instead of preempting the part (:mod:`.holding_order`).
     """
-    blocked = without_parts(facts.order, draft.kept)
+    blocked = barred_partitions(facts.order, draft.kept)
     partitions = facts.order.partitions
     ready = {c.request.node: c for c in facts.candidates if c.not_before_s <= moment.now_s}
     return {

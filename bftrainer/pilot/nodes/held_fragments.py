@@ -232,7 +232,7 @@ class FragmentBook:
             is_missed = held.ready_s is None and not held.fragment.is_part
             if is_missed:
                 base_s = min(base_s, self._config.now.times.poll_s)
-            self._backoff.preempted(held.node, now_s - since_s, base_s, now_s, is_missed)
+            self._backoff.add_preemption(held.node, now_s - since_s, base_s, now_s, is_missed)
 
 
 def _pool(held: tuple[HeldFragment, ...]) -> Nodes:

@@ -211,7 +211,7 @@ class NodeManager:
         are adopted.
         """
         now_s, polled = self._clock.now_s(), self._holder.poll()
-        for kind, text in self._permission.look(self._clock.elapsed_s()):
+        for kind, text in self._permission.refresh(self._clock.elapsed_s()):
             self._recorder.note(kind, "", text)
         if polled != self._polled:
             parts = [h.name for h in self._fragments.all() if h.fragment.is_part]
@@ -232,7 +232,7 @@ class NodeManager:
                     [name],
                     "its payload names no GPUs: see slurm.holder_script, and File= in gres.conf",
                 )
-                self._backoff.until(node_of(name), PilotS(now_s + MAX_BACK_OFF_S))
+                self._backoff.postpone(node_of(name), PilotS(now_s + MAX_BACK_OFF_S))
         if self._predecessor is not None:
             missing = self._predecessor.fragments.difference(h.name for h in self._fragments.all())
             if self._is_settled(self._predecessor, missing):
@@ -265,13 +265,13 @@ class NodeManager:
         """Poll the scheduler if it is time, and take its answer once it is there."""
         end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
         memory = self._decided.memory
-        way = self._permission.now.give_way
+        way = self._permission.permit.give_way
         is_offering = memory.yielding.blocks if way is GiveWay.YIELD else memory.blind.offers
         self._polls.watch(way, self._own_jobs_now(), is_offering)
         if self._polls.attend(frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()
             self._holder.observed(self._polls.view.without_a_job)
-            self._backoff.observed(self._polls.view.were_idle or ())
+            self._backoff.end_missed(self._polls.view.were_idle or ())
 
     def _own_jobs_now(self) -> OwnJobs:
         phases = [h.fragment.phase for h in self._fragments.all()]
@@ -301,7 +301,7 @@ class NodeManager:
             view.usable,
             self._own if view.own == UNKNOWN_PILOT else view.own,
             view.order,
-            self._permission.now,
+            self._permission.permit,
             view.queue,
             self._polls.glance,
             view.harvest,
@@ -328,7 +328,7 @@ class NodeManager:
             match step:
                 case GiveBack(names, reason, back_off, group, notice_s, renewals):
                     for node, until_s in back_off:
-                        self._backoff.until(node, PilotS(until_s))
+                        self._backoff.postpone(node, PilotS(until_s))
                     self._fragments.give_back(names, reason, now_s, group, notice_s, dict(renewals))
                 case Shorten(names, seconds) if self._yielding is not None:
                     self._yielding.shorten(names, seconds)
@@ -357,7 +357,7 @@ class NodeManager:
             self._recorder.fragment_seen(fragment.name, view.first_seen.get(fragment.node, {}))
         for refusal in acquired.refusals:
             self._recorder.note(REFUSED, refusal.node, refusal.reason)
-            self._backoff.until(
+            self._backoff.postpone(
                 refusal.node, PilotS(now_s + max(refusal.retry_s, self._config.now.times.poll_s))
             )
         return len(acquired.fragments)
