@@ -387,7 +387,7 @@ class NodeManager:
             step = next_release(given_back, in_use, patience_s, self._clock.now_s())
             if step is not None:
                 renewals = self._release(step.names)
-                if renewals and renews and not self._permission.now.refusal:
+                if renewals and renews and not self._permission.permit.refusal:
                     before = {h.name for h in self._fragments.all()}
                     self._request(renewals, self._clock.now_s())
                     self._fragments.renewals({h.name for h in self._fragments.all()} - before)
