@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.messages import StartedPer
-from bftrainer_drivers.common.restarts import Rank, RestartBackend, numbered
+from bftrainer_drivers.common.restarts import Rank, RestartBackend, ranked_workers
 from bftrainer_drivers.common.run_loop import Run, drive
 
 _FIRST_PORT, _PORTS = 20_000, 10_000
@@ -38,7 +38,7 @@ class PlainBackend(RestartBackend):
         (docs/security.md).
         """
         port = _FIRST_PORT + secrets.randbelow(_PORTS)
-        workers = numbered(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
+        workers = ranked_workers(hosts, {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)})
         return workers[:1] if self._per_trainer else workers
 
 
