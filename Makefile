@@ -1,5 +1,5 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
-.PHONY: help demo test check lint format types imports quick pytest bench stalls zero-impact clean environment environment-dev
+.PHONY: help demo test nightly check lint format types imports quick pytest bench stalls zero-impact clean environment environment-dev
 .PHONY: docs generated coverage fuzz faults slurm-versions latency race lowest constraints wheels sbom
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -16,6 +16,7 @@ WORKERS = $(shell $(RUN) -c 'import os; n = len(os.sched_getaffinity(0)); print(
 help:
 	@echo "make demo    generate a log, write the report demo/report.html, train an example under a pilot"
 	@echo "make test    install the test dependencies (announced, no questions asked), then run all checks and all tests, as CI does"
+	@echo "make nightly  what is too long for make test: large frameworks, long stories, faults and fuzzing (after make test)"
 	@echo "make check   ruff, mypy, import-linter, and the tests that are not slow: no Slurm, no Horovod, no browser; a few minutes"
 	@echo "make bench   run every benchmark in tests/bench (that of forecasts alone takes hours)"
 	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
@@ -76,7 +77,13 @@ quick: environment-dev
 	$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not slow"
 
 pytest: environment-dev
-	$(RUN) -m pytest -n $(WORKERS) --dist worksteal
+	$(RUN) -m pytest -n $(WORKERS) --dist worksteal -m "not nightly"
+
+# Each part runs, whatever the part before it showed.
+nightly: environment-dev
+	@status=0; $(RUN) -m pytest -n $(WORKERS) --dist worksteal -m nightly || status=1; \
+		$(MAKE) --no-print-directory fuzz SECONDS=600 || status=1; \
+		$(MAKE) --no-print-directory faults || status=1; exit $$status
 
 bench: environment-dev
 	@status=0; for script in tests/bench/[!_]*.py; do \

@@ -143,7 +143,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     decision 6.
     """
     for item in items:
-        if _has_daemon(item):
+        if _has_daemon(item) or item.get_closest_marker("nightly"):
             item.add_marker(pytest.mark.slow)
         real = not REAL.isdisjoint(item.path.parts) or item.get_closest_marker("slow")
         drawn = getattr(getattr(item, "obj", None), "is_hypothesis_test", False)

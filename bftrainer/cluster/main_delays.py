@@ -64,6 +64,9 @@ class _Audit:
     """Finds the delays of main jobs in a log, with what is computed once for all jobs."""
 
     def __init__(self, log: JobLog) -> None:
+        """Compute the nodes and the courses of all partitions, and three arrays of times, one entry
+        per main job that has started.
+        """
         self._log = log
         self._members = _nodes_of_partitions(log)
         self._courses = _courses(log, self._members)
@@ -78,7 +81,7 @@ class _Audit:
         """
         begin_s = max(job.eligible_s, self._log.begin_s)
         end_s = self._log.end_s if job.start_s is None else job.start_s
-        if not (begin_s < end_s) or job.size < 1:
+        if not (begin_s < end_s) or job.size < 1:  # it did not wait within the log
             return
         stretches = [
             stretch
@@ -96,38 +99,48 @@ class _Audit:
         if course is None:
             return
         times_s = course.times_s
+        # The moment that lasts at begin_s, up to the last one before end_s.
         first = max(int(np.searchsorted(times_s, begin_s, side="right")) - 1, 0)
-        last = int(np.searchsorted(times_s, end_s, side="left"))
-        idle, held = course.idle[first:last], course.held[first:last]
-        lacks = (idle < job.size) & (idle + held >= job.size)
-        candidates = [int(place) + first for place in np.flatnonzero(lacks)]
+        stop = int(np.searchsorted(times_s, end_s, side="left"))
+        idle, held = course.idle[first:stop], course.held[first:stop]
+        needs_held_nodes = (idle < job.size) & (idle + held >= job.size)
+        candidates = [int(offset) + first for offset in np.flatnonzero(needs_held_nodes)]
         if not candidates:
             return
         ahead = self._ahead(job, partition, begin_s, end_s)
-        waits = [place for place in candidates if self._could_run(job, ahead, partition, place)]
-        for run in _runs(waits):
-            stretch_begin_s = max(float(times_s[run[0]]), begin_s)
-            after = run[-1] + 1
-            stretch_end_s = min(float(times_s[after]) if after < len(times_s) else end_s, end_s)
+        moments = [
+            moment for moment in candidates if self._could_run(job, ahead, partition, moment)
+        ]
+        for run in _runs(moments):
+            begin_moment = run[0]
+            end_moment = run[-1] + 1
+            stretch_begin_s = max(float(times_s[begin_moment]), begin_s)
+            stretch_end_s = end_s
+            if end_moment < len(times_s):
+                stretch_end_s = min(float(times_s[end_moment]), end_s)
             if stretch_end_s > stretch_begin_s:
-                missing = job.size - int(course.idle[run[0]])
-                held_count = int(course.held[run[0]])
-                yield MainDelay(job, stretch_begin_s, stretch_end_s, missing, held_count)
+                yield MainDelay(
+                    job=job,
+                    begin_s=stretch_begin_s,
+                    end_s=stretch_end_s,
+                    missing=job.size - int(course.idle[begin_moment]),
+                    held=int(course.held[begin_moment]),
+                )
 
-    def _could_run(self, job: PastJob, ahead: list[PastJob], partition: str, place: int) -> bool:
+    def _could_run(self, job: PastJob, ahead: list[PastJob], partition: str, moment: int) -> bool:
         """Whether backfill would have started the job if held nodes had been idle, at one moment:
-        number ``place`` of the partition's course. ``ahead``: the jobs before it in the queue.
+        the index ``moment`` in the partition's course. ``ahead``: the jobs before it in the queue.
         """
         course = self._courses[partition]
-        at_s = max(float(course.times_s[place]), job.eligible_s)
+        at_s = max(float(course.times_s[moment]), job.eligible_s)
         waiting = _waiting(ahead, at_s)
         if not waiting:
             return True
-        free = int(course.idle[place] + course.held[place])
+        free = int(course.idle[moment] + course.held[moment])
         plan = _Plan(at_s, free, self._releases(partition, at_s))
         for other in waiting[:_PLANNED_JOBS]:
             plan.add(other.size, other.limit_s)
-            if not plan.fits_now(job.size, job.limit_s):
+            if not plan.fits_now(job.size, job.limit_s):  # further jobs cannot make it fit
                 return False
         return plan.fits_now(job.size, job.limit_s)
 
@@ -135,15 +148,17 @@ class _Audit:
         """Return (time, nodes) of each main job that runs at ``at_s``: when it reaches its time
         limit, and how many nodes of the partition it has.
         """
-        runs = (self._start_s <= at_s) & (self._end_s > at_s)
+        is_running = (self._start_s <= at_s) & (self._end_s > at_s)
         releases = []
-        for place in map(int, np.flatnonzero(runs)):
-            job = self._started[place]
-            nodes = len(job.nodes)
+        for index in map(int, np.flatnonzero(is_running)):
+            job = self._started[index]
+            node_count = len(job.nodes)
             if job.partition != partition:
-                nodes = len(job.nodes & self._members[partition])
-            if nodes:
-                releases.append((max(float(self._start_s[place]) + job.limit_s, at_s), nodes))
+                node_count = len(job.nodes & self._members[partition])
+            if node_count:
+                limit_end_s = float(self._start_s[index]) + job.limit_s
+                # A job past its limit counts as ending now.
+                releases.append((max(limit_end_s, at_s), node_count))
         return releases
 
     def _ahead(self, job: PastJob, partition: str, begin_s: float, end_s: float) -> list[PastJob]:
@@ -152,15 +167,15 @@ class _Audit:
         else as well are left out: they took no nodes from it.
         """
         members = self._members[partition]
-        waited = (self._eligible_s < end_s) & (self._start_s > begin_s)
-        others = [self._started[place] for place in map(int, np.flatnonzero(waited))]
-        ahead = [other for other in others if other.rank < job.rank and not other.other_reason]
-        shares = [
+        has_waited = (self._eligible_s < end_s) & (self._start_s > begin_s)
+        others = [self._started[index] for index in map(int, np.flatnonzero(has_waited))]
+        before = [other for other in others if other.rank < job.rank and not other.other_reason]
+        ahead = [
             other
-            for other in ahead
+            for other in before
             if other.nodes and (other.partition == partition or other.nodes & members)
         ]
-        return sorted(shares, key=_rank)
+        return sorted(ahead, key=_rank)
 
 
 def _nodes_of_partitions(log: JobLog) -> dict[str, frozenset[str]]:
@@ -169,19 +184,19 @@ def _nodes_of_partitions(log: JobLog) -> dict[str, frozenset[str]]:
     holders', so it counts in all of these.
     """
     nodes: dict[str, set[str]] = defaultdict(set)
-    for name, listed in log.partitions.items():
-        nodes[name] |= listed
+    for name, listed_nodes in log.partitions.items():
+        nodes[name] |= listed_nodes
     held: dict[str, set[str]] = defaultdict(set)
     for job in log.jobs:
         if job.start_s is not None:
             (held if job.is_holder else nodes)[job.partition] |= job.nodes
-    placed = frozenset[str]().union(*nodes.values())
-    for partition, members in held.items():
-        unplaced = members - placed
-        for own in list(nodes.values()):
-            if own & members:
-                own |= unplaced
-        nodes[partition] |= members
+    known_nodes = frozenset[str]().union(*nodes.values())
+    for holder_partition, holder_nodes in held.items():
+        unknown_nodes = holder_nodes - known_nodes
+        for members in list(nodes.values()):
+            if members & holder_nodes:
+                members |= unknown_nodes
+        nodes[holder_partition] |= holder_nodes
     return {name: frozenset(members) for name, members in nodes.items()}
 
 
@@ -197,42 +212,42 @@ def _courses(log: JobLog, members: Mapping[str, frozenset[str]]) -> dict[str, _C
             partitions_of[node].append(name)
     idle = {name: np.zeros(len(times_s), dtype=np.int64) for name in members}
     held = {name: np.zeros(len(times_s), dtype=np.int64) for name in members}
-    now = {name: [len(nodes), 0] for name, nodes in members.items()}
-    jobs: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    counts = {name: [len(nodes), 0] for name, nodes in members.items()}  # idle and held nodes
+    # By node, the numbers of main jobs and holders on it: index False and True.
+    job_counts: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for moment, at_s in enumerate(times_s):
         for nodes, step, is_holder in changes[at_s]:
             for node in nodes:
-                before = _state(jobs[node])
-                jobs[node][is_holder] += step
-                after = _state(jobs[node])
-                if before != after:
+                old_state = _state(job_counts[node])
+                job_counts[node][is_holder] += step
+                new_state = _state(job_counts[node])
+                if old_state != new_state:
                     for name in partitions_of[node]:
-                        _move(now[name], before, after)
-        for name, (idle_count, held_count) in now.items():
-            idle[name][moment], held[name][moment] = idle_count, held_count
-    every_s = np.array(times_s, dtype=np.float64)
-    return {name: _Course(every_s, idle[name], held[name]) for name in members}
+                        _move(counts[name], old_state, new_state)
+        for name, (idle_count, held_count) in counts.items():
+            idle[name][moment] = idle_count
+            held[name][moment] = held_count
+    all_times_s = np.array(times_s, dtype=np.float64)
+    return {name: _Course(all_times_s, idle[name], held[name]) for name in members}
 
 
-_IDLE, _HELD, _BUSY = range(3)
+_IDLE, _HELD, _BUSY = range(3)  # the first two are indices into the counts of a partition
 
 
-def _state(jobs: list[int]) -> int:
-    """Return the state of a node on which ``jobs`` run: [number of main jobs, number of
-    holders].
-    """
-    main_jobs, holders = jobs
+def _state(job_counts: list[int]) -> int:
+    """Return the state of a node, from [number of main jobs on it, number of holders]."""
+    main_jobs, holders = job_counts
     if main_jobs > 0:
         return _BUSY
     return _HELD if holders > 0 else _IDLE
 
 
-def _move(counts: list[int], before: int, after: int) -> None:
+def _move(counts: list[int], old_state: int, new_state: int) -> None:
     """Count a node in its new state and no longer in the old one; busy nodes are not counted."""
-    if before != _BUSY:
-        counts[before] -= 1
-    if after != _BUSY:
-        counts[after] += 1
+    if old_state != _BUSY:
+        counts[old_state] -= 1
+    if new_state != _BUSY:
+        counts[new_state] += 1
 
 
 def _changes(log: JobLog) -> dict[float, list[tuple[frozenset[str], int, bool]]]:
@@ -260,6 +275,10 @@ class _Plan:
     """
 
     def __init__(self, at_s: float, free: int, releases: list[tuple[float, int]]) -> None:
+        """Plan from ``at_s`` on, with ``free`` nodes then, and ``releases`` of (time, nodes).
+
+        From each time on, as many nodes are free as the entry of the same index says.
+        """
         self._times_s = [at_s]
         self._free = [free]
         for end_s, nodes in sorted(releases):
@@ -275,36 +294,36 @@ class _Plan:
 
     def add(self, size: int, limit_s: float) -> None:
         """Plan a job at the earliest time at which it fits; one that never fits is not planned."""
-        for first in range(len(self._times_s)):
-            if self._fits(first, size, limit_s):
-                end_s = self._times_s[first] + limit_s
+        for start in range(len(self._times_s)):
+            if self._fits(start, size, limit_s):
+                end_s = self._times_s[start] + limit_s
                 self._split(end_s)
-                for place in range(first, len(self._times_s)):
-                    if self._times_s[place] < end_s:
-                        self._free[place] -= size
+                for step in range(start, len(self._times_s)):
+                    if self._times_s[step] < end_s:
+                        self._free[step] -= size
                 return
 
-    def _fits(self, first: int, size: int, limit_s: float) -> bool:
-        """Whether ``size`` nodes are free for ``limit_s`` seconds from the step ``first`` on."""
-        end_s = self._times_s[first] + limit_s
-        for place in range(first, len(self._times_s)):
-            if self._times_s[place] >= end_s:
+    def _fits(self, start: int, size: int, limit_s: float) -> bool:
+        """Whether ``size`` nodes are free for ``limit_s`` seconds from the step ``start`` on."""
+        end_s = self._times_s[start] + limit_s
+        for step in range(start, len(self._times_s)):
+            if self._times_s[step] >= end_s:
                 return True
-            if self._free[place] < size:
+            if self._free[step] < size:
                 return False
         return True
 
     def _split(self, at_s: float) -> None:
         """Let a step begin at a time, so that the number of free nodes can change there."""
-        place = bisect.bisect_left(self._times_s, at_s)
-        is_step = place < len(self._times_s) and self._times_s[place] == at_s
+        step = bisect.bisect_left(self._times_s, at_s)
+        is_step = step < len(self._times_s) and self._times_s[step] == at_s
         if not is_step and at_s < math.inf:
-            self._times_s.insert(place, at_s)
-            self._free.insert(place, self._free[place - 1])
+            self._times_s.insert(step, at_s)
+            self._free.insert(step, self._free[step - 1])
 
 
 def _waiting(jobs: list[PastJob], at_s: float) -> list[PastJob]:
-    """Return those of some started jobs that were waiting at a time."""
+    """Return the jobs that were waiting at a time. Jobs that never started are left out."""
     return [
         job
         for job in jobs
@@ -313,7 +332,7 @@ def _waiting(jobs: list[PastJob], at_s: float) -> list[PastJob]:
 
 
 def _end_s(job: PastJob) -> float:
-    """When a job ended; never, while it runs."""
+    """Return when a job ended; infinite while it runs."""
     return math.inf if job.end_s is None else job.end_s
 
 
@@ -321,13 +340,13 @@ def _rank(job: PastJob) -> tuple[float, float, str]:
     return job.rank
 
 
-def _runs(places: list[int]) -> Iterator[list[int]]:
+def _runs(numbers: list[int]) -> Iterator[list[int]]:
     """Yield the runs of consecutive numbers in a sorted list: 1, 2, 5 -> [1, 2], [5]."""
     run: list[int] = []
-    for place in places:
-        if run and place != run[-1] + 1:
+    for number in numbers:
+        if run and number != run[-1] + 1:
             yield run
             run = []
-        run.append(place)
+        run.append(number)
     if run:
         yield run

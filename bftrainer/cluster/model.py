@@ -103,7 +103,7 @@ class NodeView:
         """Return the class of the node's hardware: :attr:`node_class`, or only the GPU types where
         trainers get single GPUs, since their number does not matter then.
         """
-        if grain.divides_nodes:
+        if grain.divides_nodes:  # empty for a node without GPUs
             return " + ".join(device.kind or "gpu" for device in self.devices)
         return self.node_class
 
@@ -133,8 +133,9 @@ class NodeWait:
 
     ``size`` nodes among ``nodes``, with all of ``required``. ``priority``: larger ones first.
     ``task_size``: the nodes of one task of a job array, which also starts on fewer nodes than
-    ``size``; 0: no array. ``submitted_s`` is None where the scheduler does not say. Nothing here is
-    free text of its user.
+    ``size``; 0: no array. ``submitted_s`` is None where the scheduler does not say. ``is_planned``:
+    the scheduler's plan has a start for it, or the scheduler does not say. Nothing here is free
+    text of its user.
     """
 
     job: str
@@ -145,6 +146,7 @@ class NodeWait:
     reason: str = ""
     submitted_s: float | None = None
     task_size: int = 0
+    is_planned: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +178,10 @@ class JobCounters:
     """How many jobs of all users the scheduler has counted, since midnight or a reset.
 
     ``pending`` is the number that waited at ``pending_at_s``. ``at_s`` and ``planned_s`` as in
-    :class:`Observation`.
+    :class:`Observation`. ``state`` is any text that changes with the jobs, for a scheduler that
+    shows how many jobs there are now and not how many there have been; its three counts are 0, and
+    no pilot can be blind there. ``is_published``: another process asked, so that reading them again
+    costs no call.
     """
 
     at_s: float
@@ -186,6 +191,8 @@ class JobCounters:
     pending: int = 0
     pending_at_s: float = 0.0
     planned_s: float | None = None
+    state: str = ""
+    is_published: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -369,6 +376,25 @@ class GiveWay(Enum):
     """The pilot, where the site hides jobs: it releases nodes when the scheduler's counters say
     that a job waits, until one starts.
     """
+
+
+_BLIND_FACTOR = 0.5
+"""Blind pilots glance at this fraction of ``nodes.yield_poll_s``, since each glance releases nodes
+by one step only.
+"""
+
+
+def glances_per_s(way: GiveWay, yield_poll_s: float) -> float:
+    """Return how many glances at the scheduler's counters a pilot makes each second; 0 where the
+    scheduler frees nodes.
+    """
+    match way:
+        case GiveWay.SITE:
+            return 0.0
+        case GiveWay.YIELD:
+            return 1.0 / yield_poll_s
+        case GiveWay.BLIND:
+            return 1.0 / (_BLIND_FACTOR * yield_poll_s)
 
 
 @dataclass(frozen=True, slots=True)

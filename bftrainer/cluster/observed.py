@@ -31,11 +31,12 @@ class ObservedSite:
         """Return the names of the nodes that the configuration allows, by its keys partitions,
         hosts, exclude and node_class.
         """
-        partitions, kind = set(self.nodes.partitions), self.nodes.node_class
-        return frozenset(
-            node.name
-            for node in views
-            if may_be_held(node.name, self.nodes)
-            and (not partitions or not partitions.isdisjoint(node.partitions))
-            and kind in (None, class_of(node, self.classes))
-        )
+        return frozenset(node.name for node in views if self._is_chosen(node))
+
+    def _is_chosen(self, node: NodeView) -> bool:
+        """Whether the configuration allows a node."""
+        if not may_be_held(node.name, self.nodes):
+            return False
+        if self.nodes.partitions and set(self.nodes.partitions).isdisjoint(node.partitions):
+            return False
+        return self.nodes.node_class in (None, class_of(node, self.classes))

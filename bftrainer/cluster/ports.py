@@ -79,7 +79,7 @@ class NodeHolder(Protocol):
 
 class YieldPort(Protocol):
     """What a site brings besides whose pilots may make way for main jobs by themselves
-    (:class:`~bftrainer.cluster.model.GiveWay`). Real: Slurm by its commands.
+    (:class:`~bftrainer.cluster.model.GiveWay`). Real: Slurm and LSF by their commands.
     """
 
     def glance(self) -> JobCounters:

@@ -15,21 +15,26 @@ from bftrainer.config.pilot import NodesConfig
 _ASLEEP = (Availability.ASLEEP, Availability.FALLING_ASLEEP)
 
 
-def idle_nodes(seen: Observation) -> frozenset[str]:
-    """All idle nodes, whether or not the configuration allows them."""
+def idle_nodes(observation: Observation) -> frozenset[str]:
+    """Return the names of all idle nodes, whether or not the configuration allows them."""
     return frozenset(
         node.name
-        for node in seen.nodes
+        for node in observation.nodes
         if node.availability in (Availability.FREE, Availability.PLANNED)
     )
 
 
-def next_end_s(ends: Iterable[tuple[str, float]], seen: Observation, now_s: float) -> float:
+def next_end_s(ends: Iterable[tuple[str, float]], observation: Observation, now_s: float) -> float:
     """Return when the next window or reservation ends, by this host's clock; infinite if none
     does.
+
+    ``ends`` has (node, end of its window by this host's clock), and ``now_s`` is the time of the
+    observation by that clock.
     """
     all_ends_s = [end_s for _, end_s in ends]
-    all_ends_s += [reservation.ends_s + now_s - seen.at_s for reservation in seen.reservations]
+    all_ends_s += [
+        reservation.ends_s + now_s - observation.at_s for reservation in observation.reservations
+    ]
     return min((end_s for end_s in all_ends_s if end_s > now_s), default=math.inf)
 
 
@@ -40,28 +45,37 @@ def may_be_held(node: str, config: NodesConfig) -> bool:
     return not matches(node, config.exclude)
 
 
-def asleep(seen: Observation, config: NodesConfig) -> frozenset[str]:
-    """Nodes that the configuration allows and that are powered down, or are being powered down."""
+def asleep_nodes(observation: Observation, config: NodesConfig) -> frozenset[str]:
+    """Return the names of the nodes that the configuration allows and that are powered down, or are
+    being powered down.
+    """
     return frozenset(
         node.name
-        for node in seen.nodes
+        for node in observation.nodes
         if node.availability in _ASLEEP and _is_allowed(node, config)
     )
 
 
 def _is_allowed(node: NodeView, config: NodesConfig) -> bool:
-    in_partitions = not config.partitions or not set(config.partitions).isdisjoint(node.partitions)
-    return in_partitions and may_be_held(node.name, config)
+    """Whether the configuration allows a node by partition and name."""
+    if config.partitions and set(config.partitions).isdisjoint(node.partitions):
+        return False
+    return may_be_held(node.name, config)
 
 
-def allowed(
-    seen: Observation, ours: PilotJobs, config: NodesConfig, class_of: Callable[[str], str | None]
+def allowed_nodes(
+    observation: Observation,
+    ours: PilotJobs,
+    config: NodesConfig,
+    class_of: Callable[[str], str | None],
 ) -> list[str]:
     """Return the names of all nodes, idle or not, that the configuration allows and on which a
     holder could run, sorted.
+
+    ``class_of`` gives the class of a node by its name, if the configuration has one for it.
     """
     return sorted(
-        n.name for n in seen.nodes if ours.may_have(n) and _is_usable(n, config, class_of)
+        n.name for n in observation.nodes if ours.may_have(n) and _is_usable(n, config, class_of)
     )
 
 
@@ -77,8 +91,8 @@ def _is_usable(node: NodeView, config: NodesConfig, class_of: Callable[[str], st
     )
 
 
-def offered(
-    seen: Observation,
+def offered_windows(
+    observation: Observation,
     pilot_jobs: PilotJobs,
     config: NodesConfig,
     class_of: Callable[[str], str | None] = lambda _: None,
@@ -87,15 +101,16 @@ def offered(
     its backfill window. Windows shorter than ``nodes.min_window_s`` are left out, and so are shared
     nodes with no GPU to hold.
     """
-    return {
-        free.node.name: free.window_s(seen.at_s)
-        for free in free_nodes(seen, pilot_jobs, config.wake, config.unit.divides_nodes)
-        if _is_usable(free.node, config, class_of)
-        and free.window_s(seen.at_s) >= config.min_window_s
-        and (
-            free.node.availability is not Availability.SHARED or part_of(free.node, pilot_jobs).gpus
-        )
-    }
+    windows_s = {}
+    for free in free_nodes(observation, pilot_jobs, config.wake, config.unit.divides_nodes):
+        node = free.node
+        window_s = free.window_s(observation.at_s)
+        if window_s < config.min_window_s or not _is_usable(node, config, class_of):
+            continue
+        if node.availability is Availability.SHARED and not part_of(node, pilot_jobs).gpus:
+            continue
+        windows_s[node.name] = window_s
+    return windows_s
 
 
 def part_of(node: NodeView, ours: PilotJobs) -> Idle:
@@ -103,53 +118,64 @@ def part_of(node: NodeView, ours: PilotJobs) -> Idle:
     each GPU a bounded amount of cores and memory, at most an equal share.
 
     Jobs that need no GPU keep the rest, and start beside it. GPUs without enough cores or memory
-    are stranded.
+    are stranded. Nothing may be taken where GPUs cannot be held one by one.
     """
     if node.idle is None or not node.gpu_count or not ours.cpus_per_gpu:
-        return Idle(0, 0, 0)
-    cpus = max(min(ours.cpus_per_gpu, node.cpus // node.gpu_count), 1)
-    mib = max(min(ours.mib_per_gpu, node.idle.of_mib // node.gpu_count), 1)
-    gpus = min(node.idle.gpus, node.idle.cpus // cpus, node.idle.mib // mib)
-    return Idle(gpus, gpus * cpus, gpus * mib)
+        return Idle(gpus=0, cpus=0, mib=0)
+    cpus_per_gpu = max(min(ours.cpus_per_gpu, node.cpus // node.gpu_count), 1)
+    mib_per_gpu = max(min(ours.mib_per_gpu, node.idle.of_mib // node.gpu_count), 1)
+    gpus = min(node.idle.gpus, node.idle.cpus // cpus_per_gpu, node.idle.mib // mib_per_gpu)
+    return Idle(gpus=gpus, cpus=gpus * cpus_per_gpu, mib=gpus * mib_per_gpu)
 
 
 def idle_gpus(node: NodeView, ours: PilotJobs) -> int:
-    """How many GPUs a holder may take of an idle or shared node."""
+    """Return how many GPUs a holder may take of an idle or shared node; 0 where GPUs cannot be held
+    one by one.
+    """
     if node.availability is Availability.SHARED:
         return part_of(node, ours).gpus
     return 0 if node.idle is None else node.gpu_count
 
 
-def idle_with_gpus(seen: Observation, ours: PilotJobs) -> tuple[tuple[str, frozenset[str]], ...]:
+def idle_gpu_nodes(
+    observation: Observation, ours: PilotJobs
+) -> tuple[tuple[str, frozenset[str]], ...]:
     """Return the nodes with GPUs that a main-queue job would get without a preemption, each with
     its partitions: powered down or not, allowed by the configuration or not.
     """
     idle = (Availability.FREE, Availability.PLANNED, *_ASLEEP)
     return tuple(
         (n.name, ours.main_partitions(n))
-        for n in seen.nodes
+        for n in observation.nodes
         if n.gpu_count and n.availability in idle
     )
 
 
-def in_use(seen: Observation, ours: PilotJobs) -> dict[str, int]:
+def used_gpu_counts(observation: Observation, ours: PilotJobs) -> dict[str, int]:
     """Return how many GPUs jobs use on each shared node where a holder could have other GPUs. GPUs
     that a CPU-only job leaves without cores count as used.
     """
-    shared = (n for n in seen.nodes if n.availability is Availability.SHARED)
-    return {n.name: n.gpu_count - n.idle.gpus for n in shared if n.idle and part_of(n, ours).gpus}
+    counts = {}
+    for node in observation.nodes:
+        is_shared = node.availability is Availability.SHARED
+        if is_shared and node.idle is not None and part_of(node, ours).gpus:
+            counts[node.name] = node.gpu_count - node.idle.gpus
+    return counts
 
 
-def window_ends_here(seen: Observation, pilot_jobs: PilotJobs, now_s: float) -> dict[str, float]:
+def window_ends_here(
+    observation: Observation, pilot_jobs: PilotJobs, now_s: float
+) -> dict[str, float]:
     """Return when the window of each node ends, by this host's clock; windows that do not end are
     left out.
 
-    A job that is planned to start by now ends no window: the scheduler preempts the holders that it
-    has chosen. Its plan may name others, as long as these take to end (22.05.8).
+    ``now_s`` is the time of the observation by that clock. A job that is planned to start by now
+    ends no window: the scheduler preempts the holders that it has chosen, and as long as these take
+    to end, its plan may name others (22.05.8).
     """
-    ends = window_ends(seen, pilot_jobs).items()
-    return {
-        node: now_s + end.at_s - seen.at_s
-        for node, end in ends
-        if end.at_s < math.inf and (end.at_s > seen.at_s or end.kind is not EndKind.PENDING_JOB)
-    }
+    ends_s = {}
+    for node, end in window_ends(observation, pilot_jobs).items():
+        is_due_job = end.kind is EndKind.PENDING_JOB and end.at_s <= observation.at_s
+        if end.at_s < math.inf and not is_due_job:
+            ends_s[node] = now_s + end.at_s - observation.at_s
+    return ends_s

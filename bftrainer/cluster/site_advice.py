@@ -111,12 +111,12 @@ def _able_site(method: str, scheduler: str | None, problem: str) -> SitePlugin:
 
     Raises ``UserError`` otherwise: with ``problem`` if the named site lacks the method.
     """
-    able = {
+    sites = {
         name: find_site(name) for name, _ in batch_systems() if hasattr(find_site(name), method)
     }
-    names = ", ".join(able) or "a package that brings one"
-    if scheduler and scheduler not in able:
+    names = ", ".join(sites) or "a package that brings one"
+    if scheduler and scheduler not in sites:
         raise UserError(f"--scheduler {scheduler}: {problem}; expected {names}")
-    if not scheduler and len(able) != 1:
+    if not scheduler and len(sites) != 1:
         raise UserError(f"--scheduler is missing; expected {names}")
-    return able[scheduler or next(iter(able))]
+    return sites[scheduler or next(iter(sites))]

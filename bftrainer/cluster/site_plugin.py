@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, cast
 
-from bftrainer.cluster.model import HoldingPermit
+from bftrainer.cluster.model import UNKNOWN_PILOT, GiveWay, HoldingPermit, PeerPilot
 from bftrainer.cluster.observed import ObservedSite
 from bftrainer.cluster.ports import NodeHolder, PeerPilots, Scheduler, YieldPort
 from bftrainer.cluster.windows import PilotJobs
@@ -34,8 +34,10 @@ class Site:
     ``notice_s`` is the value of ``workers.notice_s`` where the configuration does not set it.
     ``reconfigure`` applies what can change while a pilot runs; the keys (``slurm.partition``) that
     wait for the next start. ``permit`` is called in every tick: whether nodes may be held at all,
-    by the site's latest answer. ``yielding`` is what a pilot needs that makes way for main jobs by
-    itself; None: only the scheduler can.
+    by the site's latest answer. ``ways`` are the modes that the site can keep (``nodes.give_way``);
+    a pilot that is to keep another one does not start. ``yielding`` is what a pilot needs that
+    makes way for main jobs by itself; None: only the scheduler can. ``own`` is this pilot in the
+    scheduler's list of holders, where there are no ``peers``.
     """
 
     scheduler: Scheduler
@@ -46,7 +48,9 @@ class Site:
     reconfigure: Callable[[PilotConfig], tuple[str, ...]] = lambda _: ()
     permit: Callable[[], HoldingPermit] = HoldingPermit
     notice_s: float = 0.0
+    ways: frozenset[GiveWay] = frozenset({GiveWay.SITE})
     yielding: YieldPort | None = None
+    own: PeerPilot = UNKNOWN_PILOT
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +153,7 @@ def find_site(name: str) -> SitePlugin:
 
 
 def batch_systems() -> Iterator[tuple[str, BatchSystem]]:
-    """The installed sites with a scheduler, by name."""
+    """Yield the name of each installed site with a scheduler, and its batch system."""
     for name in installed_names(SITE_GROUP):
         if (batch := find_site(name).batch) is not None:
             yield name, batch
@@ -162,8 +166,9 @@ def observed_site(
     clock: Clock,
     slots_per_node: int | None = None,
 ) -> ObservedSite:
-    """Return the cluster of a scheduler, only to be observed. Raises :class:`UnknownNameError` if
-    no installed site has this scheduler.
+    """Return the cluster of a scheduler, only to be observed (:meth:`BatchSystem.observe`, which
+    has the other parameters). Raises :class:`UnknownNameError` if no installed site has this
+    scheduler.
     """
     batch = find_site(scheduler).batch if scheduler in installed_names(SITE_GROUP) else None
     if batch is None:

@@ -42,9 +42,9 @@ class PilotJobs:
 
     def may_have(self, node: NodeView) -> bool:
         """Whether a holder could run on a node."""
-        return not (
-            self.partitions and node.partitions and self.partitions.isdisjoint(node.partitions)
-        )
+        if not self.partitions or not node.partitions:  # partitions play no part
+            return True
+        return not self.partitions.isdisjoint(node.partitions)
 
 
 class EndKind(Enum):
@@ -86,65 +86,70 @@ class FreeNode:
 
 
 def free_nodes(
-    seen: Observation, ours: PilotJobs, wakes: bool = False, parts: bool = False
+    observation: Observation, ours: PilotJobs, with_asleep: bool = False, with_shared: bool = False
 ) -> tuple[FreeNode, ...]:
     """Return the idle nodes that the scheduler cannot fill now, each with the end of its window,
-    sorted by name. ``wakes``: nodes that are powered down as well; ``parts``: nodes that main jobs
-    share as well.
+    sorted by name. ``with_asleep``: nodes that are powered down as well; ``with_shared``: nodes on
+    which main jobs leave GPUs idle as well.
 
     Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is
     assumed.
     """
-    ends = window_ends(seen, ours)
+    ends = window_ends(observation, ours)
+    usable = set(_IDLE)
+    if with_asleep:
+        usable.add(Availability.ASLEEP)
+    if with_shared:
+        usable.add(Availability.SHARED)
     free = []
-    for node in sorted(seen.nodes, key=lambda node: node.name):
+    for node in sorted(observation.nodes, key=lambda node: node.name):
         end = ends[node.name]
-        if end.at_s <= seen.at_s:
-            continue
-        also = {Availability.ASLEEP: wakes, Availability.SHARED: parts}
-        if node.availability not in _IDLE and not also.get(node.availability):
-            continue
-        if not ours.may_have(node):
-            continue
-        # The job that it is kept for, and its start, are not in this observation: unknown is not
-        # free.
         if (
-            node.availability is Availability.PLANNED or node.is_planned
-        ) and end.kind is EndKind.NEVER:
+            end.at_s <= observation.at_s
+            or node.availability not in usable
+            or not ours.may_have(node)
+        ):
+            continue
+        is_planned = node.availability is Availability.PLANNED or node.is_planned
+        if is_planned and end.kind is EndKind.NEVER:
+            # The job that the node is kept for is not in this observation, and neither is the time
+            # of its start: unknown is not free.
             continue
         free.append(FreeNode(node, end))
     return tuple(free)
 
 
-def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
+def window_ends(observation: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
     """Return when the window of every node ends, idle or not, since ends count for held nodes as
     well.
 
     Raises :class:`~bftrainer.errors.WindowsUnknownError` where jobs are hidden and no window is
     assumed.
     """
-    ends = {node.name: _NEVER for node in seen.nodes}
-    hidden = seen.hidden & {Hidden.JOBS, Hidden.RESERVATIONS}
+    ends = {node.name: _NEVER for node in observation.nodes}
+    hidden = observation.hidden & {Hidden.JOBS, Hidden.RESERVATIONS}
     if hidden:
         if ours.assume_window_s is None:
-            what = " and ".join(sorted(kind.value for kind in hidden))
+            hidden_facts = " and ".join(sorted(kind.value for kind in hidden))
             raise WindowsUnknownError(
-                f"the site hides other users' {what}, so the end of a window is unknown; set "
-                "assume_window_s in the site's "
-                "table to the number of seconds that a node may be held, or have an operator "
-                "run the pilot"
+                f"the site hides other users' {hidden_facts}, so the end of a window is unknown; "
+                "set assume_window_s in the site's table to the number of seconds that a node may "
+                "be held, or have an operator run the pilot"
             )
-        ends = {name: WindowEnd(seen.at_s + ours.assume_window_s, EndKind.ASSUMED) for name in ends}
-    for node in seen.nodes:
+        ends = {
+            name: WindowEnd(observation.at_s + ours.assume_window_s, EndKind.ASSUMED)
+            for name in ends
+        }
+    for node in observation.nodes:
         if node.window_end_s is not None:
             _end_at(ends, (node.name,), WindowEnd(node.window_end_s, EndKind.BACKFILL_WINDOW))
         if node.is_withdrawn:
-            _end_at(ends, (node.name,), WindowEnd(seen.at_s, EndKind.WITHDRAWN))
-    for job in sorted(seen.pending, key=lambda job: job.id):
+            _end_at(ends, (node.name,), WindowEnd(observation.at_s, EndKind.WITHDRAWN))
+    for job in sorted(observation.pending, key=lambda job: job.id):
         if job.starts_s is not None and not _is_ours(job, ours):
             _end_at(ends, job.nodes, WindowEnd(job.starts_s, EndKind.PENDING_JOB, job.id))
-    for reservation in sorted(seen.reservations, key=lambda reservation: reservation.id):
-        if reservation.ends_s > seen.at_s:
+    for reservation in sorted(observation.reservations, key=lambda reservation: reservation.id):
+        if reservation.ends_s > observation.at_s:
             _end_at(
                 ends,
                 reservation.nodes,
@@ -153,14 +158,14 @@ def window_ends(seen: Observation, ours: PilotJobs) -> dict[str, WindowEnd]:
     return ends
 
 
-def may_be_taken_at_once(seen: Observation, ours: PilotJobs) -> bool:
+def may_be_taken_at_once(observation: Observation, ours: PilotJobs) -> bool:
     """Whether a node that has just become idle may be between two main jobs: a job waits, or jobs
     are hidden or not listed.
 
     Jobs that are not eligible count: the end of the job that they depend on also ends their wait.
     """
-    is_unknown = Hidden.JOBS in seen.hidden or not seen.lists_pending
-    return is_unknown or any(not _is_ours(job, ours) for job in seen.pending)
+    is_unknown = Hidden.JOBS in observation.hidden or not observation.lists_pending
+    return is_unknown or any(not _is_ours(job, ours) for job in observation.pending)
 
 
 def _is_ours(job: PendingJob, ours: PilotJobs) -> bool:

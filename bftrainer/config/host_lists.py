@@ -49,6 +49,7 @@ class HostPatterns:
     wild: re.Pattern[str] | None = None
 
     def __contains__(self, node: str) -> bool:
+        """Whether the list has this node."""
         return node in self.names or (self.wild is not None and self.wild.match(node) is not None)
 
 
@@ -84,14 +85,15 @@ def _checked(pattern: str, max_names: int) -> list[str]:
 
 
 def _compiled(names: Iterable[str]) -> HostPatterns:
-    every = frozenset(names)
-    wild = sorted(filter(_is_wild, every))
-    return HostPatterns(
-        every.difference(wild), re.compile("|".join(map(translate, wild))) if wild else None
-    )
+    """Return the names as patterns: one expression matches all names with a wildcard."""
+    all_names = frozenset(names)
+    wild_names = sorted(filter(_is_wild, all_names))
+    expression = re.compile("|".join(map(translate, wild_names))) if wild_names else None
+    return HostPatterns(all_names.difference(wild_names), expression)
 
 
 def _is_wild(name: str) -> bool:
+    """Whether a name has a wildcard."""
     return "*" in name or "?" in name
 
 
@@ -103,15 +105,17 @@ def _parts(text: str) -> list[str]:
     if "[" not in text and "]" not in text:
         parts = text.split(",")
     else:
-        parts, depth, start = [], 0, 0
-        for place, letter in enumerate(text):
+        parts = []
+        depth = 0
+        start = 0
+        for index, letter in enumerate(text):
             if letter == "[":
                 depth += 1
             elif letter == "]":
                 depth -= 1
             elif letter == "," and not depth:
-                parts.append(text[start:place])
-                start = place + 1
+                parts.append(text[start:index])
+                start = index + 1
             if depth not in (0, 1):
                 raise InvalidValueError(
                     f"{_EXPECTED}, got {text[:60]!r}: its brackets do not match"
@@ -120,8 +124,8 @@ def _parts(text: str) -> list[str]:
             raise InvalidValueError(f"{_EXPECTED}, got {text[:60]!r}: a bracket is not closed")
         parts.append(text[start:])
     for part in parts:
-        is_name = part and part.isascii() and part.isprintable() and " " not in part
-        if not is_name or (len(part) > 4096 and "[" not in part):
+        may_be_name = part and part.isascii() and part.isprintable() and " " not in part
+        if not may_be_name or (len(part) > 4096 and "[" not in part):
             raise InvalidValueError(f"{_EXPECTED}, got {part[:60]!r} in {text[:60]!r}")
     return parts
 
@@ -131,44 +135,46 @@ def _expand_part(part: str, room: int, max_names: int) -> list[str]:
 
     There may be ``room`` of them; errors name the limit of the whole list, ``max_names``.
     """
-    names, whole = [""], part
-    while part:
-        before, bracket, rest = part.partition("[")
+    names = [""]  # the names of the text so far
+    rest = part
+    while rest:
+        text, bracket, after_bracket = rest.partition("[")
         # Long names times 200,000 endings would be gigabytes.
-        if len(names[0]) + len(before) > LONGEST_NAME:
+        if len(names[0]) + len(text) > LONGEST_NAME:
             raise InvalidValueError(
-                f"{_EXPECTED}, got {whole[:60]!r}: a name of more than {LONGEST_NAME} characters"
+                f"{_EXPECTED}, got {part[:60]!r}: a name of more than {LONGEST_NAME} characters"
             )
-        names = [name + before for name in names]
+        names = [name + text for name in names]
         if not bracket:
             break
-        inside, _, part = rest.partition("]")
+        inside, _, rest = after_bracket.partition("]")
         endings: list[str] = []
         for piece in inside.split(","):
-            endings += _numbers(piece, whole, room - len(endings), max_names)
+            endings += _numbers(piece, part, room - len(endings), max_names)
         if len(names) * len(endings) > room:
             raise InvalidValueError(
-                f"{whole[:60]!r} expands to more than {max_names:,} nodes in one list"
+                f"{part[:60]!r} expands to more than {max_names:,} nodes in one list"
             )
         names = [name + ending for name in names for ending in endings]
     if len(names) > room:
         raise InvalidValueError(
-            f"{whole[:60]!r} expands to more than {max_names:,} nodes in one list"
+            f"{part[:60]!r} expands to more than {max_names:,} nodes in one list"
         )
     return names
 
 
 def _numbers(piece: str, whole: str, room: int, max_names: int) -> list[str]:
     """Return the numbers of one piece between brackets, as wide as the first: ``08-10`` -> 08, 09,
-    10. There may be ``room`` of them; errors quote the ``whole`` list.
+    10.
+
+    There may be ``room`` of them; errors quote the ``whole`` part of the list, and name the limit
+    ``max_names``.
     """
     first, dash, last = piece.partition("-")
     if not dash:
         last = first
-    if (
-        not (first.isascii() and first.isdigit() and last.isascii() and last.isdigit())
-        or len(piece) > 40
-    ):
+    are_numbers = first.isascii() and first.isdigit() and last.isascii() and last.isdigit()
+    if not are_numbers or len(piece) > 40:
         raise InvalidValueError(
             f"{_EXPECTED}, got {whole[:60]!r}: [{piece[:40]}] is not a range of numbers"
         )

@@ -41,7 +41,9 @@ def problem_with(parameters: Mapping[str, str]) -> str:
 
 
 def as_text(value: object) -> object:
-    """Numbers as they are written in TOML and JSON; everything else as it is."""
+    """Return a number or a Boolean value as it is written in TOML and JSON; everything else as it
+    is.
+    """
     if isinstance(value, bool):
         return str(value).lower()
     return str(value) if isinstance(value, int | float) else value
@@ -53,7 +55,8 @@ def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | No
     which names ``where``, for an unknown placeholder or a single brace.
     """
 
-    def value(match: re.Match[str]) -> str:
+    def replacement(match: re.Match[str]) -> str:
+        """Return the text for one placeholder, brace or pair of braces."""
         piece = match[0]
         if piece in ("{{", "}}"):
             return piece[0]
@@ -64,7 +67,7 @@ def filled(text: str, values: Mapping[str, str], where: str, used: set[str] | No
             used.add(name)
         return values[name]
 
-    return _PIECE.sub(value, text)
+    return _PIECE.sub(replacement, text)
 
 
 def _unknown(piece: str, name: str, values: Mapping[str, str]) -> str:
@@ -74,7 +77,7 @@ def _unknown(piece: str, name: str, values: Mapping[str, str]) -> str:
             f"has a single {piece}, expected a placeholder like {{{next(iter(values))}}}; "
             f"write {piece * 2} for a brace"
         )
-    near = difflib.get_close_matches(name[:100], values, n=1)
-    hint = f", did you mean {{{near[0]}}}?" if near else ";"
+    similar = difflib.get_close_matches(name[:100], values, n=1)
+    hint = f", did you mean {{{similar[0]}}}?" if similar else ";"
     valid = ", ".join(f"{{{parameter}}}" for parameter in values)
     return f"unknown placeholder {piece:.100}{hint} valid: {valid}; write {{{{ and }}}} for braces"

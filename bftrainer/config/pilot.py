@@ -292,15 +292,15 @@ class MetricsConfig(ConfigTable):
     def _check(self) -> MetricsConfig:
         """Reject an address that is no IP address, and a port without a token."""
         try:
-            loopback = ip_address(self.address).is_loopback
+            is_loopback = ip_address(self.address).is_loopback
         except ValueError:
             raise InvalidValueError(
                 f"expected an IP address to listen on, got {self.address!r}"
             ) from None
         if self.port is not None and self.token_file is None:
-            who = "every user of this host" if loopback else "other hosts"
+            readers = "every user of this host" if is_loopback else "other hosts"
             raise InvalidValueError(
-                f"port {self.port} of {self.address} can be reached by {who}: set token_file, "
+                f"port {self.port} of {self.address} can be reached by {readers}: set token_file, "
                 "or remove port and use the "
                 "socket"
             )
@@ -358,18 +358,18 @@ class PilotConfig(ConfigTable):
     model_config = ConfigDict(extra="allow")
 
     def site_table(self, site: str) -> dict[str, Any]:
-        """The site's own table, which its plug-in validates; empty if the file has none."""
+        """Return the site's own table, which its plug-in validates; empty if the file has none."""
         table: dict[str, Any] = self.site_tables().get(site, {})
         return table
 
     def site_tables(self) -> Mapping[str, Any]:
-        """The tables of sites, by their names."""
+        """Return the tables of sites, by their names."""
         return self.model_extra or {}
 
     @model_validator(mode="after")
     def _check(self) -> PilotConfig:
         """Reject tables of sites that are not installed, and keys that contradict one another."""
-        for key, value in sorted((self.model_extra or {}).items()):
+        for key, value in sorted(self.site_tables().items()):
             from bftrainer.plugins import installed_names  # which loads the policies' modules
 
             if key not in (sites := installed_names(SITE_GROUP)):
@@ -385,9 +385,8 @@ class PilotConfig(ConfigTable):
                     f'nodes.unit = "gpu" needs holder = {" or ".join(map(_as_toml, able))}, '
                     f"got {self.nodes.holder!r}"
                 )
-            if self.nodes.slots != 1 or any(
-                node_class.slots for node_class in self.classes.values()
-            ):
+            has_slots = any(node_class.slots for node_class in self.classes.values())
+            if self.nodes.slots != 1 or has_slots:
                 raise InvalidValueError(
                     'nodes.unit = "gpu" starts one worker for each GPU; remove slots'
                 )
@@ -402,7 +401,8 @@ class PilotConfig(ConfigTable):
 def read_config(path: Path) -> PilotConfig:
     """Read and validate a configuration file. Relative paths in it are relative to the file."""
     config = read_toml(path, PilotConfig)
-    metrics, home = config.metrics, path.parent.absolute()
+    metrics = config.metrics
+    home = path.parent.absolute()
     if metrics.token_file is not None:
         metrics = metrics.model_copy(update={"token_file": home / metrics.token_file})
     sites = {site: _with_paths(site, table, home) for site, table in config.site_tables().items()}
@@ -424,16 +424,18 @@ def is_quiet(spans: tuple[str, ...], now: datetime) -> bool:
     for span in spans:
         match = _QUIET.fullmatch(span)
         assert match, "validated"
-        first, last, *clock = match.groups()
-        begin, end = (60 * int(h) + int(m) for h, m in (clock[:2], clock[2:]))
-        minute, day = 60 * now.hour + now.minute, now.weekday()
+        first_day, last_day, begin_h, begin_min, end_h, end_min = match.groups()
+        begin = 60 * int(begin_h) + int(begin_min)  # minutes of the day
+        end = 60 * int(end_h) + int(end_min)
+        minute = 60 * now.hour + now.minute
+        day = now.weekday()
         if begin <= end:
             is_inside = begin <= minute < end
-        else:
+        else:  # past midnight
             is_inside = minute >= begin or minute < end
             if minute < begin:
                 day = (day - 1) % 7
-        if is_inside and (first is None or _is_day_between(day, first, last)):
+        if is_inside and (first_day is None or _is_day_between(day, first_day, last_day)):
             return True
     return False
 
@@ -453,10 +455,10 @@ def commented_default(
     """Return the text of a configuration file with every key, its default and its description; the
     ``chosen`` keys (table_key) are set.
 
-    ``site`` holds the tables that belong to the site's adapter, ``reasons`` why keys are chosen,
-    ``remarks`` the lines of a comment at the head.
+    ``site`` holds the tables that belong to the site's adapter, ``reasons`` why keys are chosen (by
+    table_key), ``remarks`` the lines of a comment at the head.
     """
-    own = {
+    general_tables = {
         name: type(field.default)
         for name, field in PilotConfig.model_fields.items()
         if isinstance(field.default, BaseModel)
@@ -464,35 +466,35 @@ def commented_default(
     lines = ["# The pilot's configuration. A line that is commented out shows the default."]
     for remark in remarks:
         lines += [f"# {line}" for line in _wrapped(_on_one_line(remark))]
-    for table, model in {**own, **site}.items():
+    for table, model in {**general_tables, **site}.items():
         lines += ["", f"[{table}]  # {_first_paragraph(model.__doc__)}"]
         # A site's own keys come first.
         for key in dict.fromkeys((*model.__annotations__, *model.model_fields)):
-            inner = model.model_fields[key]
-            if inner.description:
-                lines += [f"# {line}" for line in _wrapped(inner.description)]
+            field_info = model.model_fields[key]
+            if field_info.description:
+                lines += [f"# {line}" for line in _wrapped(field_info.description)]
             name = f"{table}_{key}"
             if name in reasons:
                 lines += [f"# {line}" for line in _wrapped(f"Set: {_on_one_line(reasons[name])}.")]
-            default = inner.get_default(call_default_factory=True)
-            value = chosen.get(name, None if inner.is_required() else default)
+            default = field_info.get_default(call_default_factory=True)
+            value = chosen.get(name, None if field_info.is_required() else default)
             shown = "..." if value is None else _as_toml(value)
             lines.append(f"{key} = {shown}" if name in chosen else f"#{key} = {shown}")
     return "\n".join(lines) + "\n"
 
 
 def _on_one_line(text: str) -> str:
-    """Text for a comment: what others wrote cannot end it."""
+    """Return a text for a comment on one line: a line break of others' text cannot end it."""
     return printable(text, keep="")
 
 
 def _first_paragraph(text: str | None) -> str:
-    """The first paragraph of a docstring in one line: it may be wrapped in the source."""
+    """Return the first paragraph of a docstring in one line: it may be wrapped in the source."""
     return " ".join((text or "").strip().partition("\n\n")[0].split())
 
 
 def _wrapped(description: str) -> list[str]:
-    """The lines of a comment that describes a key: each of them needs its own ``#``."""
+    """Return the lines of a comment that describes a key: each of them needs its own ``#``."""
     return textwrap.wrap(" ".join(description.split()), _COMMENT_COLUMNS)
 
 

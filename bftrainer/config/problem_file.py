@@ -118,7 +118,8 @@ def problem_of(document: Mapping[str, Any], source: str) -> Problem:
     """
     table = check_table(dict(document), ProblemTable, source)
     objective = OBJECTIVES[table.objective]
-    demands, ids = [], set()
+    demands = []
+    ids: set[str] = set()
     for i, row in enumerate(table.trainers):
         where = f"{source}: trainers.{i}"
         if row.id in ids:
@@ -133,7 +134,7 @@ def problem_of(document: Mapping[str, Any], source: str) -> Problem:
             f"{_MOST_SIZES:,}",
         )
     weights = tuple([row.weight for row in table.trainers])
-    if set(weights) <= {1.0}:
+    if set(weights) <= {1.0}:  # as in a problem without weights
         weights = ()
     try:
         return Problem(table.pool, table.forward_s, tuple(demands), weights)
@@ -147,8 +148,12 @@ def _demand(row: TrainerTable, objective: Objective, where: str) -> TrainerDeman
     """
     pending = None
     if row.pending is not None:
-        start = row.pending
-        pending = PendingStart(start.training, start.ahead_s, start.switch_s, start.longer_s)
+        pending = PendingStart(
+            training=row.pending.training,
+            ahead_s=row.pending.ahead_s,
+            switch_s=row.pending.switch_s,
+            longer_s=row.pending.longer_s,
+        )
     try:
         return TrainerDemand(
             id=row.id,
@@ -188,7 +193,7 @@ def _value(row: TrainerTable, objective: Objective) -> Curve:
 
 
 def document_of(problem: Problem) -> dict[str, object]:
-    """The problem as a JSON object, which :func:`problem_of` reads again, bit for bit."""
+    """Return the problem as a JSON object, which :func:`problem_of` reads again, bit for bit."""
     rows = [_row(problem, j) for j in range(len(problem.demands))]
     return {"pool": problem.pool_size, "forward_s": problem.forward_s, "trainers": rows}
 

@@ -38,8 +38,8 @@ def script_of(command: Sequence[str]) -> str | None:
     """
     if not command or not Path(command[0]).name.startswith("python"):
         return None
-    first = next((word for word in command[1:] if not _PLAIN_OPTIONS.fullmatch(word)), "")
-    return first if first.endswith(".py") else None
+    script = next((word for word in command[1:] if not _PLAIN_OPTIONS.fullmatch(word)), "")
+    return script if script.endswith(".py") else None
 
 
 def text_of(script: Path) -> str | None:
@@ -63,9 +63,9 @@ def clue(text: str) -> Clue | None:
 
 @lru_cache(maxsize=1)
 def _patterns() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """The clues of all launchers, in the order in which they are looked for."""
+    """Return (launcher, pattern of its clue), in the order in which clues are looked for."""
     clues = [(traits.clue, name) for name, traits in all_launchers().items() if traits.clue]
-    clues.sort(key=lambda pair: (pair[0].rank, pair[1]))
+    clues.sort(key=lambda entry: (entry[0].rank, entry[1]))
     return tuple(
         (name, re.compile(script_clue.pattern, re.MULTILINE)) for script_clue, name in clues
     )
@@ -75,7 +75,7 @@ def save_option(command: Sequence[str]) -> str:
     """Return the value of an option that names where to save, such as ``--checkpoint FILE`` or
     ``--save-dir=DIR``; empty if there is none.
     """
-    words: list[str] = []
+    words: list[str] = []  # those of the command, with --option=value as two
     for word in command:
         if word.startswith("-"):
             words += word.split("=", 1)
@@ -89,7 +89,7 @@ def save_option(command: Sequence[str]) -> str:
 
 
 def fixed_checkpoint(text: str) -> str:
-    """The file that a script saves to with any arguments; empty if none is found."""
+    """Return the file that a script saves to whatever its arguments; empty if none is found."""
     match = _FIXED_FILE.search(text)
     return match[1] if match else ""
 
@@ -100,14 +100,16 @@ def saves(text: str) -> bool:
 
 
 def doubt(script_clue: Clue | None, launcher: str, max_workers: int) -> str:
-    """Return why a launcher does not seem to fit a script, by its :func:`clue`; empty if it
-    does.
+    """Return why a launcher does not seem to fit a script, by the script's :func:`clue`; empty if
+    it does.
+
+    ``max_workers`` is the largest number of workers of the trainer.
     """
     fitting = launcher_traits(launcher).starts_scripts_for
-    if not fitting:
+    if not fitting:  # the launcher starts any script
         return ""
     if script_clue is None:
-        if max_workers == 1:
+        if max_workers == 1:  # a script that trains alone is right for one worker
             return ""
         return (
             "forms no process group that bftrainer knows (init_process_group, hvd.init, ...), "

@@ -190,7 +190,10 @@ class TrainerSpec(ConfigTable):
                 raise PydanticCustomError("missing", "Field required")
             return value
         gpus = info.data[info.field_name.replace("nodes", "gpus")] or 1
-        if value not in (None, gpus, 1 if info.field_name == "min_nodes" else gpus):
+        allowed = [None, gpus]
+        if info.field_name == "min_nodes":
+            allowed.append(1)  # its default, whether it was set or not
+        if value not in allowed:
             raise InvalidValueError("max_gpus counts GPUs; remove this key, or max_gpus")
         return gpus
 
@@ -334,6 +337,9 @@ class TrainerSpec(ConfigTable):
         return self.curve is None and self.samples_per_s is None
 
     def _curve(self) -> Curve:
+        """Return the curve of the file, or a line through the rate of one node; without both, a
+        placeholder.
+        """
         if self.curve is not None:
             return Curve(self.curve.nodes, self.curve.samples_per_s)
         nodes = (1,) if self.max_nodes == 1 else (1, self.max_nodes)
@@ -354,7 +360,9 @@ def fill(spec: TrainerSpec, where: str) -> TrainerSpec:
     if not spec.parameters:
         return spec
     used: set[str] = set()
-    values = {**spec.parameters, "name": spec.name, **({"group": spec.group} if spec.group else {})}
+    values = {**spec.parameters, "name": spec.name}
+    if spec.group:
+        values["group"] = spec.group
     command = tuple(
         filled(word, values, f"{where}: command.{i}", used) for i, word in enumerate(spec.command)
     )
@@ -371,6 +379,8 @@ def fill(spec: TrainerSpec, where: str) -> TrainerSpec:
 def settle(spec: TrainerSpec, where: str, cwd: Path, environment: Mapping[str, str]) -> TrainerSpec:
     """Return the spec bound to the place where it is submitted: with an absolute cwd, a command
     that exists, and the values of inherited variables.
+
+    ``cwd`` and ``environment`` are those of ``submit``.
 
     Raises :class:`InputFileError` at ``where`` if the folder, the command or the image cannot be
     used.
@@ -431,12 +441,13 @@ def own_launcher(spec: TrainerSpec) -> str:
     if not starts_workers or spec.started_per is StartedPer.TRAINER:
         return ""
     launchers = all_launchers().values()
-    first, option, module = Path(spec.command[0]).name, *(*spec.command[1:3], "", "")[:2]
-    if first.startswith("python") and option == "-m":
+    program = Path(spec.command[0]).name
+    option, module = (*spec.command[1:3], "", "")[:2]  # empty where the command is shorter
+    if program.startswith("python") and option == "-m":
         modules = {name for traits in launchers for name in traits.group_modules}
-        return f"{first} -m {module}" if module in modules else ""
+        return f"{program} -m {module}" if module in modules else ""
     programs = {name for traits in launchers for name in traits.group_programs}
-    return first if first in programs else ""
+    return program if program in programs else ""
 
 
 def find_command(name: str, cwd: Path, env: Mapping[str, str]) -> str | None:

@@ -56,6 +56,7 @@ class ConfigTable(BaseModel):
 
 
 def _has_nul(value: object) -> bool:
+    """Whether a text, a path or any of them within a collection has a NUL character."""
     if isinstance(value, (str, PurePath)):
         return "\0" in str(value)
     if isinstance(value, dict):
@@ -144,25 +145,34 @@ def _check_nesting(text: str, where: str) -> None:
     """Raise :class:`InputFileError` for too many brackets within brackets or names in a dotted key,
     outside of comments and strings. One pass over the text.
     """
-    place, depth, names = 0, 0, 1
-    while match := _MARK.search(text, place):
-        mark, place = match[0], match.end()
-        if (ends := _ENDS.get(mark)) is not None:
-            while (end := ends.search(text, place)) is not None and end[0][0] == "\\":
-                place = end.end()
+    position = 0
+    depth = 0
+    name_count = 1
+    while match := _MARK.search(text, position):
+        mark = match[0]
+        position = match.end()
+        if (end_pattern := _ENDS.get(mark)) is not None:  # skip the comment or string
+            end = end_pattern.search(text, position)
+            while end is not None and end[0][0] == "\\":  # an escaped character
+                position = end.end()
+                end = end_pattern.search(text, position)
             if end is None or (end[0] != mark and mark != "#"):
                 return  # the parser does not come further either
-            place = end.end() if end[0] == mark else end.start()
+            # The line break after a comment is a mark of its own.
+            position = end.end() if end[0] == mark else end.start()
             continue
-        depth += (mark in "[{") - (mark in "]}" and depth > 0)
-        names = names + 1 if mark == "." else 1
+        if mark in "[{":
+            depth += 1
+        elif mark in "]}" and depth > 0:
+            depth -= 1
+        name_count = name_count + 1 if mark == "." else 1
         limit = ""
         if depth > MOST_DEPTH:
             limit = f"{MOST_DEPTH} levels of brackets"
-        elif names > MOST_NAMES:
+        elif name_count > MOST_NAMES:
             limit = f"{MOST_NAMES} names in a dotted key"
         if limit:
-            line = text.count("\n", 0, place) + 1
+            line = text.count("\n", 0, position) + 1
             raise InputFileError(
                 f"{where}:{line}", f"is nested too deeply, expected at most {limit}"
             )
@@ -193,7 +203,7 @@ def _shortened(text: str) -> str:
 
 def check_table(table: dict[str, Any], model: type[_Model], where: str) -> _Model:
     """Validate a table that came from ``where`` (a file or the command line). TOML lists become
-    tuples.
+    tuples. Raises :class:`InputFileError` with ``where`` and the key.
     """
     try:
         data = _as_json(table)
@@ -220,11 +230,11 @@ def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> 
     problems = sorted(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
     first = problems[0]
     keys = [_shortened(str(part)) for part in first["loc"]]
-    at = f"{where}: {'.'.join(keys)}" if keys else where
+    location = f"{where}: {'.'.join(keys)}" if keys else where
     cause = first.get("ctx", {}).get("error")
     if first["type"] == "extra_forbidden":
         table = _model_at(model, keys[:-1])
-        at = f"{where}: {'.'.join(keys[:-1])}" if keys[:-1] else where
+        location = f"{where}: {'.'.join(keys[:-1])}" if keys[:-1] else where
         text = str(UnknownNameError("key", keys[-1], [] if table is None else table.model_fields))
     elif first["type"] == "missing":
         text = "is missing"
@@ -238,7 +248,7 @@ def _input_error(error: ValidationError, model: type[BaseModel], where: str) -> 
         text = f"{message[0].lower()}{message[1:]}, got {first['input']!r:.60}"
     if len(problems) > 1:
         text += f" (and {len(problems) - 1} more)"
-    return InputFileError(at, text)
+    return InputFileError(location, text)
 
 
 def _model_at(model: type[BaseModel], keys: list[str]) -> type[BaseModel] | None:
@@ -247,16 +257,14 @@ def _model_at(model: type[BaseModel], keys: list[str]) -> type[BaseModel] | None
         field = model.model_fields.get(key)
         if field is None:
             continue  # an index, or a union's name
-        inner = [
-            t
-            for t in (field.annotation, *getattr(field.annotation, "__args__", ()))
-            if _is_model(t)
-        ]
-        if not inner:
+        annotations = (field.annotation, *getattr(field.annotation, "__args__", ()))
+        models = [annotation for annotation in annotations if _is_model(annotation)]
+        if not models:
             return None
-        model = inner[0]
+        model = models[0]
     return model
 
 
 def _is_model(annotation: object) -> bool:
+    """Whether an annotation is a table of its own."""
     return isinstance(annotation, type) and issubclass(annotation, BaseModel)

@@ -113,7 +113,7 @@ class DecisionMaker:
         """Write a decision to the journal; note the failure of a policy, and costs longer than
         decisions look ahead.
         """
-        solved = self._allocator.taken()
+        solved = self._allocator.take_solved()
         answers = tuple([answer for _, answer in solved])
         number = self._recorder.decision(event, state, plan, answers, self.policy.took_s)
         if not plan.decision.kept:  # else they are those of trials

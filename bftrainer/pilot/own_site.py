@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from bftrainer.cluster.model import GiveWay
 from bftrainer.cluster.site_plugin import OwnJob, Site, batch_systems, find_site
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.errors import InvalidValueError
@@ -85,14 +86,17 @@ def _is_gone_everywhere(job: str) -> bool | None:
 
 
 def _check_way(site: Site, config: PilotConfig) -> None:
-    """Raise :class:`InvalidValueError` if the pilot is to release nodes for main jobs, and the site
-    cannot tell which main jobs wait.
+    """Raise :class:`InvalidValueError` if the pilot is to free nodes for main jobs in a way that
+    the site cannot keep.
     """
-    if config.nodes.give_way in ("yield", "blind") and site.yielding is None:
-        raise InvalidValueError(
-            f'nodes.give_way = "{config.nodes.give_way}": holder {config.nodes.holder!r} cannot '
-            'tell which main jobs wait; set "auto" (holder "slurm" can)'
-        )
+    give_way = config.nodes.give_way
+    if give_way == "auto" or GiveWay(give_way) in site.ways:
+        return
+    kept = " or ".join(f'"{way.value}"' for way in GiveWay if way in site.ways)
+    raise InvalidValueError(
+        f'nodes.give_way = "{give_way}": holder {config.nodes.holder!r} with this configuration '
+        f'cannot tell when main jobs wait for held nodes; set "auto" or {kept}'
+    )
 
 
 def _check_shared_cap(site: Site, config: PilotConfig) -> None:

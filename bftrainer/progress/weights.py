@@ -220,10 +220,10 @@ class WeightsServer:
             if not connection.admit():
                 return
             step = int(await sealed.receive(64))
-            connection.due(None)
+            connection.close_after(None)
             # The peer may be told of the step before this replica is.
             while self._state is None or self._state[0] != step:
-                await connection.until(asyncio.sleep(0.005))
+                await connection.while_silent(asyncio.sleep(0.005))
             _, description, tensors = self._state
             await sealed.send(description)
             for tensor in tensors:

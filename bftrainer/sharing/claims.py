@@ -35,18 +35,22 @@ class NumberRanges:
     ranges: tuple[tuple[int, int, int], ...]
 
     def __contains__(self, digits: str) -> bool:
+        """Whether a range has the number ``digits`` (decimal digits only), with the same zeros in
+        front.
+        """
         number = int(digits)
-        length, least = len(digits), len(str(number))
+        length_without_zeros = len(str(number))
         return any(
-            first <= number <= last and length == max(width, least)
+            first <= number <= last and len(digits) == max(width, length_without_zeros)
             for first, last, width in self.ranges
         )
 
     @property
-    def lengths(self) -> tuple[int, int]:
+    def digit_counts(self) -> tuple[int, int]:
         """The fewest and the most digits that a number of these ranges has."""
-        least = min(max(width, len(str(first))) for first, _, width in self.ranges)
-        return least, max(max(width, len(str(last))) for _, last, width in self.ranges)
+        min_digits = min(max(width, len(str(first))) for first, _, width in self.ranges)
+        max_digits = max(max(width, len(str(last))) for _, last, width in self.ranges)
+        return min_digits, max_digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,10 +65,11 @@ class Claim:
 
     @property
     def steps(self) -> int:
-        """The work to compare it with one node."""
+        """The work to compare the pattern with one node."""
         return 1 + sum(len(numbers.ranges) for numbers in self.numbers)
 
     def __contains__(self, node: str) -> bool:
+        """Whether the pattern names the node."""
         match = self.shape.fullmatch(node)
         return match is not None and all(
             map(NumberRanges.__contains__, self.numbers, match.groups())
@@ -74,11 +79,15 @@ class Claim:
 @lru_cache(maxsize=1024)  # other pilots' lists are the same at every poll
 def read_claim(pattern: str) -> Claim | None:
     """Read a pattern of a host list, such as ``rack[1-4]n[01-20]`` or ``gpu*``, without expanding
-    it. None for text that is no pattern, and for a pattern that one name could fit in several ways.
+    it.
+
+    None for text that is no pattern, and for a pattern that one name could fit in so many ways that
+    comparing them would take long.
     """
     if len(pattern) > _MOST_LENGTH:
         return None
-    parts, end = [], 0
+    parts = []
+    end = 0
     for part in _PARTS.finditer(pattern):
         if part.start() != end:
             return None
@@ -86,24 +95,29 @@ def read_claim(pattern: str) -> Claim | None:
         end = part.end()
     if end != len(pattern) or not parts:
         return None
-    shape, numbers, loose = "", list[NumberRanges](), 0
+    shape = ""
+    numbers: list[NumberRanges] = []
+    # Parts of no fixed length, one after the other: each multiplies the ways in which a name fits.
+    variable_count = 0
+    max_variable_count = 1 if "[" in pattern else 2
     for part in parts:
-        if part[1] is not None:
-            ranges = _numbers(part[1])
+        brackets, wildcard, text = part[1], part[2], part[3]
+        if brackets is not None:
+            ranges = _numbers(brackets)
             if ranges is None:
                 return None
             numbers.append(ranges)
-            shortest, longest = ranges.lengths
-            shape += f"([0-9]{{{shortest},{longest}}})"
-            loose += shortest != longest
-        elif part[2]:
-            shape += "." if part[2] == "?" else ".*"
-            loose += part[2] == "*"
+            min_digits, max_digits = ranges.digit_counts
+            shape += f"([0-9]{{{min_digits},{max_digits}}})"
+            variable_count += min_digits != max_digits
+        elif wildcard:
+            shape += "." if wildcard == "?" else ".*"
+            variable_count += wildcard == "*"
         else:
-            shape += re.escape(part[3])
-            if "*" not in pattern and not part[3].isdecimal():
-                loose = 0  # a letter ends the numbers before it
-        if loose > (1 if "[" in pattern else 2):
+            shape += re.escape(text)
+            if "*" not in pattern and not text.isdecimal():
+                variable_count = 0  # a letter ends the numbers before it
+        if variable_count > max_variable_count:
             return None
     return Claim(parts[0][3] or "", re.compile(shape, re.DOTALL), tuple(numbers))
 
@@ -142,14 +156,15 @@ class ClaimComparison:
     def claimed(self, user: str, patterns: Iterable[str]) -> list[str]:
         """Return our nodes that a user's patterns name, sorted. Patterns that cannot be read or
         that exceed a limit are left out.
+
+        The work is added to that of the user's earlier lists.
         """
         claimed_nodes: set[str] = set()
         for pattern in patterns:
-            if _PLAIN.fullmatch(pattern):
-                place = bisect_left(self.nodes, pattern)
-                claimed_nodes.update(
-                    node for node in self.nodes[place : place + 1] if node == pattern
-                )
+            if _PLAIN.fullmatch(pattern):  # the name of one node, which costs next to nothing
+                index = bisect_left(self.nodes, pattern)
+                if index < len(self.nodes) and self.nodes[index] == pattern:
+                    claimed_nodes.add(pattern)
                 continue
             self._patterns[user] += 1
             if self._patterns[user] > MOST_PATTERNS_OF_A_USER:
@@ -157,13 +172,11 @@ class ClaimComparison:
             claim = read_claim(pattern)
             if claim is None:
                 continue
-            first, after = (
-                bisect_left(self.nodes, claim.prefix),
-                bisect_left(self.nodes, claim.prefix + _LAST),
-            )
-            steps = claim.steps * (after - first)
+            start = bisect_left(self.nodes, claim.prefix)
+            end = bisect_left(self.nodes, claim.prefix + _LAST)
+            steps = claim.steps * (end - start)
             if self._steps[user] + steps > MOST_STEPS_OF_A_USER or self.steps + steps > MOST_STEPS:
                 continue
             self._steps[user] += steps
-            claimed_nodes.update(node for node in self.nodes[first:after] if node in claim)
+            claimed_nodes.update(node for node in self.nodes[start:end] if node in claim)
         return sorted(claimed_nodes)

@@ -51,14 +51,26 @@ def rivals(others: Iterable[PeerPilot], usable: Sequence[str]) -> tuple[Sharer, 
     """Return the peer pilots that may use some of our ``usable`` nodes (sorted), for the split of
     nodes (:mod:`.fair_share`). A pilot without a host list may use any of them.
     """
-    comparison, sharers = ClaimComparison(usable), list[Sharer]()
+    comparison = ClaimComparison(usable)
+    sharers = []
     for other in others:
         nodes = frozenset(comparison.claimed(other.user, other.hosts)) if other.hosts else None
-        if nodes is None or nodes:
-            limit = len(usable if nodes is None else nodes)
-            wants = None if other.wants is None else min(other.wants, limit)
-            claim = other.held, other.is_short, nodes, other.asks, other.least, other.weight
-            sharers.append(Sharer(other.user, other.pilot, wants, *claim))
+        if nodes is not None and not nodes:  # its list has none of our nodes
+            continue
+        limit = len(usable if nodes is None else nodes)
+        sharers.append(
+            Sharer(
+                user=other.user,
+                pilot=other.pilot,
+                wants=None if other.wants is None else min(other.wants, limit),
+                holds=other.held,
+                is_short=other.is_short,
+                nodes=nodes,
+                asks=other.asks,
+                least=other.least,
+                weight=other.weight,
+            )
+        )
     return tuple(sharers)
 
 
@@ -72,9 +84,9 @@ def claim_hosts(
     one of them. Returns a warning for the event log, empty if there is none. Raises ``UserError``
     for a node in two lists; with ``refused_by``, for pilots of this user only.
 
-    In this order, so that of two pilots that start at once at least one sees the other. A check
-    that cannot be made now is only a warning: a pilot that comes back while the scheduler is down
-    must reach its trainers.
+    The announcement comes first, so that of two pilots that start at once at least one sees the
+    other. A check that cannot be made now is only a warning: a pilot that comes back while the
+    scheduler is down must reach its trainers.
     """
     if peers is None:
         return ""
@@ -83,41 +95,42 @@ def claim_hosts(
         if not hosts:
             return ""
         others = peers.look()
-        seen = scheduler.observe()
+        observation = scheduler.observe()
     except (CommandError, SchedulerError) as error:
         return f"cannot check whether other pilots claim the same hosts: {error}"
-    nodes = [node.name for node in seen.nodes]
-    if problem := overlap(
-        hosts, [other for other in others if refused_by in (None, other.user)], nodes
-    ):
+    nodes = [node.name for node in observation.nodes]
+    refusing = [other for other in others if refused_by in (None, other.user)]
+    if problem := overlap(hosts, refusing, nodes):
         raise UserError(problem)
-    return overlap(hosts, others, nodes) or (
-        "cannot check whether other pilots claim the same hosts: the site hides other users' jobs"
-        if Hidden.JOBS in seen.hidden
-        else ""
-    )
+    if warning := overlap(hosts, others, nodes):
+        return warning
+    if Hidden.JOBS in observation.hidden:
+        return (
+            "cannot check whether other pilots claim the same hosts: the site hides other users' "
+            "jobs"
+        )
+    return ""
 
 
 def ask_peers(peers: PeerPilots | None, nodes: NodesConfig) -> tuple[PeerPilot, ...] | None:
     """Ask the scheduler for the peer pilots; called in the background. None where they do not
     matter: no split, no shared cap, no host list.
     """
-    return (
-        None
-        if peers is None or not (nodes.share or nodes.site_max_nodes or nodes.hosts)
-        else peers.look()
-    )
+    if peers is None or not (nodes.share or nodes.site_max_nodes or nodes.hosts):
+        return None
+    return peers.look()
 
 
 def peer_holders(
-    nodes: NodesConfig, seen: Observation, others: tuple[PeerPilot, ...] | None
+    nodes: NodesConfig, observation: Observation, others: tuple[PeerPilot, ...] | None
 ) -> tuple[str, ...]:
     """Return the job ids of the peer pilots' holders, which count towards ``nodes.site_max_nodes``.
 
     Raises ``UserError`` where there is such a cap and the site hides other users' jobs: hidden is
     not none.
     """
-    if others is not None and Hidden.JOBS in seen.hidden and nodes.site_max_nodes is not None:
+    has_cap = nodes.site_max_nodes is not None
+    if others is not None and Hidden.JOBS in observation.hidden and has_cap:
         raise UserError(
             "nodes.site_max_nodes: the site hides other users' jobs (PrivateData), so other "
             "pilots' nodes cannot be "
@@ -137,8 +150,10 @@ def surplus(
     fragments: Iterable[str], peer_holders: Iterable[str], site_max_nodes: int | None
 ) -> tuple[str, ...]:
     """Return our fragments above the shared cap, which have to be released: of the holders of all
-    pilots, the latest ones by job id. All pilots count in the same order, so only one of two that
-    raced gives way.
+    pilots, the latest ones by job id.
+
+    ``peer_holders`` are the job ids of the other pilots' holders. All pilots count in the same
+    order, so only one of two that raced gives way.
     """
     if site_max_nodes is None:
         return ()
@@ -148,4 +163,5 @@ def surplus(
 
 
 def _number(job: str) -> int:
+    """Return a job id as a number; 0, the earliest, for one that is no number."""
     return int(job) if job.isdecimal() else 0

@@ -20,34 +20,35 @@ class Background(Protocol):
 
 
 class AtOnce:
-    """The work is done before ``start`` returns: for sites that answer from memory, and wherever
-    time is made up.
+    """Runs each function before ``start`` returns: for sites that answer from memory, and for
+    simulated time.
     """
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
-        _do(work, future)
+        _run(work, future)
         return future
 
 
 class InThread:
-    """Each piece of work in a daemon thread. (ThreadPoolExecutor's threads are joined when the
+    """Runs each function in a daemon thread. (ThreadPoolExecutor's threads are joined when the
     interpreter ends.)
 
-    ``done`` is called after each, in its thread.
+    ``on_end`` is called after each function, in its thread.
     """
 
-    def __init__(self, done: Callable[[], None] = lambda: None) -> None:
-        self._done = done
+    def __init__(self, on_end: Callable[[], None] = lambda: None) -> None:
+        self._on_end = on_end
 
     def start(self, work: Callable[[], T]) -> Future[T]:
         future: Future[T] = Future()
-        future.add_done_callback(lambda _: self._done())
-        threading.Thread(target=_do, args=(work, future), name="background", daemon=True).start()
+        future.add_done_callback(lambda _: self._on_end())
+        threading.Thread(target=_run, args=(work, future), name="background", daemon=True).start()
         return future
 
 
-def _do(work: Callable[[], T], future: Future[T]) -> None:
+def _run(work: Callable[[], T], future: Future[T]) -> None:
+    """Call a function, and put its result or exception into the future."""
     try:
         future.set_result(work())
     except BaseException as error:

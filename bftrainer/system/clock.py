@@ -25,7 +25,7 @@ class SystemClock:
     """Wall time, monotonic time, and a sleep that another thread can end."""
 
     def __init__(self) -> None:
-        self._woken = threading.Event()
+        self._wake_event = threading.Event()
 
     def now_s(self) -> HostS:
         """Seconds since the epoch."""
@@ -40,11 +40,11 @@ class SystemClock:
         not positive.
         """
         if seconds > 0:
-            self._woken.wait(seconds)
-            self._woken.clear()
+            self._wake_event.wait(seconds)
+            self._wake_event.clear()
 
     def wake(self) -> None:
         """End the sleep of the thread that sleeps, or its next one: something has happened that it
         waits for.
         """
-        self._woken.set()
+        self._wake_event.set()

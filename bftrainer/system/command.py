@@ -53,11 +53,15 @@ class Output:
 
 
 def scrubbed(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return ``environment`` without the variables of a batch job, and with the locale whose output
-    the parsers know.
+    """Return ``environment`` without the variables of a batch job (:data:`DROPPED_PREFIXES`, but
+    for :data:`KEPT`), and with the locale whose output the parsers know.
     """
-    kept = {k: v for k, v in environment.items() if k in KEPT or not k.startswith(DROPPED_PREFIXES)}
-    return {**kept, "LC_ALL": "C.UTF-8"}
+    variables = {
+        name: value
+        for name, value in environment.items()
+        if name in KEPT or not name.startswith(DROPPED_PREFIXES)
+    }
+    return {**variables, "LC_ALL": "C.UTF-8"}
 
 
 def run(
@@ -130,8 +134,8 @@ def failure(argv: Sequence[str], output: Output) -> CommandError:
     if len(lines) > _FIRST_LINES + _LAST_LINES:
         lines = [*lines[:_FIRST_LINES], "...", *lines[-_LAST_LINES:]]
     summary = " / ".join(printable(line.strip())[:_MOST_CHARACTERS] for line in lines)
-    ended = f"exit status {output.status}" if output.status > 0 else _signal_name(-output.status)
-    return CommandError(argv, f"{ended}: {summary}", output.status)
+    end = f"exit status {output.status}" if output.status > 0 else _signal_text(-output.status)
+    return CommandError(argv, f"{end}: {summary}", output.status)
 
 
 def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Parsed:
@@ -149,11 +153,11 @@ def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Pa
         raise
     except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
         message = printable(str(error))[:80]
-        cannot = SchedulerError(
+        parse_error = SchedulerError(
             f"{' '.join(argv[:3])}: the output cannot be parsed: {type(error).__name__}: {message}"
         )
-        cannot.answer = (tuple(argv), text)
-        raise cannot from error
+        parse_error.answer = (tuple(argv), text)
+        raise parse_error from error
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -172,7 +176,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         process.wait(_DRAIN_S)
 
 
-def _signal_name(number: int) -> str:
-    with suppress(ValueError):
+def _signal_text(number: int) -> str:
+    """Say by which signal a program was ended."""
+    with suppress(ValueError):  # no signal of this number has a name
         return f"ended by {signal.Signals(number).name}"
     return f"ended by signal {number}"

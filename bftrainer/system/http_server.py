@@ -65,9 +65,9 @@ class HttpService(Protocol):
         """The answer to a client."""
 
 
-def is_same_token(given: str, expected: str) -> bool:
-    """Compare two tokens in constant time."""
-    return hmac.compare_digest(given.encode(errors="surrogateescape"), expected.encode())
+def is_same_token(received: str, expected: str) -> bool:
+    """Compare the token of a request with the expected one, in constant time."""
+    return hmac.compare_digest(received.encode(errors="surrogateescape"), expected.encode())
 
 
 def http_port(
@@ -104,10 +104,10 @@ async def _serve(
         and http.their_state is h11.DONE
     ):
         http.start_next_cycle()
-        connection.due(None)
-        if http.trailing_data[0] == b"" and not await connection.speaks():
+        connection.close_after(None)  # a client may be silent between two requests
+        if http.trailing_data[0] == b"" and not await connection.has_data():
             return
-        connection.due(limits.request_s)
+        connection.close_after(limits.request_s)
         await _serve_request(connection, http, service, limits, keeps_clients)
 
 
@@ -131,14 +131,14 @@ async def _serve_request(
         if not (connection.is_client or connection.admit()):
             await _send(connection, http, HttpAnswer(503))
             return
-        request = await _whole(connection, http, head, limits.body_bytes)
+        request = await _with_body(connection, http, head, limits.body_bytes)
         if request is None:
             await _send(connection, http, HttpAnswer(413))
             await _linger(connection)
         elif service.blocks(request):
-            connection.due(None)
+            connection.close_after(None)
             answer = await _in_a_thread(lambda: service.answer(request))
-            connection.due(limits.request_s)
+            connection.close_after(limits.request_s)
             await _send(connection, http, answer, keeps_clients)
         else:
             await _send(connection, http, _guarded(lambda: service.answer(request)), keeps_clients)
@@ -147,61 +147,64 @@ async def _serve_request(
 
 
 async def _event(connection: Connection, http: h11.Connection) -> object:
+    """Return the next event of h11, after reading the bytes that it needs."""
     while (event := http.next_event()) is h11.NEED_DATA:
         http.receive_data(await connection.read())
     return event
 
 
 async def _head(connection: Connection, http: h11.Connection) -> HttpRequest:
+    """Read the head of a request, and return the request without its body."""
     event = await _event(connection, http)
     assert isinstance(event, h11.Request)
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in event.headers}
     return HttpRequest(event.method.decode("ascii"), event.target.decode("latin-1"), headers)
 
 
-async def _whole(
-    connection: Connection, http: h11.Connection, head: HttpRequest, most_bytes: int
+async def _with_body(
+    connection: Connection, http: h11.Connection, head: HttpRequest, max_bytes: int
 ) -> HttpRequest | None:
-    """Return the request with its body; None if the body is too long."""
+    """Read the body, and return the request with it; None if the body is too long."""
     # h11 has checked that the header is a number.
-    if int(head.headers.get("content-length", "0")) > most_bytes:
+    if int(head.headers.get("content-length", "0")) > max_bytes:
         return None
     body = bytearray()
     while isinstance(event := await _event(connection, http), h11.Data):
         body += event.data
-        if len(body) > most_bytes:
+        if len(body) > max_bytes:  # a body in chunks has no content-length
             return None
     return HttpRequest(head.method, head.target, head.headers, bytes(body))
 
 
-async def _in_a_thread(look: Callable[[], HttpAnswer]) -> HttpAnswer:
+async def _in_a_thread(make_answer: Callable[[], HttpAnswer]) -> HttpAnswer:
     """Await an answer that takes a while, in a thread of its own; 503 if the system has no thread
     for it.
     """
     loop = asyncio.get_running_loop()
-    done: asyncio.Future[HttpAnswer] = loop.create_future()
+    future: asyncio.Future[HttpAnswer] = loop.create_future()
 
     def run() -> None:
-        answer = _guarded(look)
+        answer = _guarded(make_answer)
+        # The future is done already if the connection was closed meanwhile.
         with suppress(RuntimeError):  # the server has been stopped
-            loop.call_soon_threadsafe(lambda: None if done.done() else done.set_result(answer))
+            loop.call_soon_threadsafe(lambda: None if future.done() else future.set_result(answer))
 
     try:
         threading.Thread(target=run, name="request", daemon=True).start()
     except RuntimeError:  # the system has no thread for it
         return HttpAnswer(503)
-    return await done
+    return await future
 
 
 async def _send(
     connection: Connection, http: h11.Connection, answer: HttpAnswer, keeps: bool = False
 ) -> None:
     """Send an answer; ``keeps``: the connection stays open for the next request."""
-    fixed = [
+    own_headers = [
         ("Content-Length", str(len(answer.body))),
         *([] if keeps else [("Connection", "close")]),
     ]
-    head = h11.Response(status_code=answer.status, headers=[*answer.headers, *fixed])
+    head = h11.Response(status_code=answer.status, headers=[*answer.headers, *own_headers])
     parts = (http.send(head), http.send(h11.Data(data=answer.body)), http.send(h11.EndOfMessage()))
     await connection.send(b"".join(part or b"" for part in parts))
 
@@ -221,18 +224,19 @@ async def _reject(
 
 
 async def _linger(connection: Connection) -> None:
-    """Read what the client still sends: closing at once would reset the connection, and lose the
-    answer.
+    """Read what the client still sends, up to ``_LINGER_BYTES``: closing at once would reset the
+    connection, and lose the answer. Raises ``EOFError`` at the end.
     """
     connection.raw.shutdown(socket.SHUT_WR)
-    left = _LINGER_BYTES
-    while left > 0:
-        left -= len(await connection.read())
+    remaining_bytes = _LINGER_BYTES
+    while remaining_bytes > 0:
+        remaining_bytes -= len(await connection.read())
 
 
-def _guarded(look: Callable[[], HttpAnswer]) -> HttpAnswer:
+def _guarded(make_answer: Callable[[], HttpAnswer]) -> HttpAnswer:
+    """Return the answer; 500, with the error on stderr, if it raises."""
     try:
-        return look()
+        return make_answer()
     except Exception:  # a mistake of ours must not end the server
         traceback.print_exc(file=sys.stderr)
         return HttpAnswer(500)

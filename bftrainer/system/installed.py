@@ -29,23 +29,23 @@ def installed_folder(kind: Installed) -> Path | None:
     """Return the folder with the installed files of this kind: the checkout's, else the one under
     ``share``; None if neither exists.
     """
-    return next((folder for folder in _places(kind) if folder.is_dir()), None)
+    return next((folder for folder in _candidate_folders(kind) if folder.is_dir()), None)
 
 
 def installed_file(kind: Installed, name: str) -> Path:
-    """Return the path of an installed file. Raises :class:`UserError` with the places that were
+    """Return the path of an installed file. Raises :class:`UserError` with the folders that were
     searched.
     """
-    places = list(_places(kind))
-    for folder in places:
+    folders = list(_candidate_folders(kind))
+    for folder in folders:
         if (folder / name).is_file():
             return (folder / name).absolute()
     raise UserError(
-        f"{name} is neither in {' nor in '.join(map(str, places))}; reinstall bftrainer"
+        f"{name} is neither in {' nor in '.join(map(str, folders))}; reinstall bftrainer"
     )
 
 
-def _places(kind: Installed) -> Iterator[Path]:
+def _candidate_folders(kind: Installed) -> Iterator[Path]:
     """Yield the folders where files of this kind may be, the checkout's first."""
     yield Path(bftrainer.__file__).parents[1] / kind.value
     # pip's record knows whatever scheme pip used: a virtual environment, --user, --prefix, a

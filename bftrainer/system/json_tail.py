@@ -34,7 +34,8 @@ class BadLine:
 
 
 class JsonTail:
-    """``offset`` is the first unread byte; keep it to continue after a restart.
+    """The unread lines of one file. ``offset`` is the first unread byte; keep the number to
+    continue after a restart.
 
     The file is opened without blocking and must be a regular file: other kinds raise
     ``NotRegularError``.
@@ -45,7 +46,7 @@ class JsonTail:
         self._path = os.fspath(path)
         self.offset = offset
         self._file: tuple[int, int] | None = None  # device and inode of the file that was read last
-        self._in_long_line = False
+        self._in_long_line = False  # whether ``offset`` is within a line that is too long
 
     def skip(self, but_bytes: int = 0) -> None:
         """Skip everything up to the present end of the file, but the last ``but_bytes`` bytes."""
@@ -79,21 +80,22 @@ class JsonTail:
             return []
         try:
             status = os.fstat(handle)
-            now = status.st_dev, status.st_ino
-            rest: list[dict[str, Any] | BadLine] = []
-            if now != self._file:
-                rest, is_all = self._rest_of_the_old()
-                if not is_all:
-                    return rest
+            opened_file = status.st_dev, status.st_ino
+            old_lines: list[dict[str, Any] | BadLine] = []
+            if opened_file != self._file:
+                old_lines, is_complete = self._old_file_lines()
+                if not is_complete:
+                    return old_lines
+                # At the first read, the offset given at the construction is of this file.
                 if self._file:
                     self.offset = 0
-                self._file = now
+                self._file = opened_file
                 self._in_long_line = False
             if status.st_size < self.offset:
                 # The file was started again since the last read.
                 self.offset = 0
                 self._in_long_line = False
-            return rest + self._new_lines(handle, status.st_size)
+            return old_lines + self._new_lines(handle, status.st_size)
         finally:
             os.close(handle)
 
@@ -114,9 +116,9 @@ class JsonTail:
         except (FileNotFoundError, NotADirectoryError):
             return 0
 
-    def _rest_of_the_old(self) -> tuple[list[dict[str, Any] | BadLine], bool]:
-        """Return the next unread lines of the file that was renamed to ``.1``, and whether no more
-        are left there.
+    def _old_file_lines(self) -> tuple[list[dict[str, Any] | BadLine], bool]:
+        """Return the next unread lines of the file that was read last and is renamed to ``.1`` now,
+        and whether no more are left there. Nothing is left if it is not there.
         """
         if self._file is None:
             return [], True
@@ -125,12 +127,14 @@ class JsonTail:
         except FileNotFoundError:
             return [], True
         try:
-            old = os.fstat(handle)
-            if (old.st_dev, old.st_ino) != self._file:
+            status = os.fstat(handle)
+            if (status.st_dev, status.st_ino) != self._file:
                 return [], True
-            before = self.offset
-            lines = self._new_lines(handle, old.st_size)
-            return lines, self.offset == before or self.offset >= old.st_size
+            previous_offset = self.offset
+            lines = self._new_lines(handle, status.st_size)
+            # A line that is not whole stays so: its file has been renamed.
+            is_complete = self.offset == previous_offset or self.offset >= status.st_size
+            return lines, is_complete
         finally:
             os.close(handle)
 
@@ -159,11 +163,11 @@ class JsonTail:
             self._in_long_line = True
             return [BadLine(f"a line has more than {PIECE_BYTES:,} bytes", _beginning(data))]
         self.offset += end
-        whole = data[:end].split(b"\n")[:-1]
-        if self._in_long_line:
+        lines = data[:end].split(b"\n")[:-1]
+        if self._in_long_line:  # the first line is its end
             self._in_long_line = False
-            del whole[0]
-        return [_parsed(line) for line in whole if line.strip()]
+            del lines[0]
+        return [_parsed(line) for line in lines if line.strip()]
 
 
 def _parsed(line: bytes) -> dict[str, Any] | BadLine:

@@ -12,8 +12,8 @@ one.
   from. One more from another host ends the oldest of the host that has most of them: a crowd on one
   host keeps nobody on another host out. One more from that host itself waits until the oldest has
   had ``Limits.least_s``, the time for a client's first message, and ends it then.
-- ``Limits.request_s`` is the time from accept to ``Connection.due``. Bytes that trickle in do not
-  extend it.
+- ``Limits.request_s`` is the time from accept to ``Connection.close_after``. Bytes that trickle in
+  do not extend it.
 - Descriptors: the last ``RESERVE`` of the process are not used for connections, and accepting stops
   for a while where there are none (EMFILE).
 """
@@ -43,8 +43,8 @@ _BATCH = 16
 MOST_DESCRIPTORS = 65_536
 _PAUSE_S = 0.5
 """Pause in accepting while the system has no descriptor, or no memory, for another connection."""
-_LOOK_S = 0.02
-"""Time between two looks for strangers whose time is over."""
+_CHECK_S = 0.02
+"""Time between two checks for strangers whose time is over."""
 _CHUNK = 1 << 16
 T = TypeVar("T")
 
@@ -79,8 +79,8 @@ class Connection:
         self._deadline: asyncio.TimerHandle | None = None
         self.task = self._loop.create_task(self._run())
         # A task that is canceled before it begins runs no line of its own.
-        self.task.add_done_callback(self._ended)
-        self.due(port.limits.request_s - (time.monotonic() - stranger.since_s))
+        self.task.add_done_callback(self._clean_up)
+        self.close_after(port.limits.request_s - (time.monotonic() - stranger.since_s))
 
     async def read(self) -> bytes:
         """Return the bytes that have arrived. Raises ``EOFError`` at the end."""
@@ -89,9 +89,9 @@ class Connection:
             raise EOFError
         return data
 
-    async def speaks(self) -> bool:
-        """Wait until the other side sends something; return False if it closes the connection
-        instead.
+    async def has_data(self) -> bool:
+        """Wait until the other side sends bytes, which stay unread, and return True; return False
+        if it closes the connection instead.
         """
         loop = asyncio.get_running_loop()
         readable = loop.create_future()
@@ -107,7 +107,7 @@ class Connection:
     async def send(self, data: bytes | bytearray | memoryview) -> None:
         await self._loop.sock_sendall(self.raw, data)
 
-    async def until(self, awaited: Awaitable[T]) -> T:
+    async def while_silent(self, awaited: Awaitable[T]) -> T:
         """Await a result while the other side is silent. Raises ``EOFError`` if the other side
         closes the connection or sends bytes.
         """
@@ -134,8 +134,8 @@ class Connection:
         self.raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         return True
 
-    def due(self, seconds: float | None) -> None:
-        """Close the connection after this time; None: never."""
+    def close_after(self, seconds: float | None) -> None:
+        """Close the connection this time from now, in place of an earlier limit; None: never."""
         if self._deadline is not None:
             self._deadline.cancel()
         self._deadline = (
@@ -147,8 +147,9 @@ class Connection:
         with suppress(OSError, EOFError, asyncio.CancelledError):
             await self._port.serve(self)
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self.due(None)
+    def _clean_up(self, task: asyncio.Task[None]) -> None:
+        """Close the socket and count the connection no longer, when its task has ended."""
+        self.close_after(None)
         self.raw.close()
         self._port.clients -= self.is_client
         self._port.forget(self._stranger)
@@ -157,7 +158,9 @@ class Connection:
 
 @dataclass(eq=False)
 class Stranger:
-    """Somebody who has connected, from ``host``; ``connection`` is made at the first byte."""
+    """A connection from ``host`` at ``since_s`` (of ``time.monotonic``) that is not known to be a
+    client's; its ``connection`` is made at the first byte.
+    """
 
     raw: socket.socket
     host: str
@@ -167,8 +170,15 @@ class Stranger:
 
 @dataclass(eq=False)
 class Port:
-    """A listening socket, who may connect to it, and the protocol. ``strangers``: those who are
-    connected, oldest first.
+    """A listening socket, its protocol, and the connections to it.
+
+    ``welcomes``: whether a host (an IP address) may connect.
+    ``serve``: runs the protocol on a connection.
+    ``strangers``: the strangers that have room, oldest first.
+    ``clients``: the number of connections that were admitted.
+    ``tasks``: those of connections that have sent bytes.
+    ``_strangers_by_host``: the same strangers, by host; those that have sent bytes come last.
+    ``_waiting``: strangers for which there is no room yet, oldest first.
     """
 
     listener: socket.socket
@@ -178,40 +188,46 @@ class Port:
     strangers: dict[Stranger, None] = field(default_factory=dict)
     clients: int = 0
     tasks: set[asyncio.Task[None]] = field(default_factory=set)
-    _of_host: dict[str, dict[Stranger, None]] = field(default_factory=dict)
-    _late: deque[Stranger] = field(default_factory=deque)
-    """Strangers for whom there is no room yet."""
+    _strangers_by_host: dict[str, dict[Stranger, None]] = field(default_factory=dict)
+    _waiting: deque[Stranger] = field(default_factory=deque)
 
     async def accept(self) -> None:
         """Accept and serve connections until this task is canceled; all connections have ended
         then.
         """
         self.listener.setblocking(False)
-        keeping = asyncio.get_running_loop().create_task(self._keep_times())
+        time_check = asyncio.get_running_loop().create_task(self._check_times())
         try:
             while True:
-                await self._knock()
+                await self._wait_for_arrival()
                 await self._accept_batch()
         finally:
-            keeping.cancel()
+            time_check.cancel()
             self.listener.close()
-            for stranger in [*self.strangers, *self._late]:
+            for stranger in [*self.strangers, *self._waiting]:
                 self._end(stranger)
             tasks = set(self.tasks)
             for task in tasks:
                 task.cancel()
-            await asyncio.wait({*tasks, keeping})
+            await asyncio.wait({*tasks, time_check})
 
     def forget(self, stranger: Stranger) -> None:
         """Count this connection as a stranger no longer, since it is a client or has closed, and
-        let the next one in.
+        give its room to strangers that wait. May be called twice.
         """
-        if self.strangers.pop(stranger, stranger) is None:
-            of_host = self._of_host[stranger.host]
-            del of_host[stranger]
-            if not of_host:
-                del self._of_host[stranger.host]
-            self._let_late_in()
+        if self._remove(stranger):
+            self._let_waiting_in()
+
+    def _remove(self, stranger: Stranger) -> bool:
+        """Remove a stranger from those that have room; return False if it was not among them."""
+        if stranger not in self.strangers:
+            return False
+        del self.strangers[stranger]
+        strangers_of_host = self._strangers_by_host[stranger.host]
+        del strangers_of_host[stranger]
+        if not strangers_of_host:
+            del self._strangers_by_host[stranger.host]
+        return True
 
     async def _accept_batch(self) -> None:
         """Accept up to :data:`_BATCH` connections; close those of unwelcome hosts, and let those
@@ -226,11 +242,12 @@ class Port:
                 await asyncio.sleep(_PAUSE_S)
                 return
             if not _leaves_reserve(raw):
-                if not self._late:
+                if not self._waiting:
                     raw.close()
                     await asyncio.sleep(_PAUSE_S)
                     return
-                self._end(self._late.popleft())
+                # The oldest one that waits gives its descriptor to the process's reserve.
+                self._end(self._waiting.popleft())
             raw.setblocking(False)
             host = str(peer[0]) if isinstance(peer, tuple) else ""
             if not self.welcomes(host):
@@ -243,48 +260,52 @@ class Port:
             if self._makes_room_for(stranger):
                 self._let_in(stranger)
                 continue
-            self._late.append(stranger)
-            if len(self._late) > self._most_strangers():
-                self._end(self._late.popleft())
-        await asyncio.sleep(0)
+            self._waiting.append(stranger)
+            if len(self._waiting) > self._max_strangers():
+                self._end(self._waiting.popleft())
+        await asyncio.sleep(0)  # let connections run before the next batch
 
-    def _most_strangers(self) -> int:
+    def _max_strangers(self) -> int:
+        """Return how many strangers may be connected at a time, by the limits and by the number of
+        files that the process may open.
+        """
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         return min(self.limits.strangers, max(soft // 4, _FEW))
 
-    def _let_late_in(self) -> None:
+    def _let_waiting_in(self) -> None:
         """Let waiting strangers in, one after the other, as long as there is room for the next
         one.
         """
-        while self._late and self._makes_room_for(self._late[0]):
-            self._let_in(self._late.popleft())
+        while self._waiting and self._makes_room_for(self._waiting[0]):
+            self._let_in(self._waiting.popleft())
 
     def _let_in(self, stranger: Stranger) -> None:
+        """Give a stranger room, and wait for its first bytes."""
         self.strangers[stranger] = None
-        self._of_host.setdefault(stranger.host, {})[stranger] = None
+        self._strangers_by_host.setdefault(stranger.host, {})[stranger] = None
         asyncio.get_running_loop().add_reader(stranger.raw.fileno(), self._first_bytes, stranger)
 
     def _makes_room_for(self, stranger: Stranger) -> bool:
         """Return whether one more stranger fits in, if need be after hanging up on the oldest
-        stranger of the host that has the most.
+        stranger of the host that has most of them.
+
+        It does not fit in if its own host would then have most of them, and the oldest one has not
+        had ``Limits.least_s`` yet.
         """
-        if len(self.strangers) < self._most_strangers():
+        if len(self.strangers) < self._max_strangers():
             return True
-        largest = max(self._of_host.values(), key=len)
-        oldest = next(iter(largest))
-        is_of_that_host = len(self._of_host.get(stranger.host, ())) + 1 >= len(largest)
-        if is_of_that_host and time.monotonic() - oldest.since_s < self.limits.least_s:
+        largest_crowd = max(self._strangers_by_host.values(), key=len)
+        oldest = next(iter(largest_crowd))
+        count_with_it = len(self._strangers_by_host.get(stranger.host, ())) + 1
+        would_be_largest = count_with_it >= len(largest_crowd)
+        if would_be_largest and time.monotonic() - oldest.since_s < self.limits.least_s:
             return False
         self._end(oldest)
         return True
 
     def _end(self, stranger: Stranger) -> None:
-        """Hang up on a stranger, who may have said nothing yet."""
-        if self.strangers.pop(stranger, stranger) is None:
-            of_host = self._of_host[stranger.host]
-            del of_host[stranger]
-            if not of_host:
-                del self._of_host[stranger.host]
+        """Hang up on a stranger, with or without room, which may have sent nothing yet."""
+        self._remove(stranger)
         if stranger.connection is not None:
             stranger.connection.task.cancel()
             return
@@ -300,29 +321,30 @@ class Port:
             stranger.raw.close()
             self.forget(stranger)
             return
-        # Who has said something is the last to be ended: those who only connect say nothing.
-        of_host = self._of_host[stranger.host]
-        of_host[stranger] = of_host.pop(stranger)
+        # A stranger that has sent bytes is the last one to be ended: attackers that only connect
+        # send nothing.
+        strangers_of_host = self._strangers_by_host[stranger.host]
+        strangers_of_host[stranger] = strangers_of_host.pop(stranger)
         stranger.connection = Connection(self, stranger)
         self.tasks.add(stranger.connection.task)
 
-    async def _keep_times(self) -> None:
-        """Hang up on strangers that send nothing for ``Limits.request_s``, and let those in that
-        wait for room.
+    async def _check_times(self) -> None:
+        """Hang up on strangers that send nothing for ``Limits.request_s``, the oldest ones first,
+        and let those in that wait for room. Runs until it is canceled.
         """
         while True:
-            await asyncio.sleep(min(self.limits.least_s, self.limits.request_s, _LOOK_S))
-            until_s = time.monotonic() - self.limits.request_s
-            silent = [
+            await asyncio.sleep(min(self.limits.least_s, self.limits.request_s, _CHECK_S))
+            oldest_s = time.monotonic() - self.limits.request_s
+            silent_strangers = [
                 stranger
                 for stranger in islice(self.strangers, _BATCH)
-                if stranger.connection is None and stranger.since_s < until_s
+                if stranger.connection is None and stranger.since_s < oldest_s
             ]
-            for stranger in silent:
+            for stranger in silent_strangers:
                 self._end(stranger)
-            self._let_late_in()
+            self._let_waiting_in()
 
-    async def _knock(self) -> None:
+    async def _wait_for_arrival(self) -> None:
         """Wait until a connection can be accepted. (``sock_accept`` loses the one that it has just
         accepted if it is canceled.)
         """
@@ -373,12 +395,12 @@ def hosts_in(networks: Iterable[str]) -> Callable[[str], bool]:
     """Return a function that tells whether an IP address is in one of these networks."""
     allowed = [ip_network(network) for network in networks]
 
-    @lru_cache(maxsize=1024)  # a crowd asks thousands of times a second
-    def is_in_one(host: str) -> bool:
+    @lru_cache(maxsize=1024)  # a crowd connects thousands of times a second
+    def is_allowed(host: str) -> bool:
         address = ip_address(host)
         return any(address in network for network in allowed)
 
-    return is_in_one
+    return is_allowed
 
 
 def raise_descriptor_limit() -> int:

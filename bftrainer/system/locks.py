@@ -58,19 +58,20 @@ class OwnerLock:
         file system may have no locks, or another user has put a file of this name there.
         """
         for _ in range(_TRIES):
-            handle = self._opened()
+            handle = self._open()
             try:
                 is_locked = try_lock(handle, self.path)
-                is_still_there = is_locked and _is_at(handle, self.path)
+                is_at_path = is_locked and _is_at(handle, self.path)
             except BaseException:
                 os.close(handle)
                 raise
-            if is_still_there:
+            if is_at_path:
                 self._handle = handle
                 return True
             os.close(handle)
             if not is_locked:
                 return False
+            # The file was removed, or replaced, before it was locked: lock the new one.
         raise NotLockableError(f"{self.path}: is replaced again and again")
 
     def release(self) -> None:
@@ -81,9 +82,9 @@ class OwnerLock:
             os.close(self._handle)
             self._handle = None
 
-    def _opened(self) -> int:
-        """Open the lock's file, or make it. Raises :class:`NotLockableError` if another user has
-        put it there.
+    def _open(self) -> int:
+        """Open the lock's file, or make it, and return its descriptor. Raises
+        :class:`NotLockableError` if another user has put it there.
         """
         try:
             handle = open_regular(self.path, os.O_RDWR | os.O_CREAT)

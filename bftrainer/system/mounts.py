@@ -13,8 +13,9 @@ from bftrainer.errors import InvalidValueError
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """``options``: those of the mount and of its super block, by name; empty values for those
-    without one.
+    """A mounted file system: the mount ``point``, the ``kind`` of file system, and the ``source``
+    (a device, or a server's folder). ``options``: those of the mount and of its super block, by
+    name; the value is empty for an option without one.
     """
 
     point: str
@@ -36,26 +37,28 @@ def mount_of(folder: Path) -> Mount:
 
 
 def find_mount(mountinfo: str, path: str, device: str) -> Mount:
-    """Find the mount that a path lies on: among the mounts above the path, those of ``device`` come
-    first (an overlay hides the device), then the longest mount point, then the last line.
+    """Find the mount that a path lies on: among the mounts above the path, those of ``device``
+    (``MAJOR:MINOR``) come first (an overlay hides the device), then the longest mount point, then
+    the last line. Raises :class:`InvalidValueError` if there is none.
     """
-    best: tuple[bool, int] = (False, -1)
+    best_rank: tuple[bool, int] = (False, -1)
     mount: Mount | None = None
     for line in mountinfo.splitlines():
+        # ID PARENT MAJOR:MINOR ROOT POINT OPTIONS [TAG...] - KIND SOURCE SUPER-OPTIONS
         head, _, tail = line.partition(" - ")
-        fields, rest = head.split(), tail.split()
-        if len(fields) < 6 or len(rest) < 3:
+        fields, tail_fields = head.split(), tail.split()
+        if len(fields) < 6 or len(tail_fields) < 3:
             continue
-        point = _unescaped(fields[4])
+        line_device, point, options = fields[2], _unescaped(fields[4]), fields[5]
+        kind, source, super_options = tail_fields[:3]
         if not (path + "/").startswith(point.rstrip("/") + "/"):
             continue
-        rank = (fields[2] == device, len(point))
-        if rank >= best:
-            best = rank
-            words = [word.partition("=") for word in (*fields[5].split(","), *rest[2].split(","))]
-            mount = Mount(
-                point, rest[0], _unescaped(rest[1]), {name: value for name, _, value in words}
-            )
+        rank = (line_device == device, len(point))
+        if rank >= best_rank:
+            best_rank = rank
+            words = [word.partition("=") for word in f"{options},{super_options}".split(",")]
+            values = {name: value for name, _, value in words}
+            mount = Mount(point=point, kind=kind, source=_unescaped(source), options=values)
     if mount is None:
         raise InvalidValueError(f"/proc/self/mountinfo lists no mount above {path}")
     return mount

@@ -43,12 +43,12 @@ def route_to(host: str) -> tuple[str, IPv4Network]:
             probe.connect((host, 9))  # of UDP: the kernel only chooses the route
         except OSError as error:
             raise InvalidValueError(f"no route to {host}: {error}") from error
-        own = probe.getsockname()[0]
+        address = probe.getsockname()[0]  # of this host
         for _, name in socket.if_nameindex():
-            with suppress(InvalidValueError):
-                if interface_address(name) == own:
-                    return name, IPv4Network(f"{own}/{_netmask(probe, name)}", strict=False)
-    raise InvalidValueError(f"no interface of this host has the address {own}")
+            with suppress(InvalidValueError):  # an interface without an IPv4 address
+                if interface_address(name) == address:
+                    return name, IPv4Network(f"{address}/{_netmask(probe, name)}", strict=False)
+    raise InvalidValueError(f"no interface of this host has the address {address}")
 
 
 def _netmask(probe: socket.socket, interface: str) -> str:
@@ -126,28 +126,27 @@ def _receive_only_from(listener: socket.socket, networks: Iterable[IPv4Network])
     The filter is a classic BPF program (socket(7), SO_ATTACH_FILTER). It needs no privilege for
     UDP; for TCP it does, since Linux 6.18.
     """
-    # The instructions BPF_LD|W|ABS, BPF_ALU|AND|K, BPF_JMP|JEQ|K, BPF_RET|K.
-    load, mask, compare, leave = (
-        0x20,
-        0x54,
-        0x15,
-        0x06,
-    )
-    source = 0xFFF00000 + 12  # SKF_NET_OFF, and where an IPv4 header has its source address
+    load = 0x20  # BPF_LD|W|ABS
+    mask = 0x54  # BPF_ALU|AND|K
+    compare = 0x15  # BPF_JMP|JEQ|K
+    leave = 0x06  # BPF_RET|K: the number of bytes to keep of the datagram, 0 to drop it
+    source_offset = 0xFFF00000 + 12  # SKF_NET_OFF, and where an IPv4 header has its source address
     program = b""
     for network in networks:
-        for code, if_not, value in (
-            (load, 0, source),
+        # An address of another network skips the instruction that keeps the datagram.
+        for code, skip_if_not, value in (
+            (load, 0, source_offset),
             (mask, 0, int(network.netmask)),
             (compare, 1, int(network.network_address)),
             (leave, 0, 0xFFFFFFFF),
         ):
-            program += struct.pack("HBBI", code, 0, if_not, value)
+            program += struct.pack("HBBI", code, 0, skip_if_not, value)
     program += struct.pack("HBBI", leave, 0, 0, 0)
     memory = ctypes.create_string_buffer(program, len(program))
     so_attach_filter = 26
+    instruction_bytes = 8
     listener.setsockopt(
         socket.SOL_SOCKET,
         so_attach_filter,
-        struct.pack("HL", len(program) // 8, ctypes.addressof(memory)),
+        struct.pack("HL", len(program) // instruction_bytes, ctypes.addressof(memory)),
     )

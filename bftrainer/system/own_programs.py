@@ -57,12 +57,12 @@ def safe_path_for_children() -> Iterator[None]:
     ``multiprocessing`` runs ``python -c`` for its server and for its resource tracker, and takes no
     options for it.
     """
-    before = os.environ.get(_SAFE_PATH)
+    previous_value = os.environ.get(_SAFE_PATH)
     os.environ[_SAFE_PATH] = "1"
     try:
         yield
     finally:
-        if before is None:
+        if previous_value is None:
             del os.environ[_SAFE_PATH]
         else:
-            os.environ[_SAFE_PATH] = before
+            os.environ[_SAFE_PATH] = previous_value

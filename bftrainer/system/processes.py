@@ -13,11 +13,9 @@ from pathlib import Path
 
 PATIENCE_S = 1.0
 # Fields of /proc/PID/stat, counted after the command's closing bracket.
-_FIELD_STATE, _FIELD_PARENT, _FIELD_START = (
-    0,
-    1,
-    19,
-)
+_FIELD_STATE = 0
+_FIELD_PARENT = 1
+_FIELD_START = 19
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,24 +58,24 @@ def send(process: ProcessId, signum: signal.Signals) -> bool:
     return False
 
 
-def end_all(processes: Sequence[ProcessId], by: signal.Signals = signal.SIGKILL) -> None:
-    """Send a signal to processes until none is left; those that still live after :data:`PATIENCE_S`
-    get SIGKILL, and then this returns at once.
+def end_all(processes: Sequence[ProcessId], signum: signal.Signals = signal.SIGKILL) -> None:
+    """End processes by a signal and wait until none is left; those that still live after
+    :data:`PATIENCE_S` get SIGKILL, and then this returns without waiting, as for SIGKILL itself.
 
-    The signal is repeated: a program that has just started may lose one, srun 22.05 for a fifth of
-    a second.
+    The signal is repeated five times: a program that has just started may lose one, srun 22.05 for
+    a fifth of a second.
     """
-    began_s, sent = time.monotonic(), 0
-    while left := [process for process in processes if is_alive(process)]:
-        since_s = time.monotonic() - began_s
-        if by is signal.SIGKILL or since_s >= PATIENCE_S:
-            for process in left:
+    start_s, round_count = time.monotonic(), 0
+    while alive := [process for process in processes if is_alive(process)]:
+        passed_s = time.monotonic() - start_s
+        if signum is signal.SIGKILL or passed_s >= PATIENCE_S:
+            for process in alive:
                 send(process, signal.SIGKILL)
             return
-        if since_s >= sent * PATIENCE_S / 5:
-            sent += 1
-            for process in left:
-                send(process, by)
+        if passed_s >= round_count * PATIENCE_S / 5:
+            round_count += 1
+            for process in alive:
+                send(process, signum)
         time.sleep(0.01)
 
 
@@ -88,16 +86,18 @@ def with_variable(name: str, value: str) -> Iterator[ProcessId]:
     This finds the processes of a job or trainer even if they left its session or process group. The
     calling process is not among them.
     """
-    wanted = f"{name}={value}".encode()
+    variable = f"{name}={value}".encode()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit() or int(entry.name) == os.getpid():
             continue
         try:
             environ = (entry / "environ").read_bytes()
-        except OSError:
+        except OSError:  # it has ended, or belongs to another user
             continue
-        if wanted in environ.split(b"\0") and (process := identify(int(entry.name))) is not None:
-            yield process
+        if variable in environ.split(b"\0"):
+            process = identify(int(entry.name))
+            if process is not None:
+                yield process
 
 
 def environment_of(process: ProcessId) -> dict[str, str]:
@@ -108,8 +108,10 @@ def environment_of(process: ProcessId) -> dict[str, str]:
         data = Path(f"/proc/{process.pid}/environ").read_bytes()
     except OSError:
         return {}
-    pairs = (item.partition("=")[::2] for item in data.decode(errors="surrogateescape").split("\0"))
-    return dict(pairs) if is_alive(process) else {}
+    items = data.decode(errors="surrogateescape").split("\0")
+    variables = dict(item.partition("=")[::2] for item in items)
+    # Checked after the read: else another process may have got the pid, and have been read.
+    return variables if is_alive(process) else {}
 
 
 def parent_of(process: ProcessId) -> int:

@@ -86,10 +86,10 @@ def open_regular_to_append(path: str | Path, mode: int) -> int:
     flags = os.O_RDWR | os.O_APPEND
     try:
         handle = open_regular(path, flags | os.O_CREAT | os.O_EXCL, mode=mode)
-    except FileExistsError:  # or a link, also one to a file that is still to be made
+    except FileExistsError:  # a file, or a link, also one to a file that is still to be made
         return open_regular(path, flags | os.O_CREAT, follow_links=True, mode=mode)
     with suppress(OSError):  # a file system without modes
-        os.fchmod(handle, mode)
+        os.fchmod(handle, mode)  # without the umask
     return handle
 
 

@@ -32,37 +32,42 @@ class SealError(BFTrainerError):
 
 
 class Seal:
-    """One side of one connection, after both nonces are known. Pure but for its count of
-    messages.
+    """One side of one connection, after both nonces are known: it makes and checks proofs and codes
+    (tags) of messages. Pure but for its counts of messages.
+
+    Each direction has a key of its own, from the shared key, the side that sends, and both nonces.
     """
 
-    def __init__(self, key: bytes, client: bytes, server: bytes, is_client: bool) -> None:
-        ours, theirs = (b"client", b"server") if is_client else (b"server", b"client")
-        self._ours, self._theirs = (_code(key, side, client, server) for side in (ours, theirs))
-        self.proof = _code(self._ours, b"proof")
-        self._expected = _code(self._theirs, b"proof")
-        self._sent = self._received = 0
+    def __init__(
+        self, key: bytes, client_nonce: bytes, server_nonce: bytes, is_client: bool
+    ) -> None:
+        sender, receiver = (b"client", b"server") if is_client else (b"server", b"client")
+        self._send_key = _code(key, sender, client_nonce, server_nonce)
+        self._receive_key = _code(key, receiver, client_nonce, server_nonce)
+        self.proof = _code(self._send_key, b"proof")
+        self._expected_proof = _code(self._receive_key, b"proof")
+        self._sent_count = self._received_count = 0
 
     def check_proof(self, proof: bytes) -> None:
         """Check that the other side knows the key, by its proof. Raises :class:`SealError`."""
-        if not hmac.compare_digest(proof, self._expected):
+        if not hmac.compare_digest(proof, self._expected_proof):
             raise SealError("the other side does not know the trainer's key")
 
     def tag(self, message: Bytes) -> bytes:
         """Return the code of the next message to send."""
-        self._sent += 1
-        return _code(self._ours, self._sent.to_bytes(8, "big"), message)
+        self._sent_count += 1
+        return _code(self._send_key, self._sent_count.to_bytes(8, "big"), message)
 
     def check(self, message: Bytes, tag: bytes) -> None:
         """Check the code of the next message that arrived. Raises :class:`SealError`."""
-        self._received += 1
-        if not hmac.compare_digest(
-            tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)
-        ):
+        self._received_count += 1
+        number = self._received_count.to_bytes(8, "big")
+        if not hmac.compare_digest(tag, _code(self._receive_key, number, message)):
             raise SealError("a message was changed on its way")
 
 
 def _code(key: bytes, *parts: Bytes) -> bytes:
+    """Return the HMAC-SHA256 of all parts in a row."""
     code = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
         code.update(part)
@@ -78,13 +83,13 @@ class SealedClient:
     """
 
     def __init__(self, address: tuple[str, int], key: bytes, timeout_s: float) -> None:
-        give_up_s = time.monotonic() + timeout_s
+        deadline_s = time.monotonic() + timeout_s
         while True:
             try:
                 self._connect(address, key, timeout_s)
                 return
             except (ConnectionResetError, BrokenPipeError):
-                if time.monotonic() >= give_up_s:
+                if time.monotonic() >= deadline_s:
                     raise
             time.sleep(_AGAIN_S)
 
@@ -135,18 +140,18 @@ class SealedClient:
         before.
         """
         data = bytearray(count)
-        rest = memoryview(data)
-        while rest:
-            got = self._socket.recv_into(rest)
-            if not got:
+        unfilled = memoryview(data)
+        while unfilled:
+            received_bytes = self._socket.recv_into(unfilled)
+            if not received_bytes:
                 raise ConnectionResetError("the other side has closed the connection")
-            rest = rest[got:]
+            unfilled = unfilled[received_bytes:]
         return data
 
 
 class SealedServer:
-    """The server's side of a connection, in an event loop. ``read`` yields what has come, ``send``
-    sends.
+    """The server's side of a connection, in an event loop. ``read`` awaits bytes and returns them,
+    ``send`` sends bytes. Call :meth:`greet` before all else.
     """
 
     def __init__(
@@ -163,9 +168,10 @@ class SealedServer:
         """Do the server's part of the handshake. Raises :class:`SealError` for a client without the
         key.
         """
-        client, server = await self._take(NONCE_BYTES), secrets.token_bytes(NONCE_BYTES)
-        self._seal = Seal(self._key, client, server, is_client=False)
-        await self._send(server + self._seal.proof)
+        client_nonce = await self._take(NONCE_BYTES)
+        server_nonce = secrets.token_bytes(NONCE_BYTES)
+        self._seal = Seal(self._key, client_nonce, server_nonce, is_client=False)
+        await self._send(server_nonce + self._seal.proof)
         self._seal.check_proof(await self._take(TAG_BYTES))
 
     def packed(self, message: Bytes) -> bytes:
@@ -194,6 +200,7 @@ class SealedServer:
         return message
 
     async def _take(self, count: int) -> bytes:
+        """Read exactly ``count`` bytes; further bytes that have come are kept for the next call."""
         while len(self._unread) < count:
             self._unread += await self._read()
         data = bytes(self._unread[:count])

@@ -32,13 +32,13 @@ def ensure_exists(path: Path | str) -> None:
 
 def while_replaced(read: Callable[[], T]) -> T:
     """Return ``read()``; call it again if another host has replaced the file between open and read
-    (ESTALE).
+    (ESTALE), ``_TRIES`` times in all. Raises other errors of ``read``, and the last one.
     """
-    tries = _TRIES
+    remaining_tries = _TRIES
     while True:
         try:
             return read()
         except OSError as error:  # noqa: PERF203  # an error is what it waits for
-            tries -= 1
-            if error.errno != errno.ESTALE or not tries:
+            remaining_tries -= 1
+            if error.errno != errno.ESTALE or not remaining_tries:
                 raise

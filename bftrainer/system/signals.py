@@ -15,8 +15,9 @@ class Signals:
     """Signals received so far. Each field is set by a handler, or by a program that runs the pilot
     in its own process.
 
-    SIGTERM and SIGINT end the pilot, SIGUSR1 announces the end of its job, SIGHUP reloads the
-    configuration.
+    ``ends``: SIGTERM or SIGINT, which end the pilot.
+    ``reloads``: SIGHUP, which reloads the configuration.
+    ``job_ends_soon``: SIGUSR1, which announces the end of the pilot's job.
     """
 
     ends: bool = False
@@ -38,28 +39,30 @@ class Signals:
         def job_ends(signum: int, frame: FrameType | None) -> None:
             self.job_ends_soon = True
 
-        wanted = {
+        handlers = {
             signal.SIGTERM: end,
             signal.SIGINT: end,
             signal.SIGHUP: reload,
             signal.SIGUSR1: job_ends,
         }
-        before = {signum: signal.signal(signum, handler) for signum, handler in wanted.items()}
+        previous_handlers = {
+            signum: signal.signal(signum, handler) for signum, handler in handlers.items()
+        }
         try:
             yield self
         finally:
-            for signum, handler in before.items():
+            for signum, handler in previous_handlers.items():
                 signal.signal(signum, handler)
 
     def take_reload(self) -> bool:
-        """Whether a reload was requested since the last call."""
-        reloads, self.reloads = self.reloads, False
-        return reloads
+        """Return whether a reload was requested since the last call, and reset it."""
+        is_requested, self.reloads = self.reloads, False
+        return is_requested
 
     def take_job_ends_soon(self) -> bool:
-        """Whether the end of the job was announced since the last call."""
-        soon, self.job_ends_soon = self.job_ends_soon, False
-        return soon
+        """Return whether the end of the job was announced since the last call, and reset it."""
+        is_announced, self.job_ends_soon = self.job_ends_soon, False
+        return is_announced
 
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

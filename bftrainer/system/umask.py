@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _PRIVATE = 0o077
-_users: int | None = None  # of this process, from before its files were private
+_user_umask: int | None = None  # of this process, from before its files were private
 
 
 @contextmanager
@@ -24,23 +24,23 @@ def private_files() -> Iterator[None]:
     """Let this process create files that only its user can read, within the block. Enter it before
     the process has threads.
     """
-    global _users
-    if _users is not None:
+    global _user_umask
+    if _user_umask is not None:
         yield
         return
-    _users = os.umask(_PRIVATE)
+    _user_umask = os.umask(_PRIVATE)
     try:
         yield
     finally:
-        os.umask(_users)
-        _users = None
+        os.umask(_user_umask)
+        _user_umask = None
 
 
 def users_umask() -> int:
     """Return the user's own umask, for processes that are started on the user's behalf
     (``Popen(umask=...)``).
     """
-    return _umask_of_process() if _users is None else _users
+    return _umask_of_process() if _user_umask is None else _user_umask
 
 
 def users_mode(mode: int) -> int:

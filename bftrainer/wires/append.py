@@ -11,10 +11,10 @@ from pathlib import Path
 from bftrainer.wires.paths import older_part
 
 
-def append_line(path: Path, line: str, most_bytes: int, what: str, flags: int = 0) -> None:
+def append_line(path: Path, line: str, most_bytes: int, subject: str, flags: int = 0) -> None:
     """Append ``line`` and a newline to the file at ``path``; a file that already has more than
-    ``most_bytes`` is renamed first (:func:`.older_part`). An error is only printed: ``what`` names
-    the line there.
+    ``most_bytes`` is renamed first (:func:`.older_part`). ``flags`` are more flags of ``open``.
+    An error is only printed on stderr, where ``subject`` names the line.
     """
     try:
         if path.exists() and path.stat().st_size > most_bytes:
@@ -25,4 +25,4 @@ def append_line(path: Path, line: str, most_bytes: int, what: str, flags: int = 
         finally:
             os.close(file)
     except OSError as error:  # a full disk must not end the training
-        print(f"bftrainer: {what} is not written: {error}", file=sys.stderr)
+        print(f"bftrainer: {subject} is not written: {error}", file=sys.stderr)

@@ -86,19 +86,15 @@ def shown(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return repr(value)
     if isinstance(value, float):
-        return (
-            repr(value)
-            if math.isfinite(value)
-            else {"nan": "NaN", "inf": "Infinity"}.get(str(value), "-Infinity")
-        )
+        if math.isfinite(value):
+            return repr(value)
+        return {"nan": "NaN", "inf": "Infinity"}.get(str(value), "-Infinity")  # as JSON has them
     if isinstance(value, int):
         return str(value) if abs(value) < 10**20 else "an integer of more than 20 digits"
     if isinstance(value, str):
         return repr(text(value, 40))
-    return (
-        "an object"
-        if isinstance(value, dict)
-        else "a list"
-        if isinstance(value, (list, tuple))
-        else type(value).__name__
-    )
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    return type(value).__name__

@@ -228,7 +228,8 @@ def read_event(line: Mapping[str, Any], now_s: float | None = None) -> EventLine
     word = line.get("event")
     if not isinstance(word, str):
         return BadEvent("", f"expected a word under 'event', found {shown(word)}")
-    if (kind := _TYPES.get(word)) is None:
+    kind = _TYPES.get(word)
+    if kind is None:
         return None
     try:
         at_s = number(line.get("time"), 0.0, 1e11)
@@ -257,27 +258,29 @@ _RANGES = {
 
 
 def _bounded(event: AnyDriverEvent) -> AnyDriverEvent:
-    """Return the event with long text cut. Raises :class:`RefusedValueError` for names and numbers
-    out of bounds, because cutting would change their meaning.
+    """Return the event with long text cut, and of a log's tail the last lines. Raises
+    :class:`RefusedValueError` for names and numbers out of bounds, because cutting would change
+    their meaning.
     """
-    changed: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for name, value in to_fields(event).items():
         if isinstance(value, str):
-            changed[name] = _name(name, value) if name in _NAMES else text(value)
+            changes[name] = _name(name, value) if name in _NAMES else text(value)
         elif name == "fragments":
             if len(value) > MAX_WORKERS:
                 raise RefusedValueError(
                     f"{name}: expected at most {MAX_WORKERS} names, found {len(value)}"
                 )
-            changed[name] = tuple(_name(name, item) for item in value)
+            changes[name] = tuple(_name(name, item) for item in value)
         elif isinstance(value, tuple):
-            changed[name] = tuple(text(item) for item in value[-MAX_LINES:])
+            changes[name] = tuple(text(item) for item in value[-MAX_LINES:])
         elif name in _RANGES and value is not None:
-            whole(value, *_RANGES[name])
-    return replace(event, **changed)
+            whole(value, *_RANGES[name])  # raises
+    return replace(event, **changes)
 
 
 def _name(key: str, value: str) -> str:
+    """Return a name if it is printable and not too long. Raises :class:`RefusedValueError`."""
     if len(value) > MAX_NAME or not value.isprintable():
         raise RefusedValueError(
             f"{key}: expected at most {MAX_NAME} printable characters, found {shown(value)}"

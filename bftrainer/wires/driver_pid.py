@@ -35,9 +35,9 @@ class DriverPid:
 
 def write_own_pid(path: Path) -> int:
     """Write ``driver.pid`` for the calling process; return its pid."""
-    me = this_process()
-    write_json(path, DriverPid(me.pid, int(_ticks(me)), socket.gethostname()))
-    return me.pid
+    process = this_process()
+    write_json(path, DriverPid(process.pid, int(_start_ticks(process)), socket.gethostname()))
+    return process.pid
 
 
 def read_driver_pid(path: Path) -> ProcessId | None:
@@ -47,7 +47,7 @@ def read_driver_pid(path: Path) -> ProcessId | None:
     Raises :class:`OtherVersionError`: a driver that speaks another version cannot be adopted.
     """
     try:
-        return _named_by(read_json(DriverPid, path))
+        return _recorded_process(read_json(DriverPid, path))
     except OtherVersionError:
         raise
     except InputFileError:
@@ -59,22 +59,23 @@ def driver_of_any_version(path: Path) -> ProcessId | None:
     it may have ended. None if the file cannot be understood.
     """
     try:
-        return _named_by(from_fields(DriverPid, read_object(path), str(path)))
+        return _recorded_process(from_fields(DriverPid, read_object(path), str(path)))
     except InputFileError:
         return None
 
 
-def _named_by(record: DriverPid) -> ProcessId | None:
-    """Return the recorded process; None if it is of another host. One that has ended gets a start
-    time that no live process has.
+def _recorded_process(record: DriverPid) -> ProcessId | None:
+    """Return the process of a record; None if it is of another host, or its pid is impossible. A
+    process that has ended gets a start time that no live process has.
     """
     if record.host != socket.gethostname() or not 0 < record.pid < MAX_PID:
         return None
-    now = identify(record.pid)
-    if now is not None and _ticks(now) == str(record.start_ticks):
-        return now
+    process = identify(record.pid)  # another one may have its pid by now
+    if process is not None and _start_ticks(process) == str(record.start_ticks):
+        return process
     return ProcessId(record.pid, f"{record.start_ticks}@ended")
 
 
-def _ticks(process: ProcessId) -> str:
+def _start_ticks(process: ProcessId) -> str:
+    """Return the clock ticks from boot to the start of a process."""
     return process.started.partition("@")[0]

@@ -29,9 +29,8 @@ def gpu_uses(directory: TrainerDirectory, now_s: float) -> dict[str, GpuUse]:
     :data:`MOST_AGE_S` are left out.
     """
     uses: dict[str, GpuUse] = {}
-    for path in sorted(
-        directory.gpu_use.glob("*.json"), key=lambda path: (len(path.name), path.name)
-    ):
+    paths = directory.gpu_use.glob("*.json")
+    for path in sorted(paths, key=lambda path: (len(path.name), path.name)):  # by rank
         with suppress(InputFileError):
             use = read_json(GpuUse, path)
             if use.at_s > now_s - MOST_AGE_S:

@@ -26,8 +26,8 @@ _LINE = "host:slots:fragment, or host:slots:job:GPUS with as many different GPUs
 
 @dataclass(frozen=True, slots=True, order=True)
 class HostSlots:
-    """``slots`` workers on a node, inside the fragment with the id ``fragment``. ``is_gpu``: that
-    is one GPU of a part.
+    """``slots`` workers on a node, inside the fragment with the id ``fragment``. ``is_gpu``: the
+    fragment is one GPU of a holder, and ``slots`` is 1.
     """
 
     node: str
@@ -77,7 +77,7 @@ def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:
     """Parse the content of ``hosts`` into hosts, in the order of the lines; a line that lists GPUs
     becomes one host per GPU. Raises :class:`InputFileError` (``where:line``).
     """
-    hosts_of: dict[tuple[str, str], list[HostSlots]] = {}
+    hosts_by_key: dict[tuple[str, str], list[HostSlots]] = {}
     for number, line in enumerate(text.splitlines(), 1):
         if not line.strip():
             continue
@@ -85,28 +85,37 @@ def parse_hosts(text: str, where: str) -> tuple[HostSlots, ...]:
         if not hosts:
             raise InputFileError(f"{where}:{number}", f"expected {_LINE}; found {line!r:.200}")
         node, part = hosts[0].part
+        # A node may have several holders of GPUs, but only one line of whole nodes.
         key = node, part if hosts[0].is_gpu else ""
-        if key in hosts_of:
+        if key in hosts_by_key:
             raise InputFileError(f"{where}:{number}", f"host {node} is listed twice")
-        hosts_of[key] = hosts
-    return tuple(host for hosts in hosts_of.values() for host in hosts)
+        hosts_by_key[key] = hosts
+    return tuple(host for hosts in hosts_by_key.values() for host in hosts)
 
 
 def _parsed_line(line: str) -> list[HostSlots]:
     """Parse one line: ``n1:4:9`` -> one host of 4 slots, ``n1:2:9:0,3`` -> a host of one slot for
     GPU 0 and one for GPU 3. Empty for a line of another form.
     """
-    node, slots, fragment, *gpus = [*line.split(":"), "", "", ""][: max(3, line.count(":") + 1)]
+    parts = line.split(":")
+    if len(parts) not in (3, 4):
+        return []
+    node, slots, fragment = parts[:3]
     if not (_NAME.fullmatch(node) and _NAME.fullmatch(fragment) and _is_slot_count(slots)):
         return []
-    if not gpus:
+    if len(parts) == 3:
         return [HostSlots(node, int(slots), fragment)]
-    if len(gpus) > 1 or "." in fragment or not _GPUS.fullmatch(gpus[0]):
+    gpus = parts[3]
+    # The id of a GPU is that of the job with a suffix after a dot: the job's own has no dot.
+    if "." in fragment or not _GPUS.fullmatch(gpus):
         return []
-    indices = [int(index) for index in gpus[0].split(",")]
-    if not int(slots) == len(set(indices)) == len(indices):
+    indices = [int(index) for index in gpus.split(",")]
+    if len(set(indices)) < len(indices) or len(indices) != int(slots):
         return []
-    return [HostSlots(node, 1, slot_id(fragment, index), True) for index in indices]
+    return [
+        HostSlots(node, slots=1, fragment=slot_id(fragment, index), is_gpu=True)
+        for index in indices
+    ]
 
 
 def _is_slot_count(text: str) -> bool:

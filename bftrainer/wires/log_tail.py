@@ -37,15 +37,11 @@ def out_of_memory(lines: Iterable[str]) -> str:
     """Return which memory was too small, ``GPU`` or ``host``, by the first line of a log that says
     so; empty if no line does.
     """
-    return next(
-        (
-            kind
-            for line in lines
-            for kind, pattern in _OUT_OF_MEMORY.items()
-            if pattern.search(line)
-        ),
-        "",
-    )
+    for line in lines:
+        for kind, pattern in _OUT_OF_MEMORY.items():
+            if pattern.search(line):
+                return kind
+    return ""
 
 
 def oom_killed(lines: Iterable[str]) -> bool:
@@ -63,11 +59,13 @@ def has_no_holder(lines: Sequence[str]) -> bool:
 
 
 def last_lines(path: Path, count: int = 20, max_bytes: int = 8192, since: int = 0) -> list[str]:
-    """Return the last lines of a log, and of its older part if the log is short; empty without a
-    log. ``since``: bytes at the beginning of the log to leave out, the older part with them.
+    """Return the last lines of a log, and of its older part if the log is short: ``count`` lines
+    and ``max_bytes`` bytes at most. Empty without a log. ``since``: bytes at the beginning of the
+    log to leave out, the older part with them.
     """
     data = b""
-    for part in (path,) if since else (older_part(path), path):
+    parts = (path,) if since else (older_part(path), path)
+    for part in parts:
         with suppress(FileNotFoundError), os.fdopen(open_regular(part), "rb") as file:
             file.seek(max(since, part.stat().st_size - max_bytes))
             data += file.read(max_bytes)
@@ -78,11 +76,12 @@ def last_exception(path: Path, since: int = 0) -> str:
     """Return the last line of the last Python traceback in a log (``ValueError: ...``), printable;
     empty if there is no traceback.
     """
-    exception, in_traceback = "", False
-    lines = last_lines(path, count=10_000, max_bytes=1 << 16, since=since)
-    for line in (_RANK.sub("", line, count=1) for line in lines):
+    exception = ""
+    is_in_traceback = False
+    for log_line in last_lines(path, count=10_000, max_bytes=1 << 16, since=since):
+        line = _RANK.sub("", log_line, count=1)
         if line.startswith("Traceback (most recent call last):"):
-            exception, in_traceback = "", True
-        elif in_traceback and _EXCEPTION.match(line):
-            exception, in_traceback = line.rstrip(), False
+            exception, is_in_traceback = "", True
+        elif is_in_traceback and _EXCEPTION.match(line):
+            exception, is_in_traceback = line.rstrip(), False
     return printable(exception)[:300]

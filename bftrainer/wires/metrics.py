@@ -32,26 +32,45 @@ class Metric:
 
 
 def with_metrics(
-    before: tuple[Metric, ...], lines: Iterable[tuple[float, Mapping[str, float]]]
+    metrics: tuple[Metric, ...], lines: Iterable[tuple[float, Mapping[str, float]]]
 ) -> tuple[tuple[Metric, ...], tuple[str, ...]]:
-    """Return the metrics after further values, each given as (samples, values by name), and the
-    names that were left out because there are more than :data:`MOST_METRICS`.
+    """Return the metrics after the values of more lines, each (samples, values by name), and the
+    names that were skipped because there are more than :data:`MOST_METRICS`. ``metrics`` itself is
+    returned if no value changes.
     """
-    by_name = {metric.name: metric for metric in before}
-    left_out: list[str] = []
+    by_name = {metric.name: metric for metric in metrics}
+    skipped_names: list[str] = []
     for samples, values in lines:
         for name, value in values.items():
-            if (old := by_name.get(name)) is None:
-                if len(by_name) < MOST_METRICS:
-                    by_name[name] = Metric(name, value, value, samples, value, samples)
-                else:
-                    left_out.append(name)
-                continue
-            smallest = (value, samples) if value < old.least else (old.least, old.least_samples)
-            largest = (value, samples) if value > old.most else (old.most, old.most_samples)
-            by_name[name] = Metric(name, value, *smallest, *largest)
-    after = tuple(by_name.values())
-    return (before if after == before else after), tuple(left_out)
+            old = by_name.get(name)
+            if old is not None:
+                by_name[name] = _with_value(old, value, samples)
+            elif len(by_name) < MOST_METRICS:
+                by_name[name] = Metric(
+                    name,
+                    last=value,
+                    least=value,
+                    least_samples=samples,
+                    most=value,
+                    most_samples=samples,
+                )
+            else:
+                skipped_names.append(name)
+    new_metrics = tuple(by_name.values())
+    return (metrics if new_metrics == metrics else new_metrics), tuple(skipped_names)
+
+
+def _with_value(metric: Metric, value: float, samples: float) -> Metric:
+    """Return a metric after one more value, of a line with ``samples``."""
+    is_smallest, is_largest = value < metric.least, value > metric.most
+    return Metric(
+        metric.name,
+        last=value,
+        least=value if is_smallest else metric.least,
+        least_samples=samples if is_smallest else metric.least_samples,
+        most=value if is_largest else metric.most,
+        most_samples=samples if is_largest else metric.most_samples,
+    )
 
 
 def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, float]:
@@ -62,8 +81,8 @@ def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, fl
         refused.append(("metrics", f"expected an object of numbers, found {shown(value)}"))
         return {}
     metrics: dict[str, float] = {}
-    for place, (name, raw) in enumerate(value.items()):
-        if place >= MOST_METRICS:
+    for index, (name, raw_value) in enumerate(value.items()):
+        if index >= MOST_METRICS:
             refused.append(
                 ("metrics", f"expected at most {MOST_METRICS} names, found {len(value)}")
             )
@@ -75,7 +94,7 @@ def parse_metrics(value: object, refused: list[tuple[str, str]]) -> dict[str, fl
             refused.append(("metrics", f"expected a name of {expected}; found {shown(name)}"))
             continue
         try:
-            metrics[name] = number(raw)
+            metrics[name] = number(raw_value)
         except RefusedValueError as error:
             refused.append((f"metrics {name}", str(error)))
     return metrics

@@ -117,6 +117,7 @@ def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> Progr
     get = line.get
 
     def checked(key: str, check: Callable[[object], _Value]) -> _Value | None:
+        """Return the checked value of a key; None if the check refuses it, with a note."""
         value = get(key)
         if value is None:
             return None
@@ -138,22 +139,31 @@ def parse_progress(line: Mapping[str, Any], now_s: float | None = None) -> Progr
             )
         at_s = now_s
     checkpoint = checked("checkpoint", _path)
-    metrics = None if (values := get("metrics")) is None else parse_metrics(values, refused)
+    values = get("metrics")
+    metrics = {} if values is None else parse_metrics(values, refused)
+    phase = checked("phase", _phase)
+    incarnation = checked("incarnation", _incarnation)
+    world_size = checked("world_size", _world_size)
+    step = checked("step", _step)
+    samples = checked("samples", _samples)
+    loss = checked("loss", lambda value: _loss(value, get("step")))
+    ranks_disagree = checked("ranks_disagree", _sentence)
+    samples_total = checked("samples_total", _samples_total)
     return ProgressLine(
         at_s,
-        checked("phase", _phase),
-        checked("incarnation", _incarnation),
-        checked("world_size", _world_size),
-        checked("step", _step),
-        checked("samples", _samples),
-        checked("loss", lambda value: _loss(value, get("step"))),
+        phase,
+        incarnation,
+        world_size,
+        step,
+        samples,
+        loss,
         get("formed") is True,
-        checked("ranks_disagree", _sentence),
-        {},
+        ranks_disagree,
+        {},  # the script's own keys are not read
         tuple(refused),
-        metrics or {},
+        metrics,
         checkpoint,
-        checked("samples_total", _samples_total),
+        samples_total,
     )
 
 
@@ -170,6 +180,7 @@ _world_size = partial(whole, minimum=0, maximum=MAX_WORKERS)
 
 
 def _loss(value: object, step: object) -> float:
+    """Check the loss at a step; that of a training that has diverged has a message of its own."""
     if isinstance(value, float) and not math.isfinite(value):
         raise RefusedValueError(f"{shown(value)} at step {shown(step)}{DIVERGED}")
     return number(value)

@@ -63,8 +63,13 @@ class Ending(Enum):
 class DriverView:
     """A driver as of now. Fragments are named by their ids, the part after ``#`` in the pool.
 
+    ``alive``: whether its process runs. ``incarnation``: the latest one.
+    ``ending``: how it has ended, with ``reason`` and the ``tail`` of the failed worker's log; None
+    while it runs.
+
     What the driver says:
     ``on``: where it trains; empty while it starts or stops. ``said_s``: when it said so.
+    ``world_size``: the number of its workers there.
     ``with_workers``: (fragment, pid) of workers that run.
     ``withheld``: fragments that it will not use again.
     ``killed``: fragments in which a worker was ended by SIGKILL, not by the driver.
@@ -159,13 +164,12 @@ def after_events(
 ) -> DriverView:
     """Return the view after more lines of ``events.jsonl``; unknown words and keys are skipped."""
     for line in lines:
-        parsed = BadEvent("", str(line)) if isinstance(line, BadLine) else read_event(line, now_s)
-        if isinstance(parsed, BadEvent):
-            view = after_refused(
-                view, f"event {parsed.word}" if parsed.word else "event", parsed.problem
-            )
-        elif parsed is not None:
-            view = after_event(view, parsed)
+        event = BadEvent("", str(line)) if isinstance(line, BadLine) else read_event(line, now_s)
+        if isinstance(event, BadEvent):
+            key = f"event {event.word}" if event.word else "event"
+            view = after_refused(view, key, event.problem)
+        elif event is not None:
+            view = after_event(view, event)
     return view
 
 
@@ -299,6 +303,7 @@ class _RankZeroReports:
         if line.samples is not None:
             self._add_samples(line, line.samples)
         self.heard_s = line.at_s or self.heard_s
+        # A line from before the last rescale was made on the nodes before.
         if self.samples is not None and self.heard_s < self.view.said_s and self.view.on:
             self.before = (self.heard_s, self.samples)
         if self.heard_s >= self.view.said_s and self.view.on:
@@ -333,9 +338,11 @@ class _RankZeroReports:
         A fall without a restart is a counter that starts again, as with every epoch: nothing is
         repeated.
         """
-        if self.samples is not None and is_too_far(self.samples, self.heard_s, samples, line.at_s):
-            limit = f"expected at most {MAX_SAMPLES_PER_S:g} samples/s"
-            problem = f"{limit}, found {self.samples:g} and then {samples:g}"
+        if _is_too_fast(self.samples, self.heard_s, samples, line.at_s):
+            problem = (
+                f"expected at most {MAX_SAMPLES_PER_S:g} samples/s, found {self.samples:g} and "
+                f"then {samples:g}"
+            )
             self.refuse("progress samples", problem)
             return
         incarnation = line.incarnation or 0
@@ -350,9 +357,9 @@ class _RankZeroReports:
 
     def result(self) -> DriverView:
         """Return the view with everything that the lines reported."""
-        metrics, left_out = with_metrics(self.view.metrics, self.measurements)
-        if left_out:
-            problem = f"expected at most {MOST_METRICS} names; skipped {left_out[0]!r}"
+        metrics, skipped_names = with_metrics(self.view.metrics, self.measurements)
+        if skipped_names:
+            problem = f"expected at most {MOST_METRICS} names; skipped {skipped_names[0]!r}"
             self.refuse("progress metrics", problem)
         return replace(
             self.view,
@@ -372,8 +379,11 @@ class _RankZeroReports:
         )
 
 
-def is_too_far(before: float | None, before_s: float, now: float, now_s: float) -> bool:
-    """Return whether the count of samples grew faster than any trainer can process them; a fall is
-    always possible.
+def _is_too_fast(old_samples: float | None, old_s: float, new_samples: float, new_s: float) -> bool:
+    """Return whether the count of samples grew faster than any trainer can process them.
+
+    A fall is always possible, and so is a first count (``old_samples`` is None).
     """
-    return before is not None and now - before > MAX_SAMPLES_PER_S * max(now_s - before_s, 1.0)
+    if old_samples is None:
+        return False
+    return new_samples - old_samples > MAX_SAMPLES_PER_S * max(new_s - old_s, 1.0)

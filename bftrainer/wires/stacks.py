@@ -55,58 +55,58 @@ def request_stacks(processes: Collection[ProcessId]) -> None:
         with suppress(OSError, ValueError):
             resource.prlimit(process.pid, resource.RLIMIT_CORE, (0, 0))
         send(process, signal.SIGABRT)
-    give_up = time.monotonic() + WITHIN_S
-    while any(map(is_alive, processes)) and time.monotonic() < give_up:
+    deadline_s = time.monotonic() + WITHIN_S
+    while any(map(is_alive, processes)) and time.monotonic() < deadline_s:
         time.sleep(0.02)
 
 
 def hung_at(logs: Iterable[Path]) -> str:
-    """Return where a hung worker waits, as :func:`described` says it, by the first log with a stack
-    of the user's script; empty if no log has one.
+    """Return where a hung worker waits, as :func:`stack_text` says it, by the first log with a
+    stack of the user's script; empty if no log has one.
     """
     for log in logs:
         for frames in stacks(last_lines(log, _LOG_LINES, _LOG_BYTES)):
-            if text := described(frames):
+            text = stack_text(frames)
+            if text:
                 return text
     return ""
 
 
 def output_before_stack(log: Path) -> list[str]:
-    """Return the last lines that a worker wrote before the fault handler wrote its stack."""
+    """Return the last 20 lines that a worker wrote before the fault handler wrote its stack."""
     lines = last_lines(log, _LOG_LINES, _LOG_BYTES)
-    first = next((number for number, line in enumerate(lines) if _FAULT in line), len(lines))
-    return lines[:first][-20:]
+    fault_index = next((index for index, line in enumerate(lines) if _FAULT in line), len(lines))
+    return lines[:fault_index][-20:]
 
 
 def stacks(lines: Sequence[str]) -> list[list[StackFrame]]:
     """Parse the stacks of main threads in a log; in each, the innermost call comes first."""
-    stacks_read: list[list[StackFrame]] = []
-    is_inside = False
+    results: list[list[StackFrame]] = []
+    is_in_stack = False
     for line in lines:
         frame = _FRAME.fullmatch(line)
         if _STACK.match(line):
-            stacks_read.append([])
-            is_inside = True
-        elif is_inside and frame is not None:
-            stacks_read[-1].append(StackFrame(frame["file"], int(frame["line"]), frame["function"]))
+            results.append([])
+            is_in_stack = True
+        elif is_in_stack and frame is not None:
+            results[-1].append(StackFrame(frame["file"], int(frame["line"]), frame["function"]))
         else:
-            is_inside = False
-    return stacks_read
+            is_in_stack = False
+    return results
 
 
-def described(frames: Sequence[StackFrame]) -> str:
+def stack_text(frames: Sequence[StackFrame]) -> str:
     """Describe a stack by the script's line and the calls that it made there: ``train.py:12 in
     init_process_group, rendezvous``. Empty if no call is the script's.
+
+    ``frames`` begin with the innermost call. Without other calls, the script's function is named.
     """
-    depth = next((number for number, frame in enumerate(frames) if frame.is_of_script), None)
+    depth = next((index for index, frame in enumerate(frames) if frame.is_of_script), None)
     if depth is None:
         return ""
+    script_frame = frames[depth]
     calls = [
         frame.function for frame in reversed(frames[:depth]) if frame.function not in _WRAPPERS
     ]
-    where = f"{Path(frames[depth].file).name}:{frames[depth].line}"
-    return (
-        f"{where} in {', '.join(calls[:_MOST_CALLS])}"
-        if calls
-        else f"{where} in {frames[depth].function}"
-    )
+    place = f"{Path(script_frame.file).name}:{script_frame.line}"
+    return f"{place} in {', '.join(calls[:_MOST_CALLS]) or script_frame.function}"

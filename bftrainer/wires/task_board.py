@@ -63,47 +63,53 @@ class TaskBoard:
     def __init__(self, source: TaskSource, results: Path, failures: Path) -> None:
         self.source, self.results, self.failures = source, results, failures
         self._lock = threading.Lock()
+        # By index of the task: 1 if the task is done or put aside, and its number of failures.
         self._settled = bytearray(len(source))
-        self._charges: dict[int, int] = {}
-        self._leases: dict[str, int] = {}
-        self._started = self.done_count = self.failed_count = 0
-        self._use = _locked(results)
-        with ExitStack() as undo:
-            undo.callback(self._use.release)
+        self._failure_counts: dict[int, int] = {}
+        self._task_of_worker: dict[str, int] = {}
+        # Starts of tasks, settled tasks of earlier runs included: they began once.
+        self._start_count = self.done_count = self.failed_count = 0
+        self._results_lock = _locked(results)
+        with ExitStack() as cleanup:  # if a log cannot be read
+            cleanup.callback(self._results_lock.release)
             self._results = TaskLog(results, "result", source, users_mode(0o666))
-            undo.callback(self._results.close)
+            cleanup.callback(self._results.close)
             for index, _ in self._results.lines():
                 self._settled[index] = 1
             self.done_count = sum(self._settled)
             self._failures = TaskLog(failures, "error", source, _PRIVATE)
-            undo.callback(self._failures.close)
+            cleanup.callback(self._failures.close)
             for index, line in self._failures.lines():
-                self._charges[index] = self._charges.get(index, 0) + 1
+                self._failure_counts[index] = self._failure_counts.get(index, 0) + 1
                 if line.get("aside"):
                     self._settled[index] = 1
-            undo.pop_all()
+            cleanup.pop_all()
         self.failed_count = sum(self._settled) - self.done_count
-        self._started = sum(self._settled)
-        self._queue = deque(index for index, settled in enumerate(self._settled) if not settled)
+        self._start_count = sum(self._settled)
+        self._queue = deque(
+            index for index, is_settled in enumerate(self._settled) if not is_settled
+        )
 
     @property
     def is_over(self) -> bool:
+        """Whether each task is done or put aside."""
         return self.done_count + self.failed_count == len(self.source)
 
     def counts(self) -> TaskCounts:
         """Return how many tasks are in which state, for ``tasks.json``."""
         with self._lock:
-            source, names = self.source, (str(self.results), str(self.failures))
-            settled, running = self.done_count + self.failed_count, len(self._leases)
+            settled_count = self.done_count + self.failed_count
+            running_count = len(self._task_of_worker)
             return TaskCounts(
-                str(source.path),
-                source.digest,
-                *names,
-                len(source),
-                self.done_count,
-                running,
-                self.failed_count,
-                max(self._started - settled - running, 0),
+                source=str(self.source.path),
+                digest=self.source.digest,
+                results=str(self.results),
+                failures=str(self.failures),
+                tasks=len(self.source),
+                done=self.done_count,
+                running=running_count,
+                failed=self.failed_count,
+                repeated=max(self._start_count - settled_count - running_count, 0),
             )
 
     def take(self, worker: str) -> tuple[TaskId, Any] | None:
@@ -111,13 +117,15 @@ class TaskBoard:
         or ends; None if all remaining tasks are with other workers.
         """
         with self._lock:
-            index = self._leases.get(worker)  # it has not heard the answer
+            # A worker that has a task asks again if it has not got the answer.
+            index = self._task_of_worker.get(worker)
             while index is None or self._settled[index]:
                 if not self._queue:
                     return None
                 index = self._queue.popleft()
-                self._started += not self._settled[index]
-            self._leases[worker] = index
+                if not self._settled[index]:
+                    self._start_count += 1
+            self._task_of_worker[worker] = index
             return self.source.id_of(index), self.source.value(index)
 
     def done(self, worker: str, task: TaskId, result: Any) -> None:
@@ -130,8 +138,8 @@ class TaskBoard:
                 self._results.append(line)
                 self._settled[index] = 1
                 self.done_count += 1
-            if self._leases.get(worker) == index:
-                del self._leases[worker]
+            if self._task_of_worker.get(worker) == index:
+                del self._task_of_worker[worker]
         self._results.sync()
 
     def hand_back(self, worker: str) -> TaskId | None:
@@ -139,44 +147,47 @@ class TaskBoard:
         if the worker has none.
         """
         with self._lock:
-            index = self._leases.pop(worker, None)
+            index = self._task_of_worker.pop(worker, None)
             if index is None:
                 return None
             self._queue.appendleft(index)
             return self.source.id_of(index)
 
     def charge(self, task: TaskId, error: str) -> bool:
-        """Note that a task which was handed back has failed; return whether it is put aside,
-        because it has failed :data:`MOST_FAILURES` times.
+        """Note that a task which was handed back has failed, with its traceback; return whether it
+        is put aside, because it has failed :data:`MOST_FAILURES` times. A task that is tried again
+        becomes the last one in the queue.
         """
         index = self.source.index_of(task)
         assert index is not None, "a task that was taken"
         with self._lock:
-            if self._settled[index]:
+            if self._settled[index]:  # by another worker, meanwhile
                 return False
-            count = self._charges[index] = self._charges.get(index, 0) + 1
-            aside = count >= MOST_FAILURES
-            further = {"aside": True} if aside else {}
-            self._failures.append(self._failures.line(task, error[-_MOST_TRACEBACK:], **further))
+            failure_count = self._failure_counts.get(index, 0) + 1
+            self._failure_counts[index] = failure_count
+            is_put_aside = failure_count >= MOST_FAILURES
+            more_keys = {"aside": True} if is_put_aside else {}
+            self._failures.append(self._failures.line(task, error[-_MOST_TRACEBACK:], **more_keys))
             self._failures.sync()
             if index in self._queue:
                 self._queue.remove(index)
-                if not aside:
+                if not is_put_aside:
                     self._queue.append(index)
-            if aside:
+            if is_put_aside:
                 self._settled[index] = 1
                 self.failed_count += 1
-            return aside
+            return is_put_aside
 
     def close(self) -> None:
+        """Close the logs, and let another pool use the file of results."""
         self._results.close()
         self._failures.close()
-        self._use.release()
+        self._results_lock.release()
 
 
 def _locked(results: Path) -> OwnerLock:
     """Lock a file of results for this pool. Raises :class:`InputFileError` if another pool of this
-    user has the lock.
+    user has the lock. A file that cannot be locked is used all the same, with a line on stderr.
     """
     lock = OwnerLock(results)
     try:

@@ -32,8 +32,12 @@ class TaskLog:
     """
 
     def __init__(self, path: Path, key: str, source: TaskSource, mode: int) -> None:
-        """Open the log; a new file gets ``mode``."""
-        self.path, self._key, self._source = path, key, source
+        """Open the log, whose lines have the key ``key`` (``result`` or ``error``) and tasks of
+        ``source``; a new file gets ``mode``.
+        """
+        self.path = path
+        self._key = key
+        self._source = source
         try:
             self._handle = open_regular_to_append(path, mode)
         except NotRegularError as error:
@@ -49,35 +53,37 @@ class TaskLog:
 
         Raises :class:`InputFileError`, with the line, for a line that is not of this log.
         """
-        whole_bytes, number, torn = 0, 0, b""
+        whole_bytes, number = 0, 0  # of the lines that were read
+        is_cut = False
         with os.fdopen(os.dup(self._handle), "rb") as file:
             file.seek(0)
             size = os.fstat(self._handle).st_size  # another program may append without end
             while whole_bytes < size and (line := file.readline(_LINE_BYTES)):
                 number += 1
-                result = self._line_of(line)
-                if result is None and self._is_beginning(line) and not file.read(1):
-                    torn = line
+                record = self._parsed(line)
+                if record is None:
+                    is_last = self._is_beginning(line) and not file.read(1)
+                    if not is_last:
+                        raise self._foreign_line_error(number, line)
+                    is_cut = True
                     break
-                if result is None:
-                    raise self._foreign(number, line)
-                yield result
+                yield record
                 whole_bytes += len(line)
                 # A whole line, of which a crash, or an editor, has left out the end.
                 if not line.endswith(b"\n"):
                     self.append(b"\n")
                     whole_bytes += 1
-        if torn:
+        if is_cut:
             os.ftruncate(self._handle, whole_bytes)
 
     def append(self, line: bytes) -> None:
         """Append a whole line, or (on a full disk) nothing. Raises ``OSError``."""
-        before = os.fstat(self._handle).st_size
+        previous_size = os.fstat(self._handle).st_size
         try:
             if os.write(self._handle, line) != len(line):
                 raise OSError("the disk is full")
         except OSError:
-            os.ftruncate(self._handle, before)
+            os.ftruncate(self._handle, previous_size)
             raise
 
     def sync(self) -> None:
@@ -87,18 +93,18 @@ class TaskLog:
     def close(self) -> None:
         os.close(self._handle)
 
-    def line(self, task: TaskId, value: Any, **further: object) -> bytes:
-        """Format a line of this log. Raises ``ValueError`` or ``TypeError`` for a value that could
-        not be written or read back.
+    def line(self, task: TaskId, value: Any, **more_keys: object) -> bytes:
+        """Format a line of this log: the result or the error of a task is ``value``. Raises
+        ``ValueError`` or ``TypeError`` for a value that could not be written or read back.
         """
-        text = json.dumps({"task": task, self._key: value, **further})
+        text = json.dumps({"task": task, self._key: value, **more_keys})
         if is_too_deep(text):
             raise ValueError(
                 f"the {self._key} of task {task} is nested in more than {MOST_LEVELS} levels"
             )
         return text.encode() + b"\n"
 
-    def _line_of(self, line: bytes) -> tuple[int, dict[str, Any]] | None:
+    def _parsed(self, line: bytes) -> tuple[int, dict[str, Any]] | None:
         """Parse a line into (index of its task, object); None for a line that is not of this
         log.
         """
@@ -126,15 +132,20 @@ class TaskLog:
         text = beginning[len(_OPENING) :].decode("ascii")
         task = _TASK.match(text)
         if task is None:
+            # Nothing, or the beginning of a file's name.
             return not text or (text[0] == '"' and len(text) < _LONGEST_NAME)
-        rest, separator = text[task.end() :], f', "{self._key}": '
-        if not rest:
+        text_after_task = text[task.end() :]
+        if not text_after_task:
             return True
-        is_of_source = self._source.index_of(json.loads(task[0])) is not None
-        return is_of_source and (rest.startswith(separator) or separator.startswith(rest))
+        separator = f', "{self._key}": '
+        is_task_of_source = self._source.index_of(json.loads(task[0])) is not None
+        has_separator = text_after_task.startswith(separator) or separator.startswith(
+            text_after_task
+        )
+        return is_task_of_source and has_separator
 
-    def _foreign(self, number: int, line: bytes) -> InputFileError:
-        """Build the error for a line that is not of this log."""
+    def _foreign_line_error(self, number: int, line: bytes) -> InputFileError:
+        """Build the error for line ``number``, which is not of this log."""
         problem = f"expected {self._key}s of the tasks in {self._source.path}, found {line[:60]!r}"
         if is_too_deep(line.decode(errors="replace")):
             problem = (

@@ -35,41 +35,50 @@ class TaskSource:
     def __init__(self, path: Path) -> None:
         """Read all tasks once, to check them and to compute their digest."""
         self.path = path
+        # Of a file: the offset and the number of each task's line. Of a folder: the names of files.
         self._offsets, self._numbers = array("Q"), array("Q")
         self._names: list[str] = []
-        digest = hashlib.sha256()
         try:
-            if path.is_dir():
-                self._names = sorted(
-                    entry.name
-                    for entry in path.iterdir()
-                    if entry.is_file() and not entry.name.startswith(".")
-                )
-                digest.update("\n".join(self._names).encode(errors="surrogateescape"))
-            else:
-                with _opened(path) as file:
-                    for offset, number, line in _lines(file, path):
-                        digest.update(line)
-                        if line.strip():
-                            self._parsed(line, number)
-                            self._offsets.append(offset)
-                            self._numbers.append(number)
+            digest = self._read_folder() if path.is_dir() else self._read_file()
         except NotRegularError as error:
             raise InputFileError(
                 str(path), "is not a regular file; expected a file of lines, or a folder"
             ) from error
         except OSError as error:
             raise InputFileError(str(path), error.strerror or str(error)) from error
-        self.digest = digest.hexdigest()
-        self._index = {name: index for index, name in enumerate(self._names or self._numbers)}
+        self.digest = digest
+        self._index = {task: index for index, task in enumerate(self._names or self._numbers)}
         if not len(self):
             expected = "a file" if path.is_dir() else "a line"
             raise InputFileError(str(path), f"no tasks: expected {expected} for each")
+
+    def _read_folder(self) -> str:
+        """Read the names of a folder's files, and return their digest."""
+        self._names = sorted(
+            entry.name
+            for entry in self.path.iterdir()
+            if entry.is_file() and not entry.name.startswith(".")
+        )
+        names = "\n".join(self._names).encode(errors="surrogateescape")
+        return hashlib.sha256(names).hexdigest()
+
+    def _read_file(self) -> str:
+        """Check all lines of a file, keep the places of tasks, and return the file's digest."""
+        digest = hashlib.sha256()
+        with _opened(self.path) as file:
+            for offset, number, line in _lines(file, self.path):
+                digest.update(line)
+                if line.strip():
+                    self._parsed(line, number)  # raises for a line that is no task
+                    self._offsets.append(offset)
+                    self._numbers.append(number)
+        return digest.hexdigest()
 
     def __len__(self) -> int:
         return len(self._names) or len(self._offsets)
 
     def id_of(self, index: int) -> TaskId:
+        """Return the id of a task: the name of its file, or the number of its line."""
         return self._names[index] if self._names else self._numbers[index]
 
     def index_of(self, task: object) -> int | None:
@@ -115,8 +124,12 @@ def is_too_deep(text: str) -> bool:
     if text.count("[") + text.count("{") <= MOST_LEVELS:
         return False
     depth = 0
-    for mark in _BRACKET_OR_STRING.finditer(text):
-        depth += (mark[0] in "[{") - (mark[0] in "]}")
+    # Brackets in strings do not count: a string is one match.
+    for match in _BRACKET_OR_STRING.finditer(text):
+        if match[0] in "[{":
+            depth += 1
+        elif match[0] in "]}":
+            depth -= 1
         if depth > MOST_LEVELS:
             return True
     return False

@@ -27,7 +27,8 @@ _PLAIN: dict[object, tuple[tuple[type, ...], str]] = {
     float: ((int, float), "a number"),
 }
 
-_known: dict[type[Any], tuple[tuple[str, _Check, bool], ...]] = {}
+_fields_by_kind: dict[type[Any], tuple[tuple[str, _Check, bool], ...]] = {}
+"""Results of :func:`_fields_of`, by dataclass."""
 
 
 class OtherVersionError(InputFileError):
@@ -36,16 +37,19 @@ class OtherVersionError(InputFileError):
 
 def read_json(kind: type[T], path: Path) -> T:
     """Read the message of type ``kind`` in ``path``. Raises :class:`InputFileError` with file and
-    key, and :class:`OtherVersionError`, before all else, if another version of bftrainer wrote it.
+    key, and :class:`OtherVersionError`, before the keys are checked, if another version of
+    bftrainer wrote it.
     """
     content = read_object(path)
-    if (version := content.get("version")) != VERSION:
-        kind_of_error = InputFileError if version is None else OtherVersionError
-        problem = (
+    version = content.get("version")
+    if version is None:
+        raise InputFileError(f"{path}: version", "missing")
+    if version != VERSION:
+        raise OtherVersionError(
+            f"{path}: version",
             f"expected {VERSION}, found {shown(version)}; another version of bftrainer wrote this "
-            "file: install the same one for the pilot and for the script"
+            "file: install the same one for the pilot and for the script",
         )
-        raise kind_of_error(f"{path}: version", "missing" if version is None else problem)
     return from_fields(kind, content, str(path))
 
 
@@ -83,14 +87,14 @@ def from_fields(kind: type[T], content: Mapping[str, Any], where: str) -> T:
     """Build a dataclass from an object's keys; unknown keys are ignored. Raises
     :class:`InputFileError` (``where: key``) for a missing key or a wrong value.
     """
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, check, is_required in _fields_of(kind):
         value = content.get(name)
         if value is not None:
-            given[name] = check(value, f"{where}: {name}")
+            values[name] = check(value, f"{where}: {name}")
         elif is_required:
             raise InputFileError(f"{where}: {name}", "missing")
-    return kind(**given)
+    return kind(**values)
 
 
 def to_fields(message: Any) -> dict[str, Any]:
@@ -107,9 +111,9 @@ def _fields_of(kind: type[Any]) -> tuple[tuple[str, _Check, bool], ...]:
     """Return, for each field of a dataclass, its name, the check of its values, and whether it must
     be given.
     """
-    if kind not in _known:
+    if kind not in _fields_by_kind:
         hints = get_type_hints(kind)
-        _known[kind] = tuple(
+        _fields_by_kind[kind] = tuple(
             (
                 item.name,
                 _check_of(hints[item.name]),
@@ -117,11 +121,15 @@ def _fields_of(kind: type[Any]) -> tuple[tuple[str, _Check, bool], ...]:
             )
             for item in fields(kind)
         )
-    return _known[kind]
+    return _fields_by_kind[kind]
 
 
 def _check_of(hint: Any) -> _Check:
-    """Return the function that checks a field's values and converts them to the field's type."""
+    """Return the function that checks a field's values and converts them to the field's type,
+    ``hint``. Raises ``TypeError`` for a type that messages do not have.
+
+    Of an optional field, only values that are not None are checked.
+    """
     if _NONE_TYPE in get_args(hint):
         (hint,) = [part for part in get_args(hint) if part is not _NONE_TYPE]
     if hint in _PLAIN:

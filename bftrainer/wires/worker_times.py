@@ -35,8 +35,8 @@ class WorkerTimes:
 
 @dataclass(frozen=True, slots=True)
 class TrainingTimes:
-    """All fragments of a driver, and the group of which rank 0 has reported last: since when, and
-    its first step.
+    """All fragments of a driver, and the group of which rank 0 has reported last, as (incarnation,
+    world size): when it was formed, if rank 0 has said so, and its first step.
     """
 
     fragments: tuple[WorkerTimes, ...] = ()
@@ -44,7 +44,7 @@ class TrainingTimes:
     formed_s: float | None = None
     stepped_s: float | None = None
 
-    def of(self, fragment: str) -> WorkerTimes | None:
+    def worker(self, fragment: str) -> WorkerTimes | None:
         """Return one fragment's times; None if it has had no workers."""
         return next((worker for worker in self.fragments if worker.fragment == fragment), None)
 
@@ -53,11 +53,11 @@ def after_event(
     times: TrainingTimes, line: EventLine, with_workers: Iterable[tuple[str, int]]
 ) -> TrainingTimes:
     """Return the times after an event. ``with_workers`` are (fragment, pid) of the workers that run
-    after it.
+    after it. Times that the event does not change are returned themselves.
     """
     match line.event:
         case WorkerStarted(fragment=fragment):
-            if times.of(fragment) is None:
+            if times.worker(fragment) is None:
                 return replace(
                     times, fragments=(*times.fragments, WorkerTimes(fragment, line.at_s))
                 )
@@ -67,18 +67,19 @@ def after_event(
                 times, fragment, lambda worker: replace(worker, warm_s=worker.warm_s or line.at_s)
             )
         case WorkerExited(fragment=fragment) if all(fragment != other for other, _ in with_workers):
+            # The last worker of its fragment.
             return _without_oldest(
                 _with_worker(times, fragment, lambda worker: replace(worker, gone_s=line.at_s))
             )
         case Running(world_size, fragments):
-            group, now = (line.incarnation, world_size), frozenset(fragments)
-            joined = tuple(
+            group, members = (line.incarnation, world_size), frozenset(fragments)
+            workers = tuple(
                 replace(worker, group=group, switched_s=line.at_s)
-                if worker.fragment in now and worker.group is None
+                if worker.fragment in members and worker.group is None
                 else worker
                 for worker in times.fragments
             )
-            return _with_steps(replace(times, fragments=joined))
+            return _with_steps(replace(times, fragments=workers))
         case _:
             return times
 
@@ -96,30 +97,30 @@ def after_progress(times: TrainingTimes, line: ProgressLine) -> TrainingTimes:
 
 
 def _with_steps(times: TrainingTimes) -> TrainingTimes:
-    """Set the time of the first step of all fragments in the group of which rank 0 reports."""
+    """Set the time of the first step of all fragments in the group of which rank 0 reports; before
+    its first step, return the times unchanged.
+    """
     stepped_s = times.stepped_s
     if stepped_s is None:
         return times
-    done = tuple(_stepped(worker, times, stepped_s) for worker in times.fragments)
-    return times if done == times.fragments else replace(times, fragments=done)
+    workers = tuple(_with_step(worker, times, stepped_s) for worker in times.fragments)
+    return times if workers == times.fragments else replace(times, fragments=workers)
 
 
-def _stepped(worker: WorkerTimes, times: TrainingTimes, stepped_s: float) -> WorkerTimes:
+def _with_step(worker: WorkerTimes, times: TrainingTimes, stepped_s: float) -> WorkerTimes:
     """Return a fragment's times with its first step at ``stepped_s``; unchanged if it had one
     before, or if the step is not of the group that it has joined.
     """
-    if (
-        worker.group is None
-        or worker.switched_s is None
-        or worker.stepped_s is not None
-        or stepped_s < worker.started_s
-    ):
+    if worker.group is None or worker.switched_s is None:
+        return worker  # it has joined none
+    if worker.stepped_s is not None or stepped_s < worker.started_s:
         return worker
-    # A script may report neither.
-    if any(
-        theirs is not None and own != theirs
-        for own, theirs in zip(worker.group, times.group, strict=True)
-    ):
+    # A script need not report incarnation and size: what is missing counts as equal.
+    is_of_other_group = any(
+        reported is not None and joined != reported
+        for joined, reported in zip(worker.group, times.group, strict=True)
+    )
+    if is_of_other_group:
         return worker
     # Elastic drivers say that a group trains once it has reported; it was formed before.
     switched_s = min(worker.switched_s, stepped_s)
@@ -141,12 +142,12 @@ def _with_worker(
 
 
 def _without_oldest(times: TrainingTimes) -> TrainingTimes:
-    """Forget the fragment at the front of those without workers once there are more than
-    :data:`MOST_GONE`.
+    """Forget the oldest fragment without workers once there are more than :data:`MOST_GONE` such
+    fragments. (One at a time is enough: each event adds one at most.)
     """
     ended = [worker.fragment for worker in times.fragments if worker.gone_s is not None]
     if len(ended) <= MOST_GONE:
         return times
-    return replace(
-        times, fragments=tuple(worker for worker in times.fragments if worker.fragment != ended[0])
-    )
+    oldest = ended[0]
+    remaining = tuple(worker for worker in times.fragments if worker.fragment != oldest)
+    return replace(times, fragments=remaining)

@@ -22,13 +22,15 @@ _Number = TypeVar("_Number", int, float)
 
 @dataclass(frozen=True, slots=True)
 class CsvRow:
-    """One data row; ``where`` is FILE:LINE."""
+    """One data row: its cells by column, and its place in the file, ``where`` (FILE:LINE). All
+    methods raise :class:`InputFileError`.
+    """
 
     where: str
     cells: dict[str, str]
 
     def text(self, column: str) -> str:
-        """Read a cell that must not be empty."""
+        """Return a cell without blanks around it; it must not be empty."""
         value = self.cells[column].strip()
         if not value:
             raise InputFileError(self.where, f"{column} is missing, expected a value")
@@ -36,16 +38,17 @@ class CsvRow:
 
     def number(self, column: str) -> float:
         """Read a cell that must be a finite number, 0 or more."""
-        return self._read(number, column)
+        return self._parsed(number, column)
 
     def count(self, column: str) -> int:
         """Read a cell that must be a whole number (``64.0`` is one)."""
-        return self._read(count, column)
+        return self._parsed(count, column)
 
-    def _read(self, read: Callable[[Mapping[str, str], str], _Number], column: str) -> _Number:
-        self.text(column)
+    def _parsed(self, parse: Callable[[Mapping[str, str], str], _Number], column: str) -> _Number:
+        """Return ``parse(cells, column)``, with the place of the row in its errors."""
+        self.text(column)  # an empty cell has an error of its own
         try:
-            return read(self.cells, column)
+            return parse(self.cells, column)
         except InvalidValueError as error:
             raise InputFileError(self.where, str(error)) from error
 
@@ -60,7 +63,9 @@ def csv_bytes(header: Sequence[object], rows: Iterable[Sequence[object]]) -> byt
 
 
 def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
-    """Read header and rows of a CSV file; raises :class:`InputFileError`."""
+    """Read a CSV file; return the header and an iterator over the rows. Both raise
+    :class:`InputFileError`.
+    """
     reader = csv.reader(io.StringIO(read_text(path), newline=""))
     try:
         header = next(reader, None)
@@ -73,8 +78,8 @@ def read_table(path: Path) -> tuple[list[str], Iterator[CsvRow]]:
             f"{path}:1", f"has {len(header):,} columns, expected at most {MAX_COLUMNS:,}"
         )
     header = [column.strip() for column in header]
-    if twice := [column for column in header if header.count(column) > 1]:
-        raise InputFileError(f"{path}:1", f"duplicate column {twice[0]!r:.60}")
+    if duplicates := [column for column in header if header.count(column) > 1]:
+        raise InputFileError(f"{path}:1", f"duplicate column {duplicates[0]!r:.60}")
     return header, _rows(path, header, reader)
 
 
@@ -115,7 +120,9 @@ def number(
 
 
 def count(cells: Mapping[str, str], column: str, least: int = 0, limit: float = math.inf) -> int:
-    """Read a cell that must be a whole number (``20.0`` is one)."""
+    """Read a cell that must be a whole number (``20.0`` is one), with the limits and errors of
+    :func:`number`.
+    """
     value = number(cells, column, least, limit)
     if value != int(value):
         raise InvalidValueError(f"{column} is {value:g}, expected a whole number")

@@ -20,23 +20,23 @@ from bftrainer.counted import counted
 from bftrainer.errors import InputFileError
 
 MOST_BYTES = 4 * 1024**3
-"""Default of ``--max-bytes``: no log so far had a tenth of it."""
+"""Default of ``--max-bytes``: no log so far had a tenth of this size."""
 MOST_GROWTH = 200
-"""The log of BFTrainer's authors, mostly zeros, is 73 times as large as its .gz; logs of jobs are 5
-to 21 times as large.
+"""Limit for the size of the content relative to that of the compressed file. The log of BFTrainer's
+authors, mostly zeros, is 73 times as large as its .gz; logs of jobs are 5 to 21 times as large.
 """
 FREE_BYTES = 64 * 1024**2
-"""What may come out of any file, however small."""
+"""Content up to this size is not subject to the limit on growth, however small the file is."""
 _XZ_MEMORY = 256 * 1024**2
 _PIECE = 256 * 1024
 OnBytes = Callable[[int], None]
 """Called with the number of bytes that were read from the disk since its last call."""
 DAMAGE = (EOFError, zlib.error, lzma.LZMAError)
-"""What reading a damaged or truncated file raises; bz2 also raises OSError."""
+"""The errors of reading a damaged or truncated file; bz2 also raises OSError."""
 
 
 class _Decompressor(Protocol):
-    """What bz2 and lzma share."""
+    """The interface of the decompressors of bz2 and lzma."""
 
     @property
     def eof(self) -> bool: ...
@@ -51,28 +51,30 @@ class _Decompressor(Protocol):
 
 
 class _Gzip:
-    """zlib's decompressor with that interface. It checks the length and the checksum at the end."""
+    """zlib's decompressor with the interface of the others. It checks the length and the checksum
+    at the end.
+    """
 
     def __init__(self) -> None:
-        self._inner = zlib.decompressobj(wbits=31)
+        self._zlib = zlib.decompressobj(wbits=31)
 
     @property
     def eof(self) -> bool:
-        return self._inner.eof
+        return self._zlib.eof
 
     @property
     def unused_data(self) -> bytes:
-        return self._inner.unused_data
+        return self._zlib.unused_data
 
     @property
     def needs_input(self) -> bool:
-        return not self._inner.unconsumed_tail
+        return not self._zlib.unconsumed_tail
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        return self._inner.decompress(self._inner.unconsumed_tail + data, max_length)
+        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
 
 
-def _decompressor(start: bytes) -> _Decompressor | None:
+def _decompressor_of(start: bytes) -> _Decompressor | None:
     """Return the decompressor of content that begins like this; None for plain content."""
     if start.startswith(b"\x1f\x8b"):
         return _Gzip()
@@ -87,7 +89,7 @@ class LimitedFile(io.RawIOBase):
     """The content of a file, decompressed. Reading more than ``max_bytes`` raises
     :class:`InputFileError`.
 
-    The limit on growth holds unless the user has set a limit (``max_bytes`` is None without one).
+    ``MOST_GROWTH`` holds only if the user has not set a limit (``max_bytes`` is None).
     Several compressed files in a row are one content, as for ``zcat``. ``on_bytes`` is called for
     each piece of the file that is read, before it is decompressed.
     """
@@ -105,15 +107,16 @@ class LimitedFile(io.RawIOBase):
             self._pending = self._file.read(8) or b""
         except OSError as error:
             raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
-        self._inner = _decompressor(self._pending)
-        self._bytes_in, self._bytes_out = len(self._pending), 0
+        # ``_pending`` are bytes that were read from the disk, but not used yet.
+        self._decompressor = _decompressor_of(self._pending)  # None: plain content
+        self._bytes_in, self._bytes_out = len(self._pending), 0  # of the disk, of the content
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # io says WriteableBuffer
         """Read content into the buffer, as io.RawIOBase does; at most 256 KiB at a time."""
-        if self._inner:
+        if self._decompressor:
             data = self._decompressed(min(len(buffer), _PIECE))
         else:
             data = self._plain(len(buffer))
@@ -123,17 +126,17 @@ class LimitedFile(io.RawIOBase):
         return len(data)
 
     def _check_limits(self) -> None:
-        """Raise :class:`InputFileError` if too many bytes have come out, in all or relative to
-        those read.
+        """Raise :class:`InputFileError` if the content is too large, in all or relative to the
+        bytes read from the disk.
         """
         if self._bytes_out > self._max_bytes:
-            unpacked = " when decompressed" if self._inner else ""
+            unpacked = " when decompressed" if self._decompressor else ""
             raise InputFileError(
                 str(self._path),
                 f"has more than {counted(self._max_bytes, 'byte')}{unpacked}; --max-bytes sets "
                 "another limit",
             )
-        if not self._inner or not self._has_growth_limit:
+        if not self._decompressor or not self._has_growth_limit:
             return
         if self._bytes_out > max(FREE_BYTES, MOST_GROWTH * self._bytes_in):
             raise InputFileError(
@@ -150,14 +153,16 @@ class LimitedFile(io.RawIOBase):
     def _plain(self, size: int) -> bytes:
         """Read up to ``size`` bytes of a file that is not compressed; empty at the end."""
         if self._pending:
-            data, self._pending = self._pending[:size], self._pending[size:]
+            data = self._pending[:size]
+            self._pending = self._pending[size:]
             return data
         return self._from_disk(min(size, _PIECE))
 
-    def _more(self) -> bytes:
-        """Return compressed bytes that no decompressor has seen yet; empty at the end."""
+    def _next_compressed(self) -> bytes:
+        """Return compressed bytes that no decompressor has got yet; empty at the end."""
         if self._pending:
-            data, self._pending = self._pending, b""
+            data = self._pending
+            self._pending = b""
             return data
         data = self._from_disk(_PIECE)
         self._bytes_in += len(data)
@@ -173,25 +178,29 @@ class LimitedFile(io.RawIOBase):
     def _decompressed(self, size: int) -> bytes:
         """Return up to ``size`` bytes of the content of a compressed file; empty at the end."""
         while True:
-            assert self._inner is not None
-            if self._inner.eof and not self._next_stream(self._inner.unused_data):
+            assert self._decompressor is not None
+            if self._decompressor.eof and not self._next_stream(self._decompressor.unused_data):
                 return b""
             data = b""
-            if self._inner.needs_input and not (data := self._more()):
+            if self._decompressor.needs_input and not (data := self._next_compressed()):
                 raise EOFError("the compressed file ends before its end marker")
-            if content := self._inner.decompress(data, size):
+            if content := self._decompressor.decompress(data, size):
                 return content
 
     def _next_stream(self, rest: bytes) -> bool:
-        """Begin with the compressed file that follows in the same file; return whether there is
-        one. Padding with zeros is allowed, as for ``zcat``.
+        """Begin with the compressed content that follows in the same file, of which ``rest`` was
+        read; return whether there is any. Padding with zeros is allowed, as for ``zcat``.
+
+        Raises :class:`EOFError` if something else follows.
         """
-        rest = rest.lstrip(b"\0")
-        while len(rest) < 8 and (more := self._more()):
-            rest = (rest + more).lstrip(b"\0")
-        if not rest:
+        start = rest.lstrip(b"\0")
+        # Eight bytes suffice to recognize a format.
+        while len(start) < 8 and (data := self._next_compressed()):
+            start = (start + data).lstrip(b"\0")
+        if not start:
             return False
-        self._inner, self._pending = _decompressor(rest), rest
-        if self._inner is None:
+        self._decompressor = _decompressor_of(start)
+        self._pending = start
+        if self._decompressor is None:
             raise EOFError("something else follows the compressed content")
         return True

@@ -21,7 +21,8 @@ def open_bytes(
 ) -> IO[bytes]:
     """Open a file, which is decompressed while reading if the content is gzip, bzip2 or xz.
 
-    ``max_bytes`` limits the content; ``on_bytes`` is told of each piece that is read.
+    ``max_bytes`` limits the content; ``on_bytes`` is called with the number of bytes of each piece
+    of the file that is read.
     """
     return io.BufferedReader(LimitedFile(path, max_bytes, on_bytes), 128 * 1024)
 
@@ -30,10 +31,11 @@ def read_bytes(path: Path, size: int) -> bytes:
     """Read at most ``size`` bytes of the content. Raises :class:`InputFileError`."""
     with open_bytes(path) as file:
         pieces: list[bytes] = []
+        remaining = size
         try:
-            while size > 0 and (piece := file.read(min(size, 1024 * 1024))):
+            while remaining > 0 and (piece := file.read(min(remaining, 1024 * 1024))):
                 pieces.append(piece)
-                size -= len(piece)
+                remaining -= len(piece)
         except (*DAMAGE, OSError) as error:
             raise damaged(str(path), error) from error
     return b"".join(pieces)
@@ -64,12 +66,12 @@ def as_text(where: str, data: bytes) -> str:
         raise InputFileError(
             where, f"is not UTF-8 text ({error.reason} at byte {error.start})"
         ) from error
-    if "\0" in text:  # date parsing accepts text up to it
+    if "\0" in text:  # date parsing would ignore a NUL and all that follows
         line = text.count("\n", 0, text.index("\0")) + 1
         raise InputFileError(f"{where}:{line}", "has a NUL character, expected text")
     return text
 
 
 def damaged(where: str, error: Exception) -> InputFileError:
-    """The error for a compressed file or archive that cannot be read to its end."""
+    """Return the error for a compressed file or archive that cannot be read to its end."""
     return InputFileError(where, f"is damaged or truncated ({error}); expected a complete file")

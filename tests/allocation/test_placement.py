@@ -31,8 +31,8 @@ def test_the_order_that_follows_a_pool_is_the_order_from_scratch(
     order, pool = NameOrder(), names(*start)
     for nodes, joins in [(set[int](), True), *moves]:
         pool = pool | names(*nodes) if joins else pool - names(*nodes)
-        assert order.of(pool) == in_name_order(pool)
-    assert order.of(names(2, 1)) == ["n1", "n2"]
+        assert order.names_of(pool) == in_name_order(pool)
+    assert order.names_of(names(2, 1)) == ["n1", "n2"]
 
 
 def test_growing_trainers_take_adjacent_nodes_in_trainer_order() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bftrainer.decide.allocation.exact import Exact
 from bftrainer.decide.allocation.objectives import OBJECTIVES
 from bftrainer.decide.allocation.placement import place
-from bftrainer.decide.allocation.window_ends import drop_unprofitable_growth, lasts_s
+from bftrainer.decide.allocation.window_ends import drop_unprofitable_growth, lifetime_s
 from bftrainer.decide.core.coordinator import adopt, decide, observe
 from bftrainer.decide.domain.events import Event, PoolChanged, TrainerSubmitted
 from bftrainer.decide.domain.model import Curve, Trainer
@@ -100,9 +100,9 @@ def test_a_trainer_below_its_minimum_lets_go_where_growing_does_not_pay() -> Non
 
 
 def test_bftrainer_looks_no_further_than_the_last_node_is_there() -> None:
-    assert lasts_s(names(1, 2), (("n1", 50.0),), 10.0) == math.inf
-    assert lasts_s(names(1, 2), (("n1", 50.0), ("n2", 40.0)), 10.0) == 40.0
-    assert lasts_s(names(), (), 10.0) == math.inf
+    assert lifetime_s(names(1, 2), (("n1", 50.0),), 10.0) == math.inf
+    assert lifetime_s(names(1, 2), (("n1", 50.0), ("n2", 40.0)), 10.0) == 40.0
+    assert lifetime_s(names(), (), 10.0) == math.inf
     # A swap that pays within 120 s, and not within the 60 s that are left: b is faster, a has the
     # nodes.
     fast = Trainer("b", Curve((1, 8), (16.0, 128.0)), 4, 4, 0.0, 0.0)

@@ -118,7 +118,7 @@ def test_no_time_is_told_from_a_speed_that_nobody_knows(tmp_path: Path) -> None:
     home = trains(tmp_path, "n1", samples_total=72_000, samples_per_s=None)
     home.pilot(20)
     assert json.loads(bftrainer("list", "--json", "--state", home.path).out)["left_h"] is None
-    assert not Reader(home.path, home.clock.now_s).look().estimates, "nor by top"
+    assert not Reader(home.path, home.clock.now_s).read_snapshot().estimates, "nor by top"
 
 
 def test_after_the_pilots_end_nobody_has_nodes(tmp_path: Path) -> None:

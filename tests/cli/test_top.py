@@ -161,7 +161,7 @@ def press(scene: Played, *keys: str, panel_after: str = "") -> Top:
                 await until(lambda: isinstance(app.screen, Panel))
                 await settle(pilot)
         app.seen = "\n".join(text_of(app.export_screenshot()))  # type: ignore[attr-defined]
-        app.seen_chosen = app.chosen if app.screen_stack else None  # type: ignore[attr-defined]
+        app.seen_chosen = app.selected_name if app.screen_stack else None  # type: ignore[attr-defined]
 
     return shown(scene, go)
 
@@ -205,10 +205,10 @@ def test_the_cursor_stays_on_its_trainer_when_rows_move(scene: Played) -> None:
     async def go(app: Top, pilot: object) -> None:
         await pilot.press("down")  # type: ignore[attr-defined]
         await settle(pilot)
-        assert app.chosen == "bert-base"
+        assert app.selected_name == "bert-base"
         await pilot.press("s", "s", "s")  # type: ignore[attr-defined]
         await settle(pilot)
-        assert app.chosen == "bert-base"
+        assert app.selected_name == "bert-base"
 
     shown(scene, go)
 
@@ -250,18 +250,18 @@ def test_a_database_that_cannot_be_read_is_said_and_tried_again(scene: Played) -
     from bftrainer.errors import StoreError
 
     class Broken(Played):
-        def look(self) -> Snapshot:
+        def read_snapshot(self) -> Snapshot:
             raise StoreError("pilot.db: cannot be read: disk I/O error")
 
     seen: list[str] = []
 
     async def go(app: Top, pilot: object) -> None:
         app._reader = Broken(scene.state, scene.looks)  # type: ignore[assignment]
-        app.look()
+        app.update_board()
         await settle(pilot)
         seen.extend(text_of(app.export_screenshot()))
         app._reader = Played(scene.state, scene.looks[-1:])  # type: ignore[assignment]
-        app.look()
+        app.update_board()
         await settle(pilot)
         seen.extend(["--", *text_of(app.export_screenshot())])
 
@@ -277,7 +277,7 @@ def test_a_database_that_cannot_be_read_is_said_and_tried_again(scene: Played) -
 
 
 def test_a_dead_pilot_and_a_silent_one_are_distinguished_from_none(board: Board) -> None:
-    last = board.last
+    last = board.snapshot
     assert last.pilot is not None
     pilot = last.pilot
     quiet = Board()
@@ -318,12 +318,12 @@ def test_speeds_are_measured_between_heartbeats_and_start_again_after_a_checkpoi
 def test_what_a_dead_pilot_had_is_not_drawn_up_to_now(scene: Played) -> None:
     reader = Reader(scene.state, lambda: 1_700_000_900.0)
     board = Board()
-    board.add(replace(reader.look(), is_alive=False))
+    board.add(replace(reader.read_snapshot(), is_alive=False))
     reader.close()
     bins = board.bins(100)
-    died = round(100 - (board.last.at_s - board.last.pilot.heartbeat_s) / HISTORY_S * 100)
+    died = round(100 - (board.snapshot.at_s - board.snapshot.pilot.heartbeat_s) / HISTORY_S * 100)
     assert any(p is not None and p.held > 0 for p in bins[:died])
-    assert all(p is not None and p.held == board.last.held == 0 for p in bins[died + 1 :])
+    assert all(p is not None and p.held == board.snapshot.held == 0 for p in bins[died + 1 :])
 
 
 def test_lengths_and_numbers() -> None:
@@ -351,7 +351,7 @@ def test_lengths_and_numbers() -> None:
 
 def test_a_reader_tells_everything_once(scene: Played) -> None:
     reader = Reader(scene.state, lambda: 1_700_000_700.0)
-    first, second = reader.look(), reader.look()
+    first, second = reader.read_snapshot(), reader.read_snapshot()
     reader.close()
     assert first.decisions
     assert first.notes
@@ -364,7 +364,7 @@ def test_a_reader_tells_everything_once(scene: Played) -> None:
 def test_looks_while_it_runs_have_what_the_journal_has(scene: Played) -> None:
     reader = Reader(scene.state, lambda: 0.0)
     told = [d for look in scene.looks for d in look.decisions]
-    everything = reader.look().decisions
+    everything = reader.read_snapshot().decisions
     reader.close()
     assert [d.at_s for d in told] == [d.at_s for d in everything][: len(told)]
     assert [d.pool for d in told] == [d.pool for d in everything][: len(told)]
@@ -379,7 +379,7 @@ def test_only_the_latest_decisions_are_read(tmp_path: Path) -> None:
         h.at(2 + 2 * i, lambda i=i: h.cluster.take("a") if i % 2 else h.cluster.give("a"))
     h.pilot(2 * DECISIONS + 5)
     reader = Reader(h.path, h.clock.now_s)
-    look = reader.look()
+    look = reader.read_snapshot()
     reader.close()
     assert len(look.decisions) <= DECISIONS
     assert look.decisions[-1].pool <= 2
@@ -390,7 +390,7 @@ def test_before_any_pilot_pending_submissions_are_shown(tmp_path: Path) -> None:
     h.submit(spec("early"))
     reader = Reader(h.path, h.clock.now_s)
     board = Board()
-    board.add(reader.look())
+    board.add(reader.read_snapshot())
     reader.close()
     assert [(row.name, row.status) for row in board.rows()] == [("early", "submitted")]
     assert board.headline().startswith("no pilot is running")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from bftrainer.decide.allocation.exact import Exact
 from bftrainer.decide.allocation.objectives import DEFAULT_OBJECTIVE, OBJECTIVES
 from bftrainer.decide.core.coordinator import adopt, decide, observe
-from bftrainer.decide.core.node_classes import Part, changed, check_one_class, parts
+from bftrainer.decide.core.node_classes import Part, changed_classes, check_one_class, parts
 from bftrainer.decide.domain.events import Event, PoolChanged, TrainerFinished, TrainerSubmitted
 from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.decide.domain.ports import Policy
@@ -234,9 +234,9 @@ def test_memories_are_kept_by_class_and_answers_are_one() -> None:
 
 
 def test_classes_follow_the_pool() -> None:
-    classes = changed((), joined(b=("n2",), a=("n1", "n3")))
+    classes = changed_classes((), joined(b=("n2",), a=("n1", "n3")))
     assert classes == (("a", names("n1", "n3")), ("b", names("n2")))
-    assert changed(classes, PoolChanged(left=names("n2", "n3"))) == (("a", names("n1")),)
+    assert changed_classes(classes, PoolChanged(left=names("n2", "n3"))) == (("a", names("n1")),)
 
 
 def test_what_breaks_a_rule_is_refused() -> None:

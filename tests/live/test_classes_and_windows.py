@@ -14,7 +14,7 @@ from support.live_house import House, house, spec
 from bftrainer.cluster.classes import class_of
 from bftrainer.cluster.model import Availability, Device, NodeView, Observation, PendingJob
 from bftrainer.cluster.observed import ObservedSite
-from bftrainer.cluster.selection import asleep, offered
+from bftrainer.cluster.selection import asleep_nodes, offered_windows
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import NodeClassConfig, NodesConfig, PilotConfig
 from bftrainer.config.validation import check_table
@@ -345,8 +345,8 @@ def test_nodes_that_cost_energy_or_money_only_if_configured(
     config: dict[str, object], expected: set[str]
 ) -> None:
     nodes = NodesConfig.model_validate(config)
-    assert set(offered(SEEN, PilotJobs(), nodes)) == expected
-    assert asleep(SEEN, nodes) == {"down", "going", "ended"} - set(nodes.exclude)
+    assert set(offered_windows(SEEN, PilotJobs(), nodes)) == expected
+    assert asleep_nodes(SEEN, nodes) == {"down", "going", "ended"} - set(nodes.exclude)
 
 
 def held(home: House) -> set[str]:

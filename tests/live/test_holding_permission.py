@@ -11,7 +11,7 @@ from support.command_line import bftrainer
 from support.live_house import House, configuration, house, spec
 
 from bftrainer.cluster.model import GiveWay, HoldingPermit
-from bftrainer.console.cli.trainers import allocation
+from bftrainer.console.cli.trainers import read_allocation
 from bftrainer.errors import InvalidValueError
 from bftrainer.pilot.nodes.holding_permission import HoldingPermission
 from bftrainer.pilot.own_site import build_site
@@ -44,8 +44,22 @@ def test_explain_names_the_way_until_another_pilot_starts(home: House) -> None:
 
 def test_a_site_that_cannot_watch_a_queue_refuses_to_be_told_so(tmp_path: Path) -> None:
     config = configuration({"nodes": {"give_way": "yield"}, "trace": {"nodes": 2}})
-    with pytest.raises(InvalidValueError, match="holder 'trace' cannot tell which main jobs wait"):
+    with pytest.raises(InvalidValueError, match=r"holder 'trace' .* cannot tell"):
         build_site(config, tmp_path, SystemClock())
+
+
+@pytest.mark.parametrize(("way", "is_refused"), [("yield", True), ("site", False), ("auto", False)])
+def test_single_gpus_cannot_be_released_for_main_jobs(
+    tmp_path: Path, way: str, is_refused: bool
+) -> None:
+    nodes = {"holder": "slurm", "unit": "gpu", "give_way": way}
+    config = configuration({"nodes": nodes, "slurm": {"partition": "p"}})
+    if not is_refused:
+        assert build_site(config, tmp_path, SystemClock()).ways == {GiveWay.SITE}
+        return
+    with pytest.raises(InvalidValueError, match=r'set "auto" or "site"$') as caught:
+        build_site(config, tmp_path, SystemClock())
+    assert "\n" not in str(caught.value)
 
 
 def test_nothing_is_held_and_the_reason_is_told_before_anything_was_submitted(home: House) -> None:
@@ -69,10 +83,10 @@ def test_list_says_why_no_node_is_held(home: House) -> None:
     refuse(home)
     home.at(10, lambda: lists.append(bftrainer("list", "--state", home.path).out))
     home.at(15, lambda: setattr(home, "permit", HoldingPermit()))
-    home.at(20, lambda: lists.append(allocation(home.path).refusal))
+    home.at(20, lambda: lists.append(read_allocation(home.path).refusal))
     home.pilot(30)
     assert lists[0].splitlines()[-1] == f"no node is held: {WHY}"
-    assert lists[1] == allocation(home.path).refusal == ""
+    assert lists[1] == read_allocation(home.path).refusal == ""
 
 
 def test_held_nodes_are_released_with_the_reason_and_held_again_after_the_remedy(

@@ -415,7 +415,7 @@ def test_whatever_is_known(facts: NodeFacts, silent_s: float) -> None:
             assert all(
                 there + more <= c.nodes or kept_of + idle > c.tried
                 for c in facts.memory.caps
-                if c.node_class == name and c.counts(facts.trainers, facts.demand.of(name), stays)
+                if c.node_class == name and c.is_valid(facts.trainers, facts.demand.of(name), stays)
             )
         if nodes.site_max_nodes is not None:
             assert len(after) + len(requests) + len(facts.peer_holders) <= max(

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from support.horovod_trainer import SITE
 from support.live_machine import STEPPER, eventually
+from support.needs import need_package
 
 from bftrainer.config.trainer_file import TrainerSpec, settle
 from bftrainer.config.validation import check_table
@@ -115,6 +116,51 @@ def test_a_worker_that_aborts_because_its_peer_was_killed_is_not_blamed(driven: 
     eventually(lambda: len(driven.events("running")) == 2)
     assert driven.events("running")[-1]["fragments"] == ["f1"]
     assert [e["fragment"] for e in driven.events("withheld")] == ["f2"]
+
+
+GROUP = """import json, os, sys
+given = [os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]]
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1) + dist.get_rank()
+dist.all_reduce(total)
+kept = [os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]] == given
+open(f"of-{os.environ['RANK']}.json", "w").write(json.dumps([total.item(), kept]))
+dist.destroy_process_group()
+"""
+
+
+def test_a_group_of_torch_meets_at_a_store_with_a_key(tmp_path: Path) -> None:
+    """The name in MASTER_ADDR is that of no host, so nothing but the driver's store can be met."""
+    need_package("torch")
+    (tmp_path / "group.py").write_text(GROUP)
+    with Driven(tmp_path) as driven:
+        driven.start([sys.executable, "group.py"])
+        driven.ends(Ending.DONE)
+    assert [json.loads((tmp_path / f"of-{rank}.json").read_text()) for rank in range(2)] == [
+        [3.0, True]
+    ] * 2
+
+
+def test_a_program_without_a_group_starts_no_relay_and_needs_no_interface(tmp_path: Path) -> None:
+    (tmp_path / "alone.py").write_text(
+        "import os, sys\nopen(f\"of-{os.environ['RANK']}\", 'w').write(\n"
+        "    f\"{'torch' in sys.modules} {sorted(n for n in os.environ if 'STORE' in n)}\")\n"
+    )
+    with Driven(tmp_path) as driven:
+        driven.start([sys.executable, "alone.py"], interface="none0")
+        driven.ends(Ending.DONE)
+    assert {(tmp_path / f"of-{rank}").read_text() for rank in range(2)} == {"False []"}
+
+
+def test_a_group_without_an_interface_is_refused_in_one_line(tmp_path: Path) -> None:
+    need_package("torch")
+    (tmp_path / "group.py").write_text(GROUP)
+    with Driven(tmp_path) as driven:
+        driven.start([sys.executable, "group.py"], interface="none0")
+        view = driven.ends(Ending.FAILED)
+    assert "no group can be formed: interface 'none0' has no IPv4 address" in " ".join(view.tail)
 
 
 def test_a_start_that_hangs_shows_where_the_worker_waits(driven: Driven) -> None:

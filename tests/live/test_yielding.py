@@ -16,6 +16,7 @@ from bftrainer.pilot.nodes.yielding import (
     CYCLE_S,
     LEAVING_S,
     LONGEST_REST_S,
+    STRANGER_S,
     WaitingQueue,
     YieldMemory,
     YieldRules,
@@ -99,6 +100,10 @@ class Site:
     @property
     def blocks(self) -> bool:
         return self.memories["a"].blocks
+
+    @property
+    def reserved(self) -> frozenset[str]:
+        return self.memories["a"].reserved
 
 
 def holding(count: int = 8, **more: object) -> Site:
@@ -246,18 +251,71 @@ def test_without_shown_cycles_an_offer_lasts_for_a_while() -> None:
     assert not site.blocks
 
 
-def test_a_job_that_cannot_run_costs_few_moves_however_busy_the_site_is() -> None:
-    """Main jobs come and go all the time. The pilot holds idle nodes again as soon as it may."""
-    site, moves = holding(jobs=[wait(1, 2)]), 0
-    for second in range(0, 3600, 2):
+def moves_at_a_busy_site(site: Site) -> list[int]:
+    """Count the looks at which a pilot releases nodes, in each of two hours. Main jobs come and go
+    all the time, and the pilot holds idle nodes again as soon as it may.
+    """
+    moves = [0, 0]
+    for second in range(0, 7200, 2):
         site.busy = {"n0"} if second % 4 else set()
         site.held.pop("n0", None)
         site.planned_s = SERVER_S + site.now_s + 1.0
-        moves += bool(site.after(2.0).look())
+        moves[second // 3600] += bool(site.after(2.0).look())
         if not site.blocks:
-            idle = ALL - site.held.keys() - site.busy - {"n0"}
+            idle = ALL - site.held.keys() - site.busy - {"n0"} - site.reserved
             site.held |= dict.fromkeys(idle, (1000 + second, "a"))
-    assert 10 < moves <= 3600 / LONGEST_REST_S + 8
+    return moves
+
+
+def test_a_job_that_waits_its_turn_costs_few_moves_however_busy_the_site_is() -> None:
+    first, second = moves_at_a_busy_site(holding(jobs=[wait(1, 2)]))
+    assert 10 < first <= 3600 / LONGEST_REST_S + 8
+    assert second <= 3600 / LONGEST_REST_S + 2
+
+
+def test_a_job_that_can_never_run_costs_two_moves_an_hour() -> None:
+    """The scheduler plans no start for it, although no holder lasts for more than ten minutes."""
+    first, second = moves_at_a_busy_site(holding(jobs=[wait(1, 2, is_planned=False)]))
+    assert 2 <= first <= 4
+    assert second <= 2
+
+
+def test_a_job_that_the_scheduler_plans_again_is_served_at_once() -> None:
+    site = holding(jobs=[wait(1, 2, is_planned=False)])
+    moves_at_a_busy_site(site)
+    site.jobs = [wait(1, 2, is_planned=True)]
+    site.after(60.0)
+    site.held |= dict.fromkeys(ALL - site.held.keys() - {"n0"}, (9000, "a"))
+    site.busy = {"n0"}
+    assert site.look()
+
+
+def test_a_holder_that_was_renewed_while_a_job_stayed_pending_is_not_renewed_again() -> None:
+    """The pilot takes the job for one that waits for something else. Every holder ends after ten
+    minutes, and only idle nodes are what the job gets from then on.
+    """
+    site = holding(jobs=[wait(1, 3)], busy=set(NODES[6:]))
+    for node in NODES[6:]:
+        site.held.pop(node)
+    void(site)
+    site.released.clear()
+    site.planned_s, idle_s, held_s, number = None, 0.0, 0.0, 1000
+    ends_s = {node: site.now_s + 100.0 * i for i, node in enumerate(NODES[:6])}
+    begun_s, judged_s = site.now_s, 0.0
+    while site.now_s < begun_s + 1750.0:
+        for node in [n for n in site.held if ends_s[n] <= site.now_s]:
+            del site.held[node]
+        site.after(10.0).look()
+        idle = ALL - site.held.keys() - site.busy
+        for node in sorted(idle - site.reserved):
+            number += 1
+            site.held[node], ends_s[node] = (number, "a"), site.now_s + 600.0
+        idle = ALL - site.held.keys() - site.busy
+        idle_s, held_s = idle_s + 10.0 * len(idle), held_s + 10.0 * len(site.held)
+        judged_s = judged_s or (site.now_s - begun_s if len(idle) >= 3 else 0.0)
+    assert site.released == [], "not one move"
+    assert 600.0 < judged_s <= 2 * 600.0 + 500.0 + 20.0, "the longest wait of a job that could run"
+    assert 3 * CYCLE_S <= idle_s <= 0.15 * held_s
 
 
 def test_served_jobs_are_told_with_the_latest_time_of_their_start() -> None:
@@ -289,7 +347,48 @@ def test_a_pilot_that_does_not_respond_is_left_out() -> None:
     while len(site.released) < 4:
         site.after(2.0).look("a")
         looks += 1
-    assert 2.0 * looks <= RULES.notice_s + 2.0 * RULES.poll_s + 2.0
+    assert 2.0 * looks <= RULES.poll_s + STRANGER_S
+
+
+def test_other_pilots_of_the_same_user_are_no_strangers() -> None:
+    rules = replace(RULES, own_pilot="me/a")
+    site, memory, released = holding(jobs=[wait(1, 2)]), YieldMemory(), []
+    site.held = {node: (100 + i, f"me/{'ab'[i % 2]}") for i, node in enumerate(NODES)}
+    while not released or site.now_s < 8.0:
+        decision = next_yield(site.after(2.0).queue(), site.own("me/a"), {}, memory, rules)
+        memory = decision.memory
+        for release in decision.releases:
+            released += release.names
+        site.held = {
+            node: holder
+            for node, holder in site.held.items()
+            if f"{node}#{holder[0]}" not in released
+        }
+    assert released == ["n6#106"], "the other node is b's, whose trainer takes its time"
+
+
+def test_the_trainers_of_a_pilot_that_has_responded_have_time_to_leave() -> None:
+    """Its nodes take seven seconds. The first time, others release nodes in its place after four;
+    from then on they wait for it.
+    """
+    extra = []
+    site = holding()
+    for number in range(3):
+        site.held = {node: (100 * number + 100 + i, "ab"[i % 2]) for i, node in enumerate(NODES)}
+        site.jobs, site.busy = [wait(number, 2)], set()
+        site.released.clear()
+        own = len(site.after(2.0).look("a"))
+        due_s = site.now_s + 7.0
+        assert own == 1, number
+        while site.now_s < due_s:
+            site.after(2.0).look("a")
+        extra.append(len(site.released) - own)
+        for node in [node for node, (_, pilot) in site.held.items() if pilot == "b"][-1:]:
+            del site.held[node]
+        site.after(2.0).look("a")
+        site.jobs = []
+        site.after(2.0).look("a")
+    assert extra == [1, 0, 0]
 
 
 def waits_s(site: Site, limit_s: float = 600.0) -> float:
@@ -301,8 +400,8 @@ def waits_s(site: Site, limit_s: float = 600.0) -> float:
     return site.now_s - begun_s
 
 
-UNRESPONSIVE_S = RULES.notice_s + 2.0 * RULES.poll_s + 2 * 2.0
-"""With the look before the first, and the one after."""
+UNRESPONSIVE_S = RULES.poll_s + STRANGER_S + 2.0
+"""With the look before the first."""
 
 
 def test_a_user_who_claims_many_pilots_is_waited_for_once() -> None:

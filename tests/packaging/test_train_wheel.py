@@ -218,11 +218,11 @@ def test_what_the_wheel_lacks_is_named_with_the_command_that_installs_it(environ
     ("example", "package", "workers"),
     [
         ("torch_digits.py", "torch", 2),
-        ("fsdp_text.py", "torch", 2),
+        pytest.param("fsdp_text.py", "torch", 2, marks=pytest.mark.nightly),
         ("scripts/torch_idle.py", "torch", 2),
-        ("scripts/accelerate_idle.py", "accelerate", 2),
-        ("scripts/transformers_idle.py", "transformers", 1),
-        ("scripts/lightning_idle.py", "lightning", 1),
+        pytest.param("scripts/accelerate_idle.py", "accelerate", 2, marks=pytest.mark.nightly),
+        pytest.param("scripts/transformers_idle.py", "transformers", 1, marks=pytest.mark.nightly),
+        pytest.param("scripts/lightning_idle.py", "lightning", 1, marks=pytest.mark.nightly),
         ("numpy_parallel.py", "numpy", 1),
     ],
 )

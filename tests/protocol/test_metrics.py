@@ -82,6 +82,12 @@ def test_the_path_of_a_checkpoint() -> None:
     assert parse_progress(line(checkpoint="x" * 5000)).refused[0][0] == "checkpoint"
 
 
+def test_a_total_that_cannot_be_used_is_named() -> None:
+    parsed = parse_progress(line(samples_total=-1))
+    assert parsed.samples_total is None
+    assert [key for key, _ in parsed.refused] == ["samples_total"]
+
+
 def test_a_metric_waits_for_the_next_line(tmp_path: Path) -> None:
     report = Reporter({TRAINER_DIR: str(tmp_path)}, clock=lambda: 5.0)
     report.step(step=1, samples=10)
@@ -144,7 +150,7 @@ def test_a_restart_trains_from_the_first_line_of_its_incarnation() -> None:
         step(14.0, 1),
         step(15.0, 1),
     )
-    assert view.times.of("1") == WorkerTimes("1", 10.5, None, (1, 1), 10.6, 14.0)
+    assert view.times.worker("1") == WorkerTimes("1", 10.5, None, (1, 1), 10.6, 14.0)
 
 
 def test_a_warm_worker_joins_when_the_group_is_formed_and_not_while_another_rescale_is_made() -> (
@@ -159,7 +165,7 @@ def test_a_warm_worker_joins_when_the_group_is_formed_and_not_while_another_resc
     joins = [(20.0, Warming("n3", "3")), (20.1, started("3", 9))]
     other = [step(21.0, 2), step(22.0, 1, formed=True), step(22.5, 1), (22.6, Running(1, ("1",)))]
     view = fold(*before, *joins, *other)
-    assert view.times.of("3") == WorkerTimes("3", 20.1)
+    assert view.times.worker("3") == WorkerTimes("3", 20.1)
     view = fold(
         *before,
         *joins,
@@ -171,8 +177,8 @@ def test_a_warm_worker_joins_when_the_group_is_formed_and_not_while_another_resc
         (26.5, Running(2, ("1", "3"))),
         step(27.0, 2),
     )
-    assert view.times.of("3") == WorkerTimes("3", 20.1, 24.0, (1, 2), 26.0, 26.4)
-    assert view.times.of("1") == WorkerTimes("1", 10.0, None, (1, 2), 10.2, 12.0), (
+    assert view.times.worker("3") == WorkerTimes("3", 20.1, 24.0, (1, 2), 26.0, 26.4)
+    assert view.times.worker("1") == WorkerTimes("1", 10.0, None, (1, 2), 10.2, 12.0), (
         "the first group counts"
     )
 
@@ -184,15 +190,15 @@ def test_a_driver_may_say_that_a_group_trains_before_its_lines_are_read() -> Non
         step(10.1, 1, formed=True),
         step(10.2, 1),
     )
-    assert view.times.of("1") == WorkerTimes("1", 10.0, None, (1, 1), 10.1, 10.2)
+    assert view.times.worker("1") == WorkerTimes("1", 10.0, None, (1, 1), 10.1, 10.2)
 
 
 def test_a_fragment_is_free_when_its_last_worker_has_ended() -> None:
     lines = [(10.0, started("1", 7)), (10.0, started("1", 8)), (11.0, exited("1", 7))]
-    assert fold(*lines).times.of("1") == WorkerTimes("1", 10.0)
+    assert fold(*lines).times.worker("1") == WorkerTimes("1", 10.0)
     view = fold(*lines, (12.0, exited("1", 8)))
-    assert view.times.of("1") == WorkerTimes("1", 10.0, gone_s=12.0)
-    assert fold(*lines, (12.0, exited("1", 8)), (13.0, started("1", 9))).times.of(
+    assert view.times.worker("1") == WorkerTimes("1", 10.0, gone_s=12.0)
+    assert fold(*lines, (12.0, exited("1", 8)), (13.0, started("1", 9))).times.worker(
         "1"
     ) == WorkerTimes("1", 10.0)
 
@@ -203,5 +209,5 @@ def test_a_driver_of_weeks_remembers_the_latest_fragments() -> None:
         lines += [(float(number), started(str(number), 7)), (number + 0.5, exited(str(number), 7))]
     times = fold(*lines).times
     assert len(times.fragments) == MOST_GONE
-    assert times.of("19") is None
-    assert times.of("20") is not None
+    assert times.worker("19") is None
+    assert times.worker("20") is not None

@@ -110,7 +110,7 @@ def test_nodes_count_from_the_first_look_that_shows_them_and_one_record_idles_do
         "2026-01-01T00:00:20,,b,6,\n"
         "2026-01-01T00:01:00,,c,6,\n"
     )
-    assert (totals.looks, totals.rows, totals.failed, totals.gaps) == (7, 4, 0, 0)
+    assert (totals.polls, totals.rows, totals.failed, totals.gaps) == (7, 4, 0, 0)
     log = read_event_log(path)
     assert (log.machine_nodes, log.gaps) == (6, ())
     assert states(log) == [(0, "ab"), (10, "abc"), (20, "ac"), (60, "a")]

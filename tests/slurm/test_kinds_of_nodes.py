@@ -20,7 +20,7 @@ from support.slurm_lab import Lab, Settings, wait_until
 from support.slurm_versions import SlurmVersion
 
 from bftrainer.cluster.model import Availability, Fragment, FragmentPhase, NodeRequest
-from bftrainer.cluster.selection import asleep, offered
+from bftrainer.cluster.selection import asleep_nodes, offered_windows
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import NodesConfig
 from bftrainer_clusters.slurm.hold import SlurmHolder
@@ -217,9 +217,9 @@ def test_nodes_that_are_left_are_powered_down_and_a_holder_powers_one_up(
     seen = cluster.scheduler.observe()
     down = sorted(node.name for node in seen.nodes if node.availability is Availability.ASLEEP)
     assert down
-    assert set(down) <= asleep(seen, NodesConfig())
-    assert set(down).isdisjoint(offered(seen, PilotJobs(), NodesConfig()))
-    assert set(down) <= set(offered(seen, PilotJobs(), NodesConfig(wake=True)))
+    assert set(down) <= asleep_nodes(seen, NodesConfig())
+    assert set(down).isdisjoint(offered_windows(seen, PilotJobs(), NodesConfig()))
+    assert set(down) <= set(offered_windows(seen, PilotJobs(), NodesConfig(wake=True)))
     holder = cluster.holder()
     holder.poll()
     assert holder.acquire((NodeRequest(down[0]),)).fragments
@@ -246,7 +246,7 @@ def test_a_cloud_node_is_held_only_where_that_is_configured(
 
         def who(wake: bool, cloud: bool, cluster: RealSlurm = cluster) -> set[str]:
             return set(
-                offered(
+                offered_windows(
                     cluster.scheduler.observe(), PilotJobs(), NodesConfig(wake=wake, cloud=cloud)
                 )
             )

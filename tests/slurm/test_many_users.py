@@ -132,7 +132,7 @@ def held(lab: Lab) -> Counter[str]:
     return Counter(lab.run("squeue", "-h", "-t", "R,SI", "-n", HOLDER_NAME, "-o", "%u").split())
 
 
-@pytest.mark.every_slurm
+@pytest.mark.every_slurm("installed", "sid")  # all versions: make slurm-versions
 def test_a_late_comer_has_half_of_the_nodes_and_each_user_sees_why(
     site_lab: Lab, users: tuple[LabUser, LabUser]
 ) -> None:
@@ -200,7 +200,7 @@ def shares_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
         yield lab
 
 
-@pytest.mark.every_slurm
+@pytest.mark.every_slurm("installed", "sid")
 def test_shares_in_the_account_of_holders_weigh_users(shares_lab: Lab) -> None:
     with (
         ann_and_bea(shares_lab, "users", "pilots") as (ann, bea),

@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,6 @@ from support.slurm_versions import SlurmVersion
 NODES = 4
 SOON_S = 30.0
 """A main job that nobody makes way for waits for half an hour."""
-LEASE_S = 8.0
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,17 @@ def never_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
 @pytest.fixture
 def on(never_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
     never_lab.enter(monkeypatch.setenv)
-    text = pilot_text().replace("timeout_s = 15.0", "timeout_s = 2.0")
-    it = machine(tmp_path, [], text.replace("[times]", f"[times]\nlease_s = {LEASE_S}"))
+    it = machine(tmp_path, [], pilot_text())
+    yield it
+    it.close()
+    never_lab.tidy_up()
+
+
+@pytest.fixture
+def on_short(never_lab: Lab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine]:
+    """A pilot whose holders last for two minutes, so that a plan of three is a far one."""
+    never_lab.enter(monkeypatch.setenv)
+    it = machine(tmp_path, [], pilot_text(worst_wait_s=WORST_WAIT_S))
     yield it
     it.close()
     never_lab.tidy_up()
@@ -75,18 +84,71 @@ def test_main_jobs_get_as_many_held_nodes_as_they_need(
     on.end(pilot)
 
 
-def test_a_pilot_that_is_stopped_loses_its_nodes_with_their_leases(
-    never_lab: Lab, on: Machine, tmp_path: Path
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGKILL])
+def test_a_pilot_that_is_dead_loses_its_nodes_with_their_leases(
+    never_lab: Lab, on: Machine, tmp_path: Path, number: signal.Signals
 ) -> None:
+    """times.lease_s is a minute, which is for sites that end holders themselves."""
     pilot = on.pilot()
     on.submit("a", 1_000_000, 0.05, NODES)
     holds_all(never_lab)
-    pilot.send_signal(signal.SIGSTOP)
+    began_s = time.time()
+    pilot.send_signal(number)
     try:
-        MainJobs(never_lab, tmp_path).run("sbatch", NODES, seconds=2 * LEASE_S + SOON_S)
+        delay_s = MainJobs(never_lab, tmp_path).run("sbatch", NODES, seconds=SOON_S * 2)
     finally:
         pilot.send_signal(signal.SIGCONT)
-    on.end(pilot)
+    print(f"{number.name}: a main job of all nodes waited {delay_s:.1f} s")
+    assert time.time() - began_s < 45.0, "and not for the lease of a minute"
+    if number is signal.SIGSTOP:
+        on.end(pilot)
+
+
+PLAN_S = 180.0
+WORST_WAIT_S = 120.0
+
+
+def test_the_first_job_starts_as_planned_and_no_later_job_before_it(
+    never_lab: Lab, on_short: Machine, tmp_path: Path
+) -> None:
+    """A running job has half of the nodes, and holders the idle ones. Slurm plans the first job,
+    which needs all nodes, for the running one's time limit. A job behind it would fit on half of
+    the nodes for longer than that.
+    """
+    pilot = on_short.pilot()
+    on_short.submit("a", 1_000_000, 0.05, NODES)
+    half, minutes = NODES // 2, round(PLAN_S / 60)
+    running = never_lab.submit(f"sleep {PLAN_S - 20:g}", f"-N{half}", "-t", str(minutes))
+    wait_until(lambda: shown(never_lab, running, "%T") == "RUNNING", "the running job", 60)
+    wait_until(lambda: held(never_lab) == NODES - half, "the other nodes to be held", 60)
+    first = never_lab.submit(_stamp(tmp_path / "first"), f"-N{NODES}", "-t", "1")
+    later = never_lab.submit(_stamp(tmp_path / "later"), f"-N{half}", "-t", "5", "--nice=1000")
+    wait_until(lambda: shown(never_lab, first, "%S") != "N/A", "a plan for the first job", 90)
+    print(
+        f"planned: {shown(never_lab, first, '%S')}, the later job {shown(never_lab, later, '%S')}"
+    )
+    wait_until(
+        lambda: shown(never_lab, running, "%T") == "COMPLETED",
+        "the running job to end",
+        PLAN_S + 60,
+    )
+    ended_s = time.time()
+    wait_until(lambda: (tmp_path / "first").exists(), "the first job to start", 60, 0.05)
+    late_s = float((tmp_path / "first").read_text()) - ended_s
+    print(f"the first job started {late_s:.1f} s after the nodes were there")
+    assert not (tmp_path / "later").exists(), f"job {later} slipped in before job {first}"
+    assert late_s < SOON_S, "and not at a holder's time limit"
+    on_short.end(pilot)
+
+
+def shown(lab: Lab, job: str, field: str) -> str:
+    """A field of a job in squeue, also of one that is over."""
+    rows = lab.run("squeue", "-h", "-t", "all", "-o", f"%A|{field}").splitlines()
+    return dict(row.split("|") for row in rows).get(job, "")
+
+
+def _stamp(path: Path) -> str:
+    return f"date +%s.%N > {path}.new; mv {path}.new {path}; sleep 1"
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ its nodes.
     python tests/slurm/yield_delays.py --slurm trixie --nodes 8 --by sbatch
     python tests/slurm/yield_delays.py --pilots 2              two pilots share the nodes
     python tests/slurm/yield_delays.py --trainer deaf          a trainer that does not stop
+    python tests/slurm/yield_delays.py --pilots 5 --broker --rest 60 --runs 1
 
 Slurm has its own intervals (backfill every 30 s) and no Epilog. A run submits one main job at a
 random moment and takes the time until its first line, by this host's clock; before the next one,
@@ -15,13 +16,16 @@ all nodes are held again. The last lines are the same jobs on the empty cluster.
 from __future__ import annotations
 
 import argparse
+import os
 import random
+import re
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -33,7 +37,40 @@ from support.never_preempts import MainJobs, held, never, pilot_text
 from support.slurm_lab import Lab, wait_until
 from support.slurm_versions import VERSIONS
 
+from bftrainer.system.users import own_name
+
 DEAF = "trap '' TERM; while :; do sleep 1; done"
+
+
+@contextmanager
+def broker(lab: Lab, folder: Path) -> Iterator[dict[str, str]]:
+    """A broker of this user for a moment; the keys of [slurm] by which pilots find it."""
+    published = folder / "published"
+    published.mkdir(mode=0o755)
+    argv = [sys.executable, "-m", "bftrainer", "broker", str(published)]
+    process = subprocess.Popen(argv, env=lab.environ())
+    try:
+        wait_until(lambda: (published / "sdiag").exists(), "the broker's first answer", 30)
+        yield {"broker": str(published), "broker_user": own_name()}
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+class Calls:
+    """The calls to slurmctld of this script's user, by sdiag."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.lab = lab
+        self.count, self.begun_s = self._count(), time.monotonic()
+
+    def _count(self) -> int:
+        text = self.lab.run("sdiag").partition("by user")[2]
+        match = re.search(rf"\(\s*{os.getuid()}\) count:(\d+)", text)
+        return int(match[1]) if match else 0
+
+    def per_minute(self) -> float:
+        return 60.0 * (self._count() - self.count) / (time.monotonic() - self.begun_s)
 
 
 @contextmanager
@@ -75,7 +112,18 @@ def measure(lab: Lab, folder: Path, options: argparse.Namespace) -> None:
     sizes = options.sizes or sorted({1, 2, lab.settings.nodes})
     text = pilot_text(yield_poll_s=options.poll, give_way=options.give_way)
     jobs = MainJobs(lab, folder)
-    with pilots(lab, folder, text, options.pilots, options.trainer) as machines:
+    with ExitStack() as stack:
+        if options.broker:
+            keys = stack.enter_context(broker(lab, folder))
+            lines = "".join(f'{key} = "{value}"\n' for key, value in keys.items())
+            text = text.replace("[slurm]\n", f"[slurm]\n{lines}")
+        started = pilots(lab, folder, text, options.pilots, options.trainer)
+        machines = stack.enter_context(started)
+        if options.rest:
+            time.sleep(options.rest / 2)  # a broker asks often for a moment after a change
+            calls = Calls(lab)
+            time.sleep(options.rest)
+            print(f"{options.pilots} pilots at rest: {calls.per_minute():.0f} calls a minute")
         for run in range(options.runs):
             for by in options.by:
                 for nodes in sizes:
@@ -113,6 +161,8 @@ def main() -> None:
     parser.add_argument("--poll", type=float, default=2.0, help="nodes.yield_poll_s")
     parser.add_argument("--by", nargs="+", default=["sbatch", "srun", "salloc"])
     parser.add_argument("--sizes", nargs="+", type=int, help="nodes of main jobs")
+    parser.add_argument("--broker", action="store_true", help="one process looks for all pilots")
+    parser.add_argument("--rest", type=float, default=0.0, help="count calls for so many seconds")
     parser.add_argument("--give-way", default="auto", choices=["auto", "yield", "blind"])
     parser.add_argument("--trainer", default="stepper", choices=["stepper", "deaf"])
     options = parser.parse_args()

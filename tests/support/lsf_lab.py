@@ -30,6 +30,7 @@ NAMES = (
     "bparams",
     "bsub",
     "bkill",
+    "bmod",
     "lsid",
 )
 # What is left of holders when a main job begins: workers, by what their starter has set.

@@ -14,13 +14,13 @@ from dataclasses import dataclass, field
 import highspy
 import numpy as np
 
-from bftrainer.decide.allocation.highs import silent
+from bftrainer.decide.allocation.highs import silent_solver
 from bftrainer.decide.domain.problem import Problem, TrainerDemand
 
 
 @dataclass
 class Oracle:
-    highs: highspy.Highs = field(default_factory=lambda: silent(highspy))
+    highs: highspy.Highs = field(default_factory=lambda: silent_solver(highspy))
     columns: int = 0
     costs: list[float] = field(default_factory=list)
 

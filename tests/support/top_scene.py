@@ -21,7 +21,7 @@ class Played:
     state: Path
     looks: list[Snapshot]
 
-    def look(self) -> Snapshot:
+    def read_snapshot(self) -> Snapshot:
         return self.looks.pop(0) if len(self.looks) > 1 else self.looks[0]
 
     def now_s(self) -> float:
@@ -64,7 +64,7 @@ def snapshots(
         also()
         if due and h.clock.elapsed_s() >= due[0]:
             due.pop(0)
-            looks.append(same_everywhere(reader.look()))
+            looks.append(same_everywhere(reader.read_snapshot()))
 
     h.after_tick = tick
     h.pilot(seconds)

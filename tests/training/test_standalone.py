@@ -71,8 +71,14 @@ def used(script: Path, folder: Path, sizes: tuple[int, int]) -> Counter[int]:
     return Counter(map(int, words))
 
 
+def of_tests(recipe: str) -> object:
+    """Return the parameter of a recipe: that of the largest framework is for `make nightly`."""
+    marks = [pytest.mark.nightly] if recipe == "transformers_trainer" else []
+    return pytest.param(recipe, marks=marks)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", PACKAGES)
+@pytest.mark.parametrize("recipe", [of_tests(recipe) for recipe in PACKAGES])
 def test_a_resumed_training_uses_each_sample_once(recipe: str, tmp_path: Path) -> None:
     need_package(PACKAGES[recipe])
     counts = used(RECIPES / f"{recipe}.py", tmp_path, (2, 3))
@@ -80,7 +86,7 @@ def test_a_resumed_training_uses_each_sample_once(recipe: str, tmp_path: Path) -
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recipe", USUAL)
+@pytest.mark.parametrize("recipe", [of_tests(recipe) for recipe in USUAL])
 def test_the_usual_script_uses_samples_twice(recipe: str, tmp_path: Path) -> None:
     need_package(PACKAGES[recipe])
     text = (RECIPES / f"{recipe}.py").read_text()

@@ -11,12 +11,13 @@ from enum import Enum
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from bftrainer.cluster.model import HoldingPermit, NodeRequest
+from bftrainer.cluster.model import GiveWay, HoldingPermit, NodeRequest
 from bftrainer.config.trainer_file import Count, Positive
 from bftrainer.config.validation import ConfigTable
 from bftrainer.errors import SchedulerError, UserError
 from bftrainer.system.installed import Installed, installed_file
 from bftrainer_clusters.holding.call_budget import CallKind
+from bftrainer_clusters.on_node import payload
 
 MARGIN_S = 5.0
 """Seconds that a time limit leaves of its window: a limit that fits exactly no longer does when the
@@ -29,6 +30,24 @@ def limit_minutes(window_s: float, longest_s: float) -> int:
     within the window; 0 if the window is too short for one.
     """
     return max(int((min(window_s, longest_s + MARGIN_S) - MARGIN_S) // 60), 0)
+
+
+YIELD_LEASE_S = 20.0
+"""Where the pilot itself ends holders for main jobs, a holder ends so long after the pilot was
+heard last, and :data:`_LAPSES_S` more.
+"""
+_LAPSES_S = 0.5
+
+
+def payload_lease_s(lease_s: float, way: GiveWay) -> float:
+    """Return the lease that a payload is started with: ``lease_s`` (times.lease_s), or less where
+    no scheduler ends the holders of a pilot that is dead. The payload adds a sixth and a few
+    seconds to it (:func:`.payload.limit_s`).
+    """
+    if way is GiveWay.SITE:
+        return lease_s
+    longest_s = YIELD_LEASE_S + _LAPSES_S - payload.GRACE_S
+    return min(lease_s, longest_s / (1.0 + 1.0 / payload.RENEWALS))
 
 
 class JobPhase(Enum):

@@ -25,14 +25,17 @@ from bftrainer_clusters.lsf import queue as lsf_queue
 from bftrainer_clusters.lsf import text as lsf_text
 from bftrainer_clusters.lsf import windows as lsf_windows
 from bftrainer_clusters.lsf.config import LsfSettings
+from bftrainer_clusters.lsf.node_waits import UnfinishedJobs, jobs_argv, parse_jobs
 from bftrainer_clusters.lsf.observe import queue_problems
 
 _SEND_IN = "please attach this file to an issue"
 _NEEDED_VERSION = (10, 1, 0, 2)
 
 
-def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
-    """Run each query that the pilot makes to LSF, and return a check for each."""
+def examine_lsf(settings: LsfSettings, keep_in: Path, ends_holders: bool = False) -> list[Check]:
+    """Run each query that the pilot makes to LSF, and return a check for each. ``ends_holders``:
+    the pilot ends holders for main jobs itself, and reads all jobs.
+    """
     now_s, user = time.time(), own_name()
     slots = settings.slots_per_node
     bjobs, brsvs = settings.pending == "bjobs", settings.reservations
@@ -69,13 +72,18 @@ def examine_lsf(settings: LsfSettings, keep_in: Path) -> list[Check]:
         ),
         ("bparams", lsf_queue.params_argv(), lambda t: _params(lsf_queue.parse_params(t)), ""),
     ]
+    if ends_holders:
+        questions += [
+            ("queues", lsf_queue.counts_argv(), _counts, ""),
+            ("jobs", jobs_argv(), lambda t: _unfinished(parse_jobs(t, {}), slots), ""),
+        ]
     checks = []
     for name, argv, read, off in questions:
         if off:
             checks.append(Check.ok(name, f"{argv[0]}: not used ({off})", required=False))
         else:
             checks.append(_ask(name, argv, read, settings, keep_in))
-    return [_version(settings, keep_in), *checks, _queue(settings, keep_in)]
+    return [_version(settings, keep_in), *checks, _queue(settings, keep_in, ends_holders)]
 
 
 def _version(settings: LsfSettings, keep_in: Path) -> Check:
@@ -113,11 +121,11 @@ def _ask(
         return Check.broken(name, str(error), f"{_SEND_IN}: {kept}")
 
 
-def _queue(settings: LsfSettings, keep_in: Path) -> Check:
-    """Check whether the configured queue ends preempted jobs."""
+def _queue(settings: LsfSettings, keep_in: Path, ends_holders: bool) -> Check:
+    """Check whether the configured queue ends preempted jobs, or at least does not suspend them."""
     name = "queue"
     try:
-        against = queue_problems(settings, {})
+        against = queue_problems(settings, {}, ends_holders)
     except CommandError as error:
         return Check.broken(name, str(error))
     except SchedulerError as error:
@@ -129,6 +137,9 @@ def _queue(settings: LsfSettings, keep_in: Path) -> Check:
         return Check.broken(
             name, "; ".join(against), "docs/lsf.md shows the queue that a site must add"
         )
+    if ends_holders:
+        detail = f"{settings.queue} suspends no holder; the pilot ends them for main jobs itself"
+        return Check.ok(name, detail)
     return Check.ok(name, f"{settings.queue} ends preempted jobs: holders may run there")
 
 
@@ -165,6 +176,15 @@ def _jobs(text: str, slots: int) -> str:
     if lsf_text.says_nothing(text):
         return f"{counted(0, 'job')} pending"
     return f"{counted(len(lsf_text.parse_pending(text, slots)), 'job')} pending"
+
+
+def _counts(text: str) -> str:
+    return counted(len(lsf_queue.parse_counts(text)), "queue")
+
+
+def _unfinished(jobs: UnfinishedJobs, slots: int) -> str:
+    waiting = sum(job.is_eligible for job in jobs.pending(slots))
+    return f"{counted(len(jobs.jobs), 'unfinished job')}, {waiting} waiting"
 
 
 def _params(params: lsf_queue.ParamFacts) -> str:

@@ -1,4 +1,5 @@
-"""LSF as a scheduler in five verbs: holders run in a queue that *ends* preempted jobs.
+"""LSF as a scheduler in five verbs: holders run in a queue that *ends* preempted jobs, or preempts
+none where the pilot ends them itself.
 
 No holder is submitted before ``bqueues -l`` has shown that: a suspended job keeps memory and GPUs
 of the node that a main job gets.
@@ -10,18 +11,21 @@ import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
-from bftrainer.cluster.model import Observation
+from bftrainer.cluster.model import GiveWay, JobCounters, Observation
 from bftrainer.errors import UserError
 from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
 from bftrainer.system.users import own_name
 from bftrainer_clusters.lsf import jobs
+from bftrainer_clusters.lsf import queue as lsf_queue
 from bftrainer_clusters.lsf.config import LsfSettings
 from bftrainer_clusters.lsf.observe import LsfScheduler, ask, queue_problems
 from bftrainer_clusters.lsf.text import answer_of, unknown_jobs
 from bftrainer_clusters.simple import JobRecord, JobRequest, SimpleCluster
 
+_SHORTEN_S = 2.0
+"""A tick of the pilot waits for these commands, each of which lowers the limit of one holder."""
 _PLAIN = re.compile(r"[\w@%+=:,./{}-]+")
 
 
@@ -42,8 +46,35 @@ class LsfCluster(SimpleCluster[LsfSettings]):
         self.env = env or {}
         self.user = own_name()
 
+    @property
+    def ways(self) -> frozenset[GiveWay]:
+        """The scheduler's preemption, and yielding where all jobs may be read. No counters tell a
+        blind pilot that a job has started.
+        """
+        if self.settings.pending == "none":
+            return frozenset({GiveWay.SITE})
+        return frozenset({GiveWay.SITE, GiveWay.YIELD})
+
     def observe(self) -> Observation:
-        return LsfScheduler(self.settings, self.clock, self.env).observe()
+        makes_way = self.way is GiveWay.YIELD
+        return LsfScheduler(self.settings, self.clock, self.env, makes_way).observe()
+
+    def glance(self) -> JobCounters:
+        """Run bqueues once: one line a queue. Two changes of the same size in one queue, such as a
+        job that is canceled and one that is submitted, cancel out; the next observation shows them.
+        """
+        queues = self._ask(lsf_queue.counts_argv(), lsf_queue.parse_counts)
+        state = " ".join(f"{queue.name}={queue.slots}" for queue in queues)
+        return JobCounters(self.clock.now_s(), 0, 0, 0, state=state)
+
+    def shorten(self, ids: Sequence[str], seconds: float) -> None:
+        """Run bmod for each job that ends later, as many as fit into :data:`_SHORTEN_S`."""
+        began_s = self.clock.elapsed_s()
+        running = self._ask(jobs.running_argv(ids), jobs.parse_running)
+        for job, (ran_s, host) in sorted(running.items()):
+            if self.clock.elapsed_s() - began_s > _SHORTEN_S:
+                return
+            self._ask(jobs.shorten_argv(job, ran_s, host, seconds), str)
 
     def submit(self, job: JobRequest) -> str:
         """Run bsub once. Raises ``UserError`` for a word that is not plain: LSF passes the command
@@ -83,7 +114,8 @@ class LsfCluster(SimpleCluster[LsfSettings]):
         """Return why holders must not run in the configured queue, in one line; empty if
         they may.
         """
-        return "; ".join(queue_problems(self.settings, self.env))
+        ends_holders = self.way is GiveWay.YIELD
+        return "; ".join(queue_problems(self.settings, self.env, ends_holders))
 
     @property
     def holder_queues(self) -> frozenset[str]:

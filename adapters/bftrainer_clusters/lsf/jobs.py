@@ -134,6 +134,41 @@ def cancel_argv(jobs: Iterable[str]) -> list[str]:
     return ["bkill", *ids]
 
 
+def running_argv(jobs: Iterable[str]) -> list[str]:
+    """Build the query for how long these jobs have run, and where."""
+    return ["bjobs", "-o", "jobid stat run_time exec_host", "-json", *sorted(jobs)]
+
+
+def shorten_argv(job: str, ran_s: float, host: str, seconds: float) -> list[str]:
+    """Build the command that lets a job, which has run for ``ran_s``, end after so many seconds
+    more at the latest. A run limit counts from the job's start, in minutes of the host. bmod takes
+    one job, and needs LSB_MOD_ALL_JOBS=Y in lsf.conf, as the installation sets it.
+    """
+    minutes = max(int((ran_s + seconds) // 60), 1)
+    return ["bmod", "-W", f"{minutes}/{host}", job]
+
+
+def parse_running(text: str) -> dict[str, tuple[float, str]]:
+    """Parse the answer to :func:`running_argv`: (seconds, host) of jobs that run on one host."""
+    running = {}
+    for item in () if says_nothing(text) else records(text, "running holders"):
+        hosts = hosts_of(value_of(item, "EXEC_HOST"))
+        if value_of(item, "STAT") == "RUN" and len(hosts) == 1:
+            running[value_of(item, "JOBID")] = _seconds(value_of(item, "RUN_TIME"), 1.0), hosts[0]
+    return running
+
+
+def run_time_s(item: dict[str, Any]) -> float:
+    """Return for how many seconds a job has run."""
+    return _seconds(value_of(item, "RUN_TIME"), 1.0)
+
+
+def hosts_of(text: str) -> tuple[str, ...]:
+    """Return the hosts in EXEC_HOST, each once: ``4*node1:node2`` or ``node1:node1``."""
+    words = [word.rpartition("*")[2] for word in text.split(":")]
+    return tuple(dict.fromkeys(word for word in words if word not in ("", "-")))
+
+
 def signal_argv(jobs: Iterable[str], number: signal.Signals) -> list[str]:
     """Build the command that sends a signal to jobs."""
     return ["bkill", "-s", number.name.removeprefix("SIG"), *cancel_argv(jobs)[1:]]

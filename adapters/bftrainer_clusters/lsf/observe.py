@@ -1,4 +1,5 @@
-"""The Scheduler port on LSF's commands: bjobs, brsvs, bslots and bhosts, a batch of short calls.
+"""The Scheduler port on LSF's commands: bjobs, brsvs, bslots and bhosts, a batch of short calls;
+and bqueues for a pilot that makes way for main jobs itself.
 
 LSF plans slots and hosts, and shows its plan as backfill windows (bslots -l). A host that is idle
 by bhosts but in no window with all its slots is not free: it is PLANNED without a known end, which
@@ -22,6 +23,7 @@ from bftrainer_clusters.lsf import queue as lsf_queue
 from bftrainer_clusters.lsf import text as lsf_text
 from bftrainer_clusters.lsf import windows as lsf_windows
 from bftrainer_clusters.lsf.config import LsfSettings
+from bftrainer_clusters.lsf.node_waits import UnfinishedJobs, jobs_argv, parse_jobs
 
 
 def hosts_argv(settings: LsfSettings) -> list[str]:
@@ -74,6 +76,8 @@ class LsfScheduler:
     settings: LsfSettings
     clock: Clock
     env: Mapping[str, str] = field(default_factory=dict)
+    makes_way: bool = False
+    """Whether the pilot ends holders for main jobs itself, so that all jobs have to be read."""
 
     def observe(self) -> Observation:
         """Observe hosts, windows, reservations and pending jobs.
@@ -83,7 +87,11 @@ class LsfScheduler:
         hosts: a job that starts in between shows on its hosts.
         """
         lists_pending = self.settings.pending != "none"
-        pending = self._ask(pending_argv(), self._parse_pending) if lists_pending else ()
+        jobs = self._jobs() if self.makes_way else None
+        if jobs is not None:
+            pending = jobs.pending(self.settings.slots_per_node)
+        else:
+            pending = self._ask(pending_argv(), self._parse_pending) if lists_pending else ()
         at_s = self.clock.now_s()
         reservations = (
             self._ask(reservations_argv(), lambda text: lsf_windows.parse_reservations(text, at_s))
@@ -104,7 +112,14 @@ class LsfScheduler:
             reservations,
             planned_s=None,
             lists_pending=lists_pending,
+            node_waits=None if jobs is None else jobs.node_waits(nodes, slots, at_s),
         )
+
+    def _jobs(self) -> UnfinishedJobs:
+        """Read the unfinished jobs of all users, and the priorities of their queues."""
+        queues = self._ask(lsf_queue.counts_argv(), lsf_queue.parse_counts)
+        priorities = {queue.name: queue.priority for queue in queues}
+        return self._ask(jobs_argv(), lambda text: parse_jobs(text, priorities))
 
     def _parse_pending(self, text: str) -> tuple[PendingJob, ...]:
         return (
@@ -131,9 +146,11 @@ def with_window(node: NodeView, lengths: Mapping[str, float], at_s: float) -> No
     )
 
 
-def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
+def queue_problems(
+    settings: LsfSettings, env: Mapping[str, str], ends_holders: bool = False
+) -> list[str]:
     """Return why holders must not run in the configured queue; empty if they may. Raises if LSF
-    does not say.
+    does not say. ``ends_holders``: the pilot ends holders for main jobs itself.
     """
 
     def answer_of(argv: list[str], parse: Callable[[str], Parsed]) -> Parsed:
@@ -159,5 +176,5 @@ def queue_problems(settings: LsfSettings, env: Mapping[str, str]) -> list[str]:
             lsf_queue.app_argv(settings.app), lambda text: lsf_queue.parse_app(text, settings.app)
         )
     return lsf_preempt.reasons_against(
-        queue, app, params, settings.place == "exclusive", bool(settings.gpu)
+        queue, app, params, settings.place == "exclusive", bool(settings.gpu), ends_holders
     )

@@ -17,30 +17,49 @@ _STOPS = ("SIGSTOP", "STOP", "SIGTSTP", "TSTP", "CHKPNT")
 
 
 def reasons_against(
-    queue: QueueFacts, app: AppFacts, params: ParamFacts, exclusive: bool, gpus: bool
+    queue: QueueFacts,
+    app: AppFacts,
+    params: ParamFacts,
+    exclusive: bool,
+    gpus: bool,
+    ends_holders: bool = False,
 ) -> list[str]:
     """Return why holders must not run in this queue; empty if they may. ``gpus``: holders ask for
     GPUs (``lsf.gpu``).
+
+    ``ends_holders``: the pilot ends holders for main jobs itself (nodes.give_way = "yield"). LSF
+    then need not preempt them, nor at once; a queue that suspends or restarts them is refused all
+    the same.
     """
+    reasons = [*_queue_itself(queue), *_suspends(queue, app, ends_holders)]
+    if exclusive and not queue.exclusive:
+        reasons.append(
+            f"queue {queue.name} accepts no exclusive jobs, but lsf.place is exclusive (set "
+            "EXCLUSIVE = Y)"
+        )
+    if not ends_holders:
+        reasons += _not_preempted(queue)
+        reasons += _types(queue, params, exclusive, gpus)
+        reasons += _waits(queue, app, params)
+    return reasons
+
+
+def _not_preempted(queue: QueueFacts) -> list[str]:
+    """List the reason that nothing preempts jobs of this queue, if that is so."""
+    if queue.preemptable:
+        return []
     return [
-        *_queue_itself(queue),
-        *_suspends(queue, app),
-        *_types(queue, params, exclusive, gpus),
-        *_waits(queue, app, params),
+        f"queue {queue.name} is not preemptable (PREEMPTION = PREEMPTABLE): main jobs "
+        "would wait for holders"
     ]
 
 
 def _queue_itself(queue: QueueFacts) -> list[str]:
-    """List reasons in the queue itself: it is closed, not preemptable, or restarts jobs."""
+    """List reasons in the queue itself: it is closed, restarts jobs, or ends them too late."""
     reasons = []
     if not queue.status.startswith("Open:Active"):
         reasons.append(
             f"queue {queue.name} is {queue.status} (open it with badmin qopen and badmin qact)"
-        )
-    if not queue.preemptable:
-        reasons.append(
-            f"queue {queue.name} is not preemptable (PREEMPTION = PREEMPTABLE): main jobs "
-            "would wait for holders"
         )
     if queue.rerunnable:
         reasons.append(
@@ -54,19 +73,20 @@ def _queue_itself(queue: QueueFacts) -> list[str]:
     return reasons
 
 
-def _suspends(queue: QueueFacts, app: AppFacts) -> list[str]:
+def _suspends(queue: QueueFacts, app: AppFacts, ends_holders: bool) -> list[str]:
     """List the settings by which LSF would suspend a preempted job, which then keeps memory and
-    GPUs.
+    GPUs. Where the pilot ``ends_holders``, a queue that is not preemptable preempts none.
     """
     reasons = []
     suspend = app.suspend or queue.suspend
-    if app.suspend and not _terminates(app.suspend):
+    is_preempted = queue.preemptable or not ends_holders
+    if app.suspend and is_preempted and not _terminates(app.suspend):
         reasons.append(
             f"the application profile's SUSPEND action {app.suspend!r} keeps memory and GPUs "
             "of preempted jobs "
             "(set SUSPEND_CONTROL = TERMINATE, or remove it)"
         )
-    elif not _terminates(suspend) and "PREEMPT" not in queue.terminate_when:
+    elif is_preempted and not _terminates(suspend) and "PREEMPT" not in queue.terminate_when:
         action = f"its SUSPEND action is {suspend!r}" if suspend else "LSF's default"
         reasons.append(
             f"queue {queue.name} suspends preempted jobs, which keep memory and GPUs ({action}); "
@@ -99,11 +119,6 @@ def _types(queue: QueueFacts, params: ParamFacts, exclusive: bool, gpus: bool) -
         reasons.append(
             f"jobs of backfill queues such as {queue.name} are not preempted here; set "
             "PREEMPT_JOBTYPE = BACKFILL in lsb.params"
-        )
-    if exclusive and not queue.exclusive:
-        reasons.append(
-            f"queue {queue.name} accepts no exclusive jobs, but lsf.place is exclusive (set "
-            "EXCLUSIVE = Y)"
         )
     if exclusive and "EXCLUSIVE" not in params.preempted_types:
         reasons.append(

@@ -1,5 +1,5 @@
-"""Parsers of ``bqueues -l``, ``bapp -l`` and ``bparams -a``: a queue, an application profile, the
-cluster. Pure.
+"""Parsers of ``bqueues -l``, ``bqueues -w``, ``bapp -l`` and ``bparams -a``: a queue, the numbers
+of jobs, an application profile, the cluster. Pure.
 
 Known from manuals, and ``bqueues -l`` from recordings of a descendant
 (tests/recorded/lsf-descendant-2.2). LSF omits what is not configured and uses several layouts
@@ -73,6 +73,13 @@ def queue_argv(queue: str) -> list[str]:
     return ["bqueues", "-l", queue]
 
 
+def counts_argv() -> list[str]:
+    """Build the query for the numbers of jobs in all queues: one line a queue, however many jobs
+    there are.
+    """
+    return ["bqueues", "-w"]
+
+
 def app_argv(app: str) -> list[str]:
     """Build the query for all settings of an application profile."""
     return ["bapp", "-l", app]
@@ -115,6 +122,36 @@ def parse_queue(text: str, name: str) -> QueueFacts:
         windows=_setting(text, "RUN_WINDOWS?"),
         delays=_delays(text),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class QueueCounts:
+    """A queue in ``bqueues -w``: its priority, and its slots of jobs, of pending, of running and of
+    suspended ones.
+    """
+
+    name: str
+    priority: int
+    slots: tuple[int, ...]
+
+
+_COUNTS = ("NJOBS", "PEND", "RUN", "SUSP")
+
+
+def parse_counts(text: str) -> tuple[QueueCounts, ...]:
+    """Parse ``bqueues -w``. Raises ``SchedulerError`` if the output is not a complete table."""
+    header, *lines = [line.split() for line in text.splitlines() if line.strip()] or [[]]
+    needed = ("QUEUE_NAME", "PRIO", *_COUNTS)
+    if not text.endswith("\n") or not lines or any(header.count(name) != 1 for name in needed):
+        raise SchedulerError(f"bqueues -w did not print a table of queues: {text[:80]!r}")
+    name, priority, *counts = (header.index(column) for column in needed)
+    queues = []
+    for words in lines:
+        numbers = [words[column] for column in (priority, *counts) if column < len(words)]
+        if len(words) != len(header) or not all(word.isdecimal() for word in numbers):
+            raise SchedulerError(f"bqueues -w: unrecognized line {' '.join(words)[:80]!r}")
+        queues.append(QueueCounts(words[name], int(words[priority]), tuple(map(int, numbers[1:]))))
+    return tuple(queues)
 
 
 def parse_app(text: str, name: str) -> AppFacts:

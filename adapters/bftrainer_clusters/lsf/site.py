@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 
+from bftrainer.cluster.model import GiveWay
 from bftrainer.cluster.observed import ObservedSite
 from bftrainer.cluster.site_plugin import JobNodes, OwnJob
 from bftrainer.cluster.windows import PilotJobs
@@ -22,6 +23,7 @@ from bftrainer_clusters.lsf.doctor import examine_lsf
 from bftrainer_clusters.lsf.hold import LsfCluster
 from bftrainer_clusters.lsf.observe import LsfScheduler, ask, hosts_argv
 from bftrainer_clusters.simple import SimpleSite
+from bftrainer_clusters.simple.site import configured_way
 
 NAME = "lsf"
 HOSTFILE = "LSB_DJOB_HOSTFILE"
@@ -39,7 +41,10 @@ class LsfSite(SimpleSite[LsfSettings]):
         return LsfBatch()
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
-        return [] if config is None else examine_lsf(self.settings(config, where), keep)
+        if config is None:
+            return []
+        way = configured_way(config)
+        return examine_lsf(self.settings(config, where), keep, way is GiveWay.YIELD)
 
 
 class LsfBatch:

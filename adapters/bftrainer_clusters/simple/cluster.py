@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Generic
 
-from bftrainer.cluster.model import Observation
+from bftrainer.cluster.model import GiveWay, JobCounters, Observation
+from bftrainer.errors import SchedulerError
 from bftrainer_clusters.holding.holder_jobs import JobPhase, SettingsT
 
 
@@ -63,6 +64,10 @@ class SimpleCluster(ABC, Generic[SettingsT]):
     """Prefixes of further variables of a job that its workers need."""
     min_interval_s: ClassVar[float] = 2.0
     """The shortest time between two calls of ``list``, in seconds."""
+    way: GiveWay = GiveWay.SITE
+    """Who frees held nodes that a main job needs, as configured: one of :attr:`ways`. It changes
+    when the pilot reads its configuration again.
+    """
 
     def __init__(self, settings: SettingsT) -> None:
         self.settings = settings
@@ -111,6 +116,30 @@ class SimpleCluster(ABC, Generic[SettingsT]):
         them, must be refused.
         """
         return ""
+
+    @property
+    def ways(self) -> frozenset[GiveWay]:
+        """The modes of ``nodes.give_way`` that this scheduler can keep. A pilot that is configured
+        for another one does not start, and ``auto`` is ``site`` here.
+
+        Override it to return YIELD as well once the following is true: under :attr:`way` YIELD,
+        ``observe`` reports ``node_waits``, :meth:`glance` and :meth:`shorten` work, and
+        :meth:`why_no_holder` refuses only what a pilot that ends its holders itself does not cure.
+        """
+        return frozenset({GiveWay.SITE})
+
+    def glance(self) -> JobCounters:
+        """Return counts of jobs that change whenever a main job comes, starts or ends, by one call
+        whose cost does not grow with the queue. Asked every ``nodes.yield_poll_s`` under YIELD.
+        """
+        raise SchedulerError(f"{self.name} shows no counts of jobs")
+
+    def shorten(self, ids: Sequence[str], seconds: float) -> None:
+        """Let one or more running jobs end after so many seconds at the latest, and return within
+        two seconds: jobs that are left out are asked for again a minute later. A job that is over
+        is no error. Where this raises, new holders last for ten minutes at most.
+        """
+        raise SchedulerError(f"{self.name} cannot shorten holders")
 
     def is_limit(self, reason: str) -> bool:
         """Return whether the words of a failed submission, or of a pending job, mean a limit on all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import signal
 from collections.abc import Iterable, Mapping
@@ -10,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic
 
-from bftrainer.cluster.model import NodeRequest
+from bftrainer.cluster.model import GiveWay, HoldingPermit, NodeRequest
 from bftrainer.errors import CommandError, SchedulerError, UnknownStateError
 from bftrainer.fragment_names import fragment_name
 from bftrainer.system.clock import Clock
@@ -22,6 +23,7 @@ from bftrainer_clusters.holding.holder_jobs import (
     SettingsT,
     holder_script,
     limit_minutes,
+    payload_lease_s,
 )
 from bftrainer_clusters.holding.job_holder import JobHolder
 from bftrainer_clusters.on_node import job_payload, starter
@@ -29,6 +31,8 @@ from bftrainer_clusters.simple.cluster import JobRecord, JobRequest, SimpleClust
 
 SCRIPT = "holder.sh"
 _CHECK_SITE_S = 600.0
+_FIXED_LIMIT_S = 600.0
+"""The longest time limit of holders whose limits cannot be lowered while main jobs wait."""
 _LABEL = re.compile(r"[\w.:-]+", re.ASCII)
 _ID = re.compile(r"[\w-]+", re.ASCII)
 
@@ -93,6 +97,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
     clock: Clock
     lease_s: float
     problem: str = ""
+    has_fixed_limits: bool = False
     next_check_s: float = field(init=False)
 
     def __post_init__(self) -> None:
@@ -108,7 +113,9 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         )
 
     def reconfigure(self, settings: SettingsT) -> None:
+        """Use these settings, and check the site again: the mode may be another one."""
         self.cluster.settings = settings
+        self.next_check_s = self.clock.elapsed_s()
 
     def begin(self) -> None:
         """Nothing: the site is checked with the first holder."""
@@ -120,6 +127,27 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             self.problem = self.cluster.why_no_holder()
             self.next_check_s = now_s + _CHECK_SITE_S
         return self.problem
+
+    def permit(self) -> HoldingPermit:
+        """Return who frees nodes for main jobs. A site that allows no holders says so when one is
+        requested (:meth:`why_no_holder`).
+        """
+        return HoldingPermit(give_way=self.cluster.way)
+
+    @property
+    def longest_s(self) -> float:
+        """Ten minutes where holders cannot be shortened while main jobs wait."""
+        is_short = self.has_fixed_limits and self.cluster.way is not GiveWay.SITE
+        return _FIXED_LIMIT_S if is_short else math.inf
+
+    def shorten(self, ids: list[str], seconds: float) -> None:
+        """Shorten jobs, and note whether the scheduler does that at all."""
+        try:
+            self.cluster.shorten(ids, seconds)
+        except (CommandError, SchedulerError):
+            self.has_fixed_limits = True
+            raise
+        self.has_fixed_limits = False
 
     def is_limit(self, reason: str) -> bool:
         return self.cluster.is_limit(reason)
@@ -133,7 +161,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
                 "and _.:-; exclude the node (nodes.exclude)"
             )
         settings = self.cluster.settings
-        minutes = limit_minutes(request.window_s, settings.longest_s)
+        minutes = limit_minutes(request.window_s, min(settings.longest_s, self.longest_s))
         job = JobRequest(request.node, minutes, label, self.argv(request.node), request.gpus)
         id_ = self.cluster.submit(job)
         if not _ID.fullmatch(id_):
@@ -153,7 +181,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             job_payload.__file__,
             starter.__file__,
             str(self.files.root),
-            f"{self.lease_s:g}",
+            f"{payload_lease_s(self.lease_s, cluster.way):g}",
             node,
             cluster.job_variable,
             kept,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Generic
 
-from bftrainer.cluster.model import Availability
+from bftrainer.cluster.model import Availability, GiveWay, JobCounters, PeerPilot
 from bftrainer.cluster.observed import ObservedSite
 from bftrainer.cluster.site_plugin import BatchSystem, JobNodes, OwnJob, Site
 from bftrainer.cluster.windows import PilotJobs
@@ -22,6 +22,7 @@ from bftrainer.errors import CommandError, SchedulerError, UnknownStateError, Us
 from bftrainer.plugins import error_of_user
 from bftrainer.system.clock import Clock
 from bftrainer.system.own_programs import module_command
+from bftrainer.system.users import own_name
 from bftrainer_clusters.holding import worker
 from bftrainer_clusters.holding.holder_jobs import RELOADED, SettingsT
 from bftrainer_clusters.holding.site_settings import check_times, pilot_name, reloader
@@ -61,24 +62,29 @@ class SimpleSite(Generic[SettingsT]):
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         settings = self.settings(config, "configuration")
         cluster = self.cluster(settings)
+        cluster.way = configured_way(config)
         holders = (state_dir / "holders").absolute()
-        times = config.times
-        holder = SimpleHolder(
-            cluster, self.name, holders, pilot_name(state_dir), clock, times.lease_s, times.poll_s
-        )
-        reconfigure = reloader(
-            self.name,
-            settings,
-            self.reloaded,
-            lambda fresh: self.settings(fresh, "configuration"),
-            holder.reconfigure,
-        )
+        times, name = config.times, pilot_name(state_dir)
+        holder = SimpleHolder(cluster, self.name, holders, name, clock, times.lease_s, times.poll_s)
+
+        def read_again(fresh: PilotConfig) -> SettingsT:
+            """Read the settings and the mode from a new configuration."""
+            fresh_settings = self.settings(fresh, "configuration")
+            cluster.way = configured_way(fresh)
+            return fresh_settings
+
+        reconfigure = reloader(self.name, settings, self.reloaded, read_again, holder.reconfigure)
+        ways = cluster.ways
         return Site(
             cluster,
             holder,
             PilotJobs(partitions=cluster.holder_queues),
             worker_settings(holders, (cluster.job_variable, *self.dropped_variables)),
             reconfigure=reconfigure,
+            permit=holder.permit,
+            ways=ways,
+            yielding=_Yielding(cluster, holder) if GiveWay.YIELD in ways else None,
+            own=PeerPilot(name, own_name()),
         )
 
     def check(self, config: PilotConfig | None, where: str, keep: Path) -> list[Check]:
@@ -94,6 +100,28 @@ class SimpleSite(Generic[SettingsT]):
             f"{self.name}: holders": lambda: _permission(cluster),
         }
         return [_answer(name, question) for name, question in questions.items()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Yielding(Generic[SettingsT]):
+    """The port of a pilot that makes way for main jobs itself."""
+
+    cluster: SimpleCluster[SettingsT]
+    holder: SimpleHolder[SettingsT]
+
+    def glance(self) -> JobCounters:
+        return self.cluster.glance()
+
+    def shorten(self, names: frozenset[str], seconds: float) -> None:
+        self.holder.shorten(names, seconds)
+
+
+def configured_way(config: PilotConfig) -> GiveWay:
+    """Return who is to free nodes for main jobs. ``auto`` is ``site``: no facts of such a scheduler
+    decide that a pilot may do so.
+    """
+    give_way = config.nodes.give_way
+    return GiveWay.SITE if give_way == "auto" else GiveWay(give_way)
 
 
 @dataclass(frozen=True)

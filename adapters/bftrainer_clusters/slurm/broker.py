@@ -2,8 +2,8 @@
 nodes above their part.
 
 It holds no node, hears of no user but through Slurm, and no pilot needs it. Jobs are asked for
-every few seconds, and twice a second for a moment after a change of pilots or holders, then less
-and less often; nodes after a job has started or ended.
+every few seconds, when a counter of jobs has moved, and twice a second for a moment after a change
+of pilots or holders, then less and less often; nodes after a job has started or ended.
 """
 
 from __future__ import annotations
@@ -45,13 +45,27 @@ from bftrainer_clusters.slurm.clusters import VARIABLE, chosen_cluster, cluster_
 from bftrainer_clusters.slurm.hostlists import parse_hostlist
 from bftrainer_clusters.slurm.job_list import HOLDER_NAME, Job, JobList
 from bftrainer_clusters.slurm.jobs import JOB_PHASES
+from bftrainer_clusters.slurm.node_waits import RECENT_S, STARTED
 from bftrainer_clusters.slurm.observe import NODES_ARGV, RESERVATIONS_ARGV
-from bftrainer_clusters.slurm.published import JOBS, MOST_S, Head, name_of, packed, packed_weights
+from bftrainer_clusters.slurm.published import (
+    COUNTERS,
+    JOBS,
+    MOST_S,
+    Head,
+    name_of,
+    packed,
+    packed_weights,
+)
+from bftrainer_clusters.slurm.records import is_number
 from bftrainer_clusters.slurm.setup import config_argv
 from bftrainer_clusters.slurm.user_weights import Weights
 
 NODES_S, RESERVATIONS_S = 40.0, 45.0
 EVERY_S, SOON_S, SLOWS = 4.0, 0.5, 3.0
+COUNT_S = 1.5
+"""How often jobs are counted. Pilots read the counters twice a second, so that they see a main job
+within the two seconds of a look of their own.
+"""
 _BURST = 120.0
 _TIMEOUT_S = 10.0
 
@@ -122,7 +136,9 @@ class Guard:
             others = [claim for claim in rivals(pilots, visible) if claim.key != own.key]
             total = own.holds + len({*visible} & {*idle}) + sum(claim.holds for claim in others)
             parts = parts_of(total, [own, *others], (), now_s, self._memory.deficit_node_s)
-            if any(has_too_few(claim, parts) and not claim.finds(idle) for claim in others):
+            if any(
+                has_too_few(claim, parts) and not claim.takeable_count(idle) for claim in others
+            ):
                 self._warned_s[own.user] = now_s + MAX_DISTRUST_S
                 self._end(own_jobs, parts[own.key])
 
@@ -182,17 +198,41 @@ class Broker:
     _nodes_s: float = -math.inf
     _reservations_s: float = -math.inf
     _changed_s: float = -math.inf
+    _counts: tuple[int, int, int] = (-1, -1, -1)
+    _publish_s: float = -math.inf
+    """When the list of jobs is due, whatever the counters say."""
 
     def __post_init__(self) -> None:
         self._bucket = Bucket.full(_BURST, self.per_minute / 60.0, self.calls.elapsed_s())
         self._epoch_s = time.time() - self.calls.elapsed_s()
+
+    def step(self) -> float:
+        """Count jobs, and publish Slurm's answers if a job has come, started or ended, or if it is
+        time; then publish the counters. Returns the seconds until the next step.
+
+        In this order, a pilot that sees that a counter has moved finds the new list. Where an
+        answer fails, the counters get old, and pilots ask Slurm themselves. Raises as
+        :meth:`publish`.
+        """
+        at_s, text = time.time(), self._ask(COUNTERS)
+        counters = command.parsed(COUNTERS, text, slurm_text.parse_counters)
+        counts = counters.submitted, counters.started, counters.ended
+        if counts != self._counts or self.calls.elapsed_s() >= self._publish_s:
+            wait_s = self.publish()
+            self._publish_s, self._counts = self.calls.elapsed_s() + wait_s, counts
+        body = text.encode()
+        head = Head(at_s, MOST_S, len(body), cluster=self._cluster)
+        write_atomically(self.folder / name_of(COUNTERS), packed(head, body), 0o644)
+        now_s = self.calls.elapsed_s()
+        enough_s = self._bucket.wait_s(5, 0, now_s)
+        return max(enough_s, SOON_S, min(COUNT_S, self._publish_s - now_s))
 
     def publish(self) -> float:
         """Ask Slurm and publish its answers, once; return the seconds until the next time. Raises
         if a command fails or its answer is not understood.
         """
         weights = self.weights.now() if self.weights else None
-        query, at_s = job_list.query(ended=True), time.time()
+        query, at_s = job_list.query(ended=True, with_waits=True), time.time()
         self._bucket = self._bucket.take(cost(query.argv), self.calls.elapsed_s())
         text = self.calls.query(query, CallKind.LOOK, _TIMEOUT_S)
         jobs = command.parsed(query.argv, text, lambda text: job_list.parse_jobs(text, query.mark))
@@ -208,7 +248,10 @@ class Broker:
         if news != self._news:
             self._changed_s = now_s
         self._states, self._news = states, news
-        body, shares = jobs.as_printed(job_list.FORMAT, _is_shown).encode(), packed_weights(weights)
+        columns = job_list.WAITS if jobs.has_waits else job_list.FORMAT
+        since_s = at_s - RECENT_S
+        text = jobs.as_printed(columns, lambda job: _is_shown(job, since_s))
+        body, shares = text.encode(), packed_weights(weights)
         head = Head(
             at_s,
             3 * EVERY_S,
@@ -263,8 +306,11 @@ def _sum(what: list[object]) -> int:
     return zlib.crc32(repr(what).encode())
 
 
-def _is_shown(job: Job) -> bool:
-    return bool(job["%j"]) or job_list.waits(job)
+def _is_shown(job: Job, since_s: float) -> bool:
+    """Whether pilots need a job: one of pilots, one that waits, or one that has started since."""
+    if bool(job["%j"]) or job_list.waits(job):
+        return True
+    return job["%T"] in STARTED and is_number(job["%S"]) and float(job["%S"]) >= since_s
 
 
 def _lasts(job: Job) -> bool:
@@ -286,7 +332,7 @@ def _state(job: Job) -> tuple[str, str, str]:
 @click.option(
     "--calls",
     type=NumberRange(30),
-    default=50.0,
+    default=240.0,
     show_default=True,
     help="Calls to slurmctld a minute.",
 )
@@ -338,7 +384,7 @@ def broker(
         was, problem, wait_s = problem, "", EVERY_S
         try:
             service.check_hidden()
-            wait_s = service.publish()
+            wait_s = service.step()
         except (CommandError, SchedulerError, OSError) as error:
             problem = str(error)
         if problem != was:

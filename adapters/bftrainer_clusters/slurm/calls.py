@@ -23,7 +23,12 @@ from bftrainer_clusters.slurm.clusters import LOCAL, cluster_name, of_cluster, w
 from bftrainer_clusters.slurm.configuration import KeptConfig
 from bftrainer_clusters.slurm.job_list import JobList
 from bftrainer_clusters.slurm.published import CLOCKS_S, NotPublishedError, Published
-from bftrainer_clusters.slurm.rate_limit import is_refusal, parse_calls_of, rate_limit
+from bftrainer_clusters.slurm.rate_limit import (
+    USED_OF_LIMIT,
+    is_refusal,
+    parse_calls_of,
+    rate_limit,
+)
 from bftrainer_clusters.slurm.records import MarkedQuery
 from bftrainer_clusters.slurm.setup import parse_config
 
@@ -35,11 +40,13 @@ STEP_CALLS = 2
 """The calls of an srun in a job. Where the site limits calls, a submission reserves those of the
 payload and of the first worker, and the payload's own call.
 """
+OWN_ANSWERS_S = 300.0
+"""How often a pilot that makes way for main jobs asks Slurm itself beside a broker. A main job
+waits no longer than that for a broker that does not show it.
+"""
 _AT_ONCE_S = 0.5
 _BROKER_S = 12.0
 """The time for which a pilot waits for a broker's list before it asks for its own."""
-_USED_OF_LIMIT = 0.8
-"""The share of the site's limit that the pilot uses; the rest is for the user."""
 _MOST_REFUSALS = 3
 """The most refusals in a row that count as such; from then on, a refusal may be an outage."""
 
@@ -82,9 +89,16 @@ class SlurmCalls:
     published: Published | None = None
     cluster: str = ""
     makes_way: Callable[[], bool] = lambda: False
-    """Whether the pilot makes way for main jobs by itself: lists then have the columns for that,
-    and are asked for now. No broker publishes them.
+    """Whether the pilot makes way for main jobs by itself: lists then have the columns for that. A
+    broker's list counts as long as it counts jobs, and if it is newer than what this pilot knows.
     """
+    newer_than_s: float = -math.inf
+    """This host's time at which this pilot itself has seen that jobs came, started or ended."""
+    distrusted_until_s: float = -math.inf
+    """Until then, by the monotonic clock, a broker that lagged behind does not count for a pilot
+    that makes way.
+    """
+    _own_list_s: float = -math.inf
     unpublished: str = ""
     """Why a broker's latest list did not count."""
     _config: KeptConfig = field(init=False)
@@ -164,8 +178,11 @@ class SlurmCalls:
         :meth:`take_jobs` has the same list for half a second. ``of_now``: never from a broker.
         """
         makes_way = self.makes_way()
-        jobs = None if of_now or makes_way else self.published_jobs()
+        jobs = None if of_now else self.published_jobs()
+        if jobs is not None and makes_way and not self._shows_waits(jobs):
+            jobs = None
         if jobs is None:
+            self._own_list_s = self.elapsed_s()
             query = job_list.query(with_waits=makes_way)
             text = self.query(query, CallKind.LOOK, timeout_s)
             jobs = command.parsed(
@@ -173,6 +190,23 @@ class SlurmCalls:
             )
         self._jobs = jobs, self.elapsed_s()
         return jobs
+
+    @property
+    def distrusts_broker(self) -> bool:
+        """Whether the broker has lagged behind lately."""
+        return self.elapsed_s() < self.distrusted_until_s
+
+    def _shows_waits(self, jobs: JobList) -> bool:
+        """Whether main jobs that wait are on a broker's list, and on it now."""
+        is_due = self.elapsed_s() - self._own_list_s >= OWN_ANSWERS_S
+        if self.published is None or not jobs.has_waits or is_due or self.distrusts_broker:
+            return False
+        try:
+            self.published.counters()
+            return self.published.head().at_s >= self.newer_than_s + CLOCKS_S
+        except NotPublishedError as error:
+            self.unpublished = str(error)
+            return False
 
     def take_jobs(self, timeout_s: float) -> JobList:
         """Return the list that was just read, but only once: no two observations rest on one squeue
@@ -235,7 +269,7 @@ class SlurmCalls:
             limit = rate_limit(parse_config(text), self.user)
             self.budget.limit(
                 *(
-                    (limit.bucket, _USED_OF_LIMIT * limit.per_s)
+                    (limit.bucket, USED_OF_LIMIT * limit.per_s)
                     if limit
                     else (float("inf"), float("inf"))
                 )

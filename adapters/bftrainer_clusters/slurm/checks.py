@@ -10,10 +10,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from bftrainer.cluster.model import GiveWay, Hidden
+from bftrainer.cluster.model import GiveWay, Hidden, glances_per_s
 from bftrainer.decide.domain.checks import Check
 from bftrainer_clusters.slurm import qos_limits
 from bftrainer_clusters.slurm.config import SlurmSettings
+from bftrainer_clusters.slurm.rate_limit import USED_OF_LIMIT
 from bftrainer_clusters.slurm.rate_limit import rate_limit as limit_of
 from bftrainer_clusters.slurm.setup import backfill_every_s, parse_version, seconds
 from bftrainer_clusters.slurm.several_nodes import several_nodes
@@ -34,6 +35,8 @@ CALLS_A_MINUTE = 35
 """The calls of a pilot at rest, by sdiag with times.poll_s = 10 (docs/slurm.md): 5 RPCs a look, 2
 for each list of holders.
 """
+YIELD_POLL_S = 2.0
+"""The default of nodes.yield_poll_s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +82,13 @@ def judge(
     by_gpu: bool = False,
     may_hold: MayHold = lambda node: True,
     give_way: str = "site",
+    yield_poll_s: float = YIELD_POLL_S,
 ) -> tuple[Check, ...]:
     """Return all checks of a site, in the order in which they are printed. Without ``settings``,
     only those that hold for every pilot here.
 
     ``max_nodes``: nodes.max_nodes. ``by_gpu``: nodes.unit is "gpu". ``may_hold``: by nodes.hosts
-    and nodes.exclude. ``give_way``: nodes.give_way.
+    and nodes.exclude. ``give_way``: nodes.give_way. ``yield_poll_s``: nodes.yield_poll_s.
     """
     config_text, partitions = facts.config_text, facts.partitions
     config, has_cgroups = facts.config, parse_has_cgroups(config_text)
@@ -112,7 +116,7 @@ def judge(
         user_signal(config, settings, has_cgroups),
         epilog(config_text, has_cgroups),
         scheduler(config),
-        *rate_limit(config, user),
+        *rate_limit(config, user, _glances_a_minute(settings, way, yield_poll_s)),
         tracking(config, has_cgroups),
     )
 
@@ -275,19 +279,41 @@ def tracking(config: Mapping[str, str], has_cgroups: bool) -> Check:
     )
 
 
-def rate_limit(config: Mapping[str, str], user: str) -> Iterator[Check]:
+def _glances_a_minute(settings: SlurmSettings | None, way: GiveWay, yield_poll_s: float) -> float:
+    """Return how often a pilot counts jobs itself; a broker counts them for all pilots."""
+    if settings is not None and settings.broker:
+        return 0.0
+    return 60.0 * glances_per_s(way, yield_poll_s)
+
+
+def rate_limit(
+    config: Mapping[str, str], user: str, glances_a_minute: float = 0.0
+) -> Iterator[Check]:
     """Check whether the site lets a user make as many calls as a pilot needs
-    (SlurmctldParameters=rl_enable); nothing without a limit.
+    (SlurmctldParameters=rl_enable); nothing without a limit. A pilot that makes way for main jobs
+    itself makes ``glances_a_minute`` more.
     """
     if (limit := limit_of(config, user)) is None:
         return
     setting = f"rl_enable: a bucket of {limit.bucket} calls, {limit.per_minute:g} more a minute"
-    if limit.per_minute < CALLS_A_MINUTE:
+    calls = f"{CALLS_A_MINUTE + glances_a_minute:g} a minute at rest"
+    if glances_a_minute:
+        calls += f", {glances_a_minute:g} of them to see main jobs"
+    usable = USED_OF_LIMIT * limit.per_minute
+    if usable >= CALLS_A_MINUTE + glances_a_minute:
+        yield Check.ok("rate limit", f"{setting}; a pilot makes {calls}")
+    elif glances_a_minute:
         yield Check.warning(
             "rate limit",
-            f"{setting}; a pilot that polls every 10 s makes {CALLS_A_MINUTE} a minute at rest: "
-            "this one will poll less often",
-            "a larger rl_refill_rate, or accept that idle nodes are seen later",
+            f"{setting}, of which it uses {100 * USED_OF_LIMIT:g} %; a pilot that polls every 10 s "
+            f"makes {calls}: this one will look less often, and main jobs wait longer for held "
+            "nodes",
+            "a larger rl_refill_rate, a larger nodes.yield_poll_s, or slurm.broker",
         )
     else:
-        yield Check.ok("rate limit", f"{setting}; a pilot makes {CALLS_A_MINUTE} a minute at rest")
+        yield Check.warning(
+            "rate limit",
+            f"{setting}, of which it uses {100 * USED_OF_LIMIT:g} %; a pilot that polls every 10 s "
+            f"makes {calls}: this one will poll less often",
+            "a larger rl_refill_rate, or accept that idle nodes are seen later",
+        )

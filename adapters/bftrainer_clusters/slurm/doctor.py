@@ -23,7 +23,7 @@ from bftrainer_clusters.holding.node_times import read_times
 from bftrainer_clusters.on_node import payload
 from bftrainer_clusters.slurm import jobs as slurm_jobs
 from bftrainer_clusters.slurm.calls import ENVIRONMENT, SlurmCalls
-from bftrainer_clusters.slurm.checks import judge
+from bftrainer_clusters.slurm.checks import YIELD_POLL_S, judge
 from bftrainer_clusters.slurm.clusters import (
     chosen_cluster,
     cluster_check,
@@ -51,12 +51,13 @@ def examine_slurm(
     by_gpu: bool = False,
     may_hold: MayHold = lambda node: True,
     give_way: str = "site",
+    yield_poll_s: float = YIELD_POLL_S,
 ) -> list[Check]:
     """Return all checks of the site; without ``settings``, those that need no pilot
     configuration.
 
     ``max_nodes``: nodes.max_nodes, ``by_gpu``: nodes.unit is "gpu", ``may_hold``: by nodes.hosts
-    and nodes.exclude, ``give_way``: nodes.give_way.
+    and nodes.exclude, ``give_way``: nodes.give_way, ``yield_poll_s``: nodes.yield_poll_s.
     """
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
@@ -81,7 +82,8 @@ def examine_slurm(
         if has_slurmdbd(config) and not cluster:
             federation = parse_federation(_ask(federation_argv(), timeout_s))
         boxes = containers(_ask(["srun", "--help"], timeout_s), shutil.which("apptainer"))
-        checks = judge(settings, facts, own_name(), max_nodes, by_gpu, may_hold, give_way)
+        user = own_name()
+        checks = judge(settings, facts, user, max_nodes, by_gpu, may_hold, give_way, yield_poll_s)
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
     where = cluster_check(cluster, cluster_name(config), federation)

@@ -26,6 +26,7 @@ from bftrainer_clusters.holding.holder_jobs import (
     JobPhase,
     SchedulerTraits,
     holder_script,
+    payload_lease_s,
 )
 from bftrainer_clusters.holding.job_holder import JobHolder
 from bftrainer_clusters.on_node import payload
@@ -298,7 +299,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
             self.settings.python,
             payload.__file__,
             self.files.root,
-            f"{self.lease_s:g}",
+            f"{payload_lease_s(self.lease_s, self.site.permit.give_way):g}",
             way,
         )
         comment = f"{self.comment}{jobs.accepts(self.site.accepts)}{self.claims}"

@@ -76,7 +76,7 @@ class JobList:
     def as_printed(self, form: str, is_wanted: Callable[[Job], bool]) -> str:
         """Format the wanted jobs as ``squeue -o FORM|MARK`` prints them, with its header."""
         columns = form.split("|")
-        lines = ["|".join(_COLUMNS[column] for column in columns)]
+        lines = ["|".join(_WAIT_COLUMNS[column] for column in columns)]
         lines += [
             "|".join([job[column] for column in columns]) for job in self.jobs if is_wanted(job)
         ]

@@ -27,6 +27,8 @@ _HOLDER_OF = re.compile(r"bftrainer: idle node held by pilot (\S+) of ([^;]*);")
 MANY_TASKS = 1_000_000
 """Tasks of an array whose list Slurm has cut short (``...``)."""
 RECENT_S = 300.0
+STARTED = ("RUNNING", "COMPLETING", "COMPLETED")
+"""States of jobs that have certainly started: a canceled one may have a start time as well."""
 _MOST_TASKS = re.compile(r"(.*?)(?:%([0-9]{1,9}))?")
 
 
@@ -56,7 +58,7 @@ def node_waits(jobs: JobList, nodes: Iterable[NodeView]) -> NodeWaits:
                 usable[names] = frozenset().union(*parts)
             if _FOR_NODES.match(job["%r"]):
                 waiting.append(_wait(job, usable[names], lists))
-        elif job["%T"] == "RUNNING" and is_number(job["%S"]):
+        elif job["%T"] in STARTED and is_number(job["%S"]):
             starts.append((job["%A"], float(job["%S"])))
     latest_s = max((start_s for _, start_s in starts), default=0.0)
     recent = tuple(start for start in starts if start[1] >= latest_s - RECENT_S)
@@ -97,6 +99,7 @@ def _wait(job: Job, usable: frozenset[str], lists: HostLists) -> NodeWait:
         job["%r"],
         float(submitted) if is_number(submitted) else None,
         max(int(size), 1) if tasks > 1 else 0,
+        is_number(job["%S"]),
     )
 
 

@@ -8,8 +8,9 @@ print text, in one format for all versions from 22.05 on.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from bftrainer.cluster.model import (
     JobCounters,
@@ -19,19 +20,25 @@ from bftrainer.cluster.model import (
     Observation,
     PendingJob,
 )
+from bftrainer.errors import SchedulerError
 from bftrainer.system import command
 from bftrainer.system.command import Parsed
 from bftrainer_clusters.holding.call_budget import CallKind
 from bftrainer_clusters.slurm import limit_waits
 from bftrainer_clusters.slurm import text as slurm_text
-from bftrainer_clusters.slurm.calls import SlurmCalls
+from bftrainer_clusters.slurm.calls import OWN_ANSWERS_S, SlurmCalls
 from bftrainer_clusters.slurm.job_list import JobList, waits
 from bftrainer_clusters.slurm.limit_waits import SharedLimits
 from bftrainer_clusters.slurm.main_waits import MainJobWait, waits_for_holders
 from bftrainer_clusters.slurm.node_waits import node_waits
+from bftrainer_clusters.slurm.published import NotPublishedError
 from bftrainer_clusters.slurm.setup import config_argv
 
 CLOCK_KEPT_S = 900.0
+DISTRUST_S = 600.0
+_CLOCK_STEP_S = 1.0
+"""sdiag shows whole seconds."""
+_RESET_SHARE = 0.5
 
 
 # All nodes and reservations, including those of hidden partitions.
@@ -73,6 +80,65 @@ class ServerClock:
 
 
 @dataclass
+class BrokerCounters:
+    """A broker's counters of jobs, as long as they are new and agree with the pilot's own, which
+    are read once every :data:`.OWN_ANSWERS_S` beside them.
+
+    A broker whose counters lag behind would make main jobs wait, so it does not count for
+    :data:`DISTRUST_S` then.
+    """
+
+    calls: SlurmCalls
+    _own: JobCounters | None = None
+    _own_s: float = -math.inf
+    _latest: JobCounters | None = None
+
+    def counters(self) -> JobCounters | None:
+        """Return the broker's counters; None where the pilot has to ask Slurm itself."""
+        published, now_s = self.calls.published, self.calls.elapsed_s()
+        is_due = now_s - self._own_s >= OWN_ANSWERS_S
+        if published is None or self._own is None or is_due or self.calls.distrusts_broker:
+            return None
+        try:
+            text = published.counters()
+            counters = replace(slurm_text.parse_counters(text), is_published=True)
+        except (NotPublishedError, SchedulerError):
+            return None
+        if lags_behind(counters, self._own):
+            if not looks_reset(counters, self._own):  # where it does, the pilot's own tell
+                self.calls.distrusted_until_s = now_s + DISTRUST_S
+            return None
+        self._latest = counters
+        return counters
+
+    def has_news(self, own: JobCounters) -> bool:
+        """Note the pilot's own counters. Returns whether they differ from the latest ones that were
+        read, so that a broker's list may be older than what this pilot knows.
+        """
+        before, self._latest = self._latest, own
+        self._own, self._own_s = own, self.calls.elapsed_s()
+        return before is None or _counts(before) != _counts(own)
+
+
+def lags_behind(counters: JobCounters, own: JobCounters) -> bool:
+    """Whether counters that were read later than ``own``, by the scheduler's clock, show fewer
+    jobs.
+    """
+    pairs = zip(_counts(counters), _counts(own), strict=True)
+    is_later = counters.at_s > own.at_s + _CLOCK_STEP_S
+    return is_later and any(count < own_count for count, own_count in pairs)
+
+
+def looks_reset(counters: JobCounters, own: JobCounters) -> bool:
+    """Whether the counters may have started again, as they do at midnight."""
+    return sum(_counts(counters)) < _RESET_SHARE * sum(_counts(own))
+
+
+def _counts(counters: JobCounters) -> tuple[int, int, int]:
+    return counters.submitted, counters.started, counters.ended
+
+
+@dataclass
 class SlurmScheduler:
     """Observes Slurm by its commands.
 
@@ -89,6 +155,7 @@ class SlurmScheduler:
 
     def __post_init__(self) -> None:
         self._clock = ServerClock(self.calls.elapsed_s)
+        self._broker = BrokerCounters(self.calls)
 
     def observe(self) -> Observation:
         """Observe the cluster, within the budget of calls.
@@ -159,11 +226,18 @@ class SlurmScheduler:
         )
 
     def glance(self) -> JobCounters:
-        """Count the jobs of all users: one call, however large the queue is. A pilot that makes way
-        for main jobs observes the cluster when a number has changed.
+        """Count the jobs of all users: no call where a broker counts them
+        (:class:`BrokerCounters`), else one, however large the queue is. A pilot that makes way for
+        main jobs observes the cluster when a number has changed.
         """
+        if (counters := self._broker.counters()) is not None:
+            return counters
         self.calls.check(CallKind.LOOK)
-        return self._ask(["sdiag"], self._read_counters)
+        asked_s = time.time()
+        counters = self._ask(["sdiag"], self._read_counters)
+        if self._broker.has_news(counters):
+            self.calls.newer_than_s = asked_s
+        return counters
 
     def _read_counters(self, text: str) -> JobCounters:
         times = self._read_sdiag(text)

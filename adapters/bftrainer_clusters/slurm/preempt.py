@@ -57,7 +57,7 @@ def holders(
         nodes = frozenset(filter(may_hold, ours.nodes))
         others = _others(settings, ours, nodes, partitions)
         if by != BY_QOS:
-            yield _preempted_by_partition(ours, nodes, by, config, others)
+            yield _preempted_by_partition(ours, nodes, by, config, others, default_of(partitions))
         yield from _whole_blocks(others)
         yield from _shared_cores(ours, by, others)
     if settings.qos:
@@ -79,6 +79,11 @@ def partition_of(settings: SlurmSettings, partitions: Mapping[str, Partition]) -
     """
     if settings.partition:
         return partitions.get(settings.partition)
+    return default_of(partitions)
+
+
+def default_of(partitions: Mapping[str, Partition]) -> Partition | None:
+    """Return the partition of jobs that name none; None if the cluster has no default."""
     return next((partition for partition in partitions.values() if partition.is_default), None)
 
 
@@ -121,12 +126,14 @@ def _preempted_by_partition(
     by: str,
     config: Mapping[str, str],
     others: Iterable[Partition],
+    default: Partition | None,
 ) -> Check:
     """Check whether jobs of all ``others`` preempt holders by the PriorityTier of their
     partition.
 
-    Partitions that are DOWN, or only for root, start no job that could wait; they show whose the
-    nodes are all the same.
+    A partition that is set up like the cluster's ``default`` is a queue for main jobs, whatever
+    preempts them: nothing sets its jobs apart. Partitions that are DOWN, or only for root, start no
+    job that could wait; they show whose the nodes are all the same.
     """
     if by != BY_PARTITION:
         return Check.broken(
@@ -161,6 +168,13 @@ def _preempted_by_partition(
             "wait for holders",
             "set slurm.partition to a partition of its own for preemptible jobs",
         )
+    if default is not None and _alike(ours, default):
+        return Check.broken(
+            "preemption",
+            f"partition {ours.name} has the PriorityTier and PreemptMode of the default "
+            f"partition {default.name}: jobs of both are main jobs, and wait for holders",
+            "set slurm.partition to a partition of its own for preemptible jobs",
+        )
     if alone := nodes.difference(*(partition.nodes for partition in above)):
         return Check.broken(
             "preemption",
@@ -169,6 +183,11 @@ def _preempted_by_partition(
             "exclude these nodes (nodes.exclude)",
         )
     return Check.ok("preemption", f"{tier}: {names} preempts holders, which are canceled")
+
+
+def _alike(ours: Partition, default: Partition) -> bool:
+    """Whether Slurm treats the jobs of two partitions alike when others need their nodes."""
+    return (ours.tier, ours.preempt_mode) == (default.tier, default.preempt_mode)
 
 
 def _whole_blocks(others: Iterable[Partition]) -> Iterator[Check]:

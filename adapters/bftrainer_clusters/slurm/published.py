@@ -25,6 +25,14 @@ from bftrainer_clusters.slurm.job_list import JobList, parse_jobs
 
 JOBS = "squeue"
 """Its file is replaced last, and no other file counts without it."""
+COUNTERS = ("sdiag",)
+"""The command whose answer tells that a job has come, started or ended. It is published after the
+list and the nodes that show what has happened.
+"""
+COUNTERS_S = 4.0
+"""A broker that has not counted jobs for so long is dead, as far as main jobs are concerned: two
+looks of a pilot (nodes.yield_poll_s).
+"""
 MOST_BYTES = 64 << 20
 MOST_S = 60.0
 CLOCKS_S = 1.0
@@ -130,6 +138,19 @@ class Published:
         :class:`NotPublishedError`.
         """
         return self._read(name_of(argv)).text
+
+    def counters(self) -> str:
+        """Return sdiag's output, which counts for :data:`COUNTERS_S`. Raises
+        :class:`NotPublishedError`.
+        """
+        file = self._read(name_of(COUNTERS))
+        age_s = self.now_s() - file.head.at_s
+        if age_s > COUNTERS_S:
+            raise NotPublishedError(
+                f"{self.folder / name_of(COUNTERS)}: is {age_s:.1f} s old, expected at most "
+                f"{COUNTERS_S:g}"
+            )
+        return file.text
 
     def jobs(self) -> JobList:
         """Return the published list: all jobs that wait, and all jobs of pilots. Raises

@@ -8,6 +8,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+USED_OF_LIMIT = 0.8
+"""The share of the site's limit that a pilot uses; the rest is for the user."""
 _REFUSED = re.compile(
     r"rate limit|RPC limit exceeded|SLURMCTLD_COMMUNICATIONS_BACKOFF|no response within",
     re.IGNORECASE,

@@ -46,6 +46,7 @@ from bftrainer_clusters.slurm.peers import SlurmPeerPilots, check_hosts, of_jobs
 from bftrainer_clusters.slurm.published import NotPublishedError, Published
 from bftrainer_clusters.slurm.pyslurm import PyslurmScheduler
 from bftrainer_clusters.slurm.several_nodes import check_settings
+from bftrainer_clusters.slurm.site_checks import kept_ways
 from bftrainer_clusters.slurm.user_weights import Weights
 
 NAME = "slurm"
@@ -124,6 +125,7 @@ class SlurmSite:
             peers,
             reloader(NAME, settings, RELOADED, read_again, holder.reconfigure),
             holder.permit,
+            ways=kept_ways(settings, by_gpu),
             yielding=_Yielding(commands, holder),
         )
 
@@ -157,6 +159,7 @@ class SlurmSite:
                 nodes.unit.divides_nodes,
                 lambda node: may_be_held(node, nodes),
                 nodes.give_way,
+                nodes.yield_poll_s,
             )
             return [
                 *checks,

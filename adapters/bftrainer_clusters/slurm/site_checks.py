@@ -82,17 +82,21 @@ class WayChoice:
             )
 
 
+def kept_ways(settings: SlurmSettings, by_gpu: bool) -> frozenset[GiveWay]:
+    """Return the modes that a pilot with these settings can keep. With single GPUs, or nodes read
+    by pyslurm, nobody tells what a waiting job needs, so only the site can free nodes.
+    """
+    if by_gpu or settings.backend != "commands":
+        return frozenset({GiveWay.SITE})
+    return frozenset(GiveWay)
+
+
 def way_choice(
     settings: SlurmSettings, facts: SiteSetup, user: str, give_way: str, by_gpu: bool
 ) -> WayChoice:
-    """Return the modes that a pilot of this user can keep. With single GPUs, or nodes read by
-    pyslurm, nobody tells what a waiting job needs, so only the site can free nodes.
-    """
-    keeps = {GiveWay.SITE}
-    if not by_gpu and settings.backend == "commands":
-        keeps |= {GiveWay.YIELD, GiveWay.BLIND}
+    """Return what decides who frees nodes for main jobs, for a pilot of this user."""
     hides = hides_jobs(facts.config_text, user)
-    return WayChoice(give_way, frozenset(keeps), hides, settings.qos)
+    return WayChoice(give_way, kept_ways(settings, by_gpu), hides, settings.qos)
 
 
 def checks_of_holding(

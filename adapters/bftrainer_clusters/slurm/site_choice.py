@@ -268,31 +268,13 @@ def _way(
     if set(broken) - _CURED:
         return None, why
     if not broken:
-        why = _is_like_default(view, partition)
-        if not why:
-            return Way.SITE, ""
+        return Way.SITE, ""
     if partition.jobs_a_core > 1:
         forced = f"OverSubscribe=FORCE:{partition.jobs_a_core}"
         return None, f"{why}; {forced}: main jobs run on the cores of holders, beside training"
     if hides_jobs(view.facts.config_text, view.user):
         return Way.BLIND, f"{why}; PrivateData hides the queue"
     return Way.YIELD, why
-
-
-def _is_like_default(view: SiteView, partition: Partition) -> str:
-    """Return why a partition is a queue for main jobs itself, although another one preempts its
-    jobs: nothing sets it apart from the default partition. Empty if it is not.
-    """
-    if view.is_by_qos:
-        return ""
-    for default in view.facts.partitions.values():
-        own = (partition.tier, partition.preempt_mode)
-        if default.is_default and own == (default.tier, default.preempt_mode):
-            return (
-                f"partition {partition.name} has the PriorityTier and PreemptMode of the default "
-                f"partition {default.name}: jobs of both are main jobs, and wait for holders"
-            )
-    return ""
 
 
 def _praise(view: SiteView, partition: Partition, qos: str) -> str:

@@ -166,7 +166,8 @@ def main() -> None:
     insert_script_folder(words)
     path = script_path(words)
     relay = module_beside("behind_relay") if "BFTRAINER_STORE" in os.environ else None
-    if os.environ.get("BFTRAINER_STORE"):  # a cold start: the rank is in the environment
+    # A cold start: the rank is in the environment.
+    if os.environ.get("BFTRAINER_STORE") or os.environ.get("BFTRAINER_KEYED_STORE"):
         begin(relay, words)
         return
     if relay is not None:
@@ -186,7 +187,10 @@ def begin(relay: types.ModuleType | None, words: list[str]) -> None:
     """Connect this worker to the driver's store, if it has one, and run the script."""
     if relay is not None:
         relay.open_relay()
-    if {"BFTRAINER_VOUCH", "BFTRAINER_SHARED_INTERFACE"} & os.environ.keys():
+    if os.environ.get("BFTRAINER_KEYED_STORE"):  # installs the guards itself, once it is needed
+        keyed_store = module_beside("keyed_store")
+        keyed_store.install(module_beside("behind_relay"), module_beside("vouching"))
+    elif {"BFTRAINER_VOUCH", "BFTRAINER_SHARED_INTERFACE"} & os.environ.keys():
         module_beside("vouching").install()
     run(words)
 

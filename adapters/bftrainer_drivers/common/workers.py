@@ -33,6 +33,7 @@ from bftrainer_drivers.common.command_line import (
     worker_environment,
 )
 from bftrainer_drivers.common.event_writer import EventWriter
+from bftrainer_drivers.common.keyed_store import KEYED_STORE
 from bftrainer_drivers.common.reaper import Reaper
 from bftrainer_drivers.common.warm_command import relayed_command
 from bftrainer_drivers.common.worker_log import CappedLog, Pump
@@ -172,7 +173,7 @@ class WorkerStarter:
         if has_setup and not box.srun_options:  # in pyxis, the image's environment is to win
             all_variables[EXPORTS] = exports_after_profiles(all_variables, self.trainer.environment)
         # Without a place of the store, the command opens its relay later, or needs none.
-        if environment.get(behind_relay.STORE):
+        if environment.get(behind_relay.STORE) or environment.get(KEYED_STORE):
             command = relayed_command(command)
         if has_setup:
             all_variables[SETUP] = setup_script(self.trainer.setup)

@@ -92,7 +92,7 @@ class Lighthouse:
             hello = unpacked(Hello, await sealed.receive(MOST_BYTES))
             if hello.replica not in self.quorum.admitted:
                 return
-            connection.due(None)
+            connection.close_after(None)
             held = self._places.keys() if hello.port else self._with_keys
             if hello.replica in held:
                 return
@@ -118,7 +118,7 @@ class Lighthouse:
                     self._introduced.add(replica)
                     self._on_asked(replica)
                 self.tick()
-                await sealed.send(packed(await connection.until(answer)))
+                await sealed.send(packed(await connection.while_silent(answer)))
         finally:
             del self._places[replica]
             self._waiting.pop(replica, None)
@@ -130,7 +130,7 @@ class Lighthouse:
         try:
             while True:
                 request = unpacked(Keys, await sealed.receive(MOST_BYTES))
-                await sealed.send(packed(await connection.until(self._answer(request))))
+                await sealed.send(packed(await connection.while_silent(self._answer(request))))
         finally:
             self._with_keys.discard(replica)
 

@@ -24,9 +24,9 @@ from bftrainer.wires.hosts_file import HostSlots, parts_of
 from bftrainer_drivers.common.behind_relay import STORE
 from bftrainer_drivers.common.command_line import thread_variables
 from bftrainer_drivers.common.group_guards import guard_variables, refuse_unguarded
+from bftrainer_drivers.common.rendezvous_store import StoreHost
 from bftrainer_drivers.common.restarts import Rank, RestartBackend, ranked_workers
 from bftrainer_drivers.common.run_loop import Run, drive
-from bftrainer_drivers.torchrun.rendezvous_store import StoreHost
 
 
 class TorchBackend(RestartBackend):

@@ -156,22 +156,22 @@ def _object(delay: MainDelay) -> dict[str, object]:
 
 def _summary(log: JobLog, delays: tuple[MainDelay, ...], within_s: float) -> dict[str, object]:
     """Return the last object of ``--json``, with the counts and the verdict."""
-    late = _late(delays, within_s)
+    long_delays = _long_delays(delays, within_s)
     return {
         "main_jobs": sum(not job.is_holder for job in log.jobs),
         "holders": sum(job.is_holder for job in log.jobs),
         "from_s": log.begin_s,
         "to_s": log.end_s,
         "within_s": within_s,
-        "late": len(late),
-        "late_for_other_reasons_too": sum(bool(delay.job.other_reason) for delay in late),
+        "late": len(long_delays),
+        "late_for_other_reasons_too": sum(bool(delay.job.other_reason) for delay in long_delays),
         "worst_s": max((delay.seconds for delay in delays), default=0.0),
         "skipped": log.skipped,
         "verdict": _verdict(log, delays, within_s),
     }
 
 
-def _late(delays: tuple[MainDelay, ...], within_s: float) -> list[MainDelay]:
+def _long_delays(delays: tuple[MainDelay, ...], within_s: float) -> list[MainDelay]:
     return [delay for delay in delays if delay.seconds > within_s]
 
 
@@ -191,16 +191,18 @@ def _verdict(log: JobLog, delays: tuple[MainDelay, ...], within_s: float) -> str
     """
     main_count = sum(not job.is_holder for job in log.jobs)
     span = f"in {length(log.end_s - log.begin_s)}"
-    late = _late(delays, within_s)
-    if not late:
+    long_delays = _long_delays(delays, within_s)
+    if not long_delays:
         worst_s = max((delay.seconds for delay in delays), default=0.0)
         return (
             f"none of {counted(main_count, 'main job')} waited longer than {within_s:g} s for held "
             f"nodes {span} (worst: {worst_s:g} s)"
         )
-    also = sum(bool(delay.job.other_reason) for delay in late)
-    others = f"; {also} of them also waited for something else" if also else ""
+    worst = long_delays[0]  # delays are sorted, the longest one first
+    also_count = sum(bool(delay.job.other_reason) for delay in long_delays)
+    remark = f"; {also_count} of them also waited for something else" if also_count else ""
     return (
-        f"{len(late):,} of {counted(main_count, 'main job')} waited longer than {within_s:g} s for "
-        f"held nodes {span} (worst: {late[0].seconds:,.0f} s, job {late[0].job.id}){others}"
+        f"{len(long_delays):,} of {counted(main_count, 'main job')} waited longer than "
+        f"{within_s:g} s for held nodes {span} "
+        f"(worst: {worst.seconds:,.0f} s, job {worst.job.id}){remark}"
     )

@@ -28,7 +28,10 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 def with_options(*options: Decorator) -> Decorator:
-    """Give a command these arguments and options; its help shows them in this order."""
+    """Return a decorator that gives a command these arguments and options; its help shows them in
+    this order.
+    """
+    # As in a column of decorators, the last one is applied first.
     return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
@@ -81,26 +84,32 @@ class NameChoice(_ParamType):
         return "NAME,..." if self._several else "NAME"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value as it is, if all of its names exist."""
-        valid: list[str] | None = None
-        for text in str(value).split(",") if self._several else [str(value)]:
-            name = text.strip().partition("?")[0] if self._parameters else text.strip()
-            if self._custom and ":" in name:
-                continue
-            valid = sorted(self._names()) if valid is None else valid
-            if name not in valid:
-                self.fail(str(UnknownNameError(self.name, name, valid)), param, ctx)
+        """Return the value unchanged, if all of its names exist; else fail with the valid ones."""
+        parts = str(value).split(",") if self._several else [str(value)]
+        names = [part.strip() for part in parts]
+        if self._parameters:
+            names = [name.partition("?")[0] for name in names]
+        if self._custom:
+            names = [name for name in names if ":" not in name]
+        if not names:
+            return value  # without loading the names
+        valid_names = sorted(self._names())
+        for name in names:
+            if name not in valid_names:
+                self.fail(str(UnknownNameError(self.name, name, valid_names)), param, ctx)
         return value
 
     def shell_complete(
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Complete the last word of the value by the names that begin with it."""
-        head, comma, last = incomplete.rpartition(",") if self._several else ("", "", incomplete)
+        head, comma, prefix = "", "", incomplete
+        if self._several:
+            head, comma, prefix = incomplete.rpartition(",")
         return [
             CompletionItem(f"{head}{comma}{name}")
             for name in sorted(self._names())
-            if name.startswith(last)
+            if name.startswith(prefix)
         ]
 
 
@@ -136,8 +145,8 @@ class IsoTime(_ParamType):
 class PathNamed(click.Path):
     """A path, with its metavar in the help."""
 
-    def __init__(self, metavar: str, **given: Any) -> None:
-        super().__init__(path_type=Path, **given)
+    def __init__(self, metavar: str, **options: Any) -> None:
+        super().__init__(path_type=Path, **options)
         self._metavar = metavar
 
     def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:

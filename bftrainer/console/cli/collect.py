@@ -42,9 +42,12 @@ def collect(group: str, target: Path, state: Path) -> None:
     try:
         for handle in handles:
             record = handle.view().record
-            if record is None or (named := checkpoint_of(record, handle.progress())) is None:
+            if record is None:
+                continue  # no pilot has read the submission
+            checkpoint = checkpoint_of(record, handle.progress())
+            if checkpoint is None:
                 continue
-            source = named.resolve()  # its name is a name, never ".."
+            source = checkpoint.resolve()  # so that its name is never ".."
             if not source.exists() or not source.name:
                 note(f"{handle.name}: its checkpoint {source} is not there any more")
                 continue
@@ -58,11 +61,10 @@ def collect(group: str, target: Path, state: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a file or a folder; the copy appears as a whole, by a rename."""
+    """Copy a file or a folder in place of ``target``; the copy appears as a whole, by a rename."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        dir=target.parent, prefix=f".{target.name[:100]}."
-    ) as folder:  # ours alone
+    # Other users cannot write into a temporary directory.
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name[:100]}.") as folder:
         copy = Path(folder) / target.name
         if source.is_dir():
             shutil.copytree(source, copy)

@@ -55,7 +55,7 @@ CommandTable = tuple[CommandEntry, ...]
 def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
     """Return ``own`` joined with the tables of all installed packages.
 
-    A broken table or entry is left out, with a warning.
+    A broken table or entry is left out: ``warn`` is called with the reason.
     """
     # The import takes 20 ms, which a command of bftrainer itself does not spend.
     from importlib.metadata import entry_points
@@ -63,15 +63,16 @@ def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
     commands = {entry.path: entry for entry in own}
     points = sorted(entry_points(group=COMMAND_GROUP), key=lambda point: (point.name, point.value))
     tables = [(point.name, _load(point, warn)) for point in points]
-    waiting = [(name, entry) for name, table in tables for entry in table]
+    candidates = [(name, entry) for name, table in tables for entry in table]
     # A package may add to the group of another, in whatever order their tables are read: entries
     # whose group is missing are tried again as long as commands are added.
     previous_count = 0
     while previous_count < len(commands):
-        previous_count, late = len(commands), []
-        for name, entry in waiting:
+        previous_count = len(commands)
+        without_group = []
+        for name, entry in candidates:
             if entry.parent and entry.parent not in commands:
-                late.append((name, entry))
+                without_group.append((name, entry))
             elif entry.path in commands:
                 warn(f"command {entry.path!r} of {name!r} is skipped: the name is taken")
             elif entry.parent and commands[entry.parent].target is not None:
@@ -81,15 +82,15 @@ def contributed(own: CommandTable, warn: Callable[[str], None]) -> CommandTable:
                 )
             else:
                 commands[entry.path] = entry
-        waiting = late
-    for name, entry in waiting:
+        candidates = without_group
+    for name, entry in candidates:
         warn(f"command {entry.path!r} of {name!r} is skipped: there is no group {entry.parent!r}")
     return tuple(commands.values())
 
 
 def _load(point: EntryPoint, warn: Callable[[str], None]) -> CommandTable:
-    """Load the table of another package; whatever is wrong with it becomes a warning, and it counts
-    as empty.
+    """Load the table of another package. A table that cannot be loaded counts as empty: ``warn`` is
+    called with the reason.
     """
     try:
         return _checked(point.load())

@@ -25,30 +25,34 @@ _NAMED = 4
 def describe_decision(event: Event, plan: Plan, took_s: float) -> str:
     """Describe a decision in a line, as in ``+2 nodes -> 3 1 (exact, 1 ms)``.
 
-    It has the event, the new node counts in the order of admission, and the solver.
+    The line has the event, the new node counts in the order of admission, and in parentheses the
+    solver and its time, or the reason why no size was changed.
     """
-    what = []
+    changes = []
     for change in event.changes:
         match change:
             case PoolChanged(joined, left):
-                what += [f"+{counted(len(joined), 'node')}"] * bool(joined)
-                what += [f"-{counted(len(left), 'node')} ({_named(left)})"] * bool(left)
+                if joined:
+                    changes.append(f"+{counted(len(joined), 'node')}")
+                if left:
+                    changes.append(f"-{counted(len(left), 'node')} ({_node_names(left)})")
             case TrainerSubmitted(trainer):
-                what.append(f"{trainer.id} submitted")
+                changes.append(f"{trainer.id} submitted")
             case TrainerFinished(name):
-                what.append(f"{name} finished")
+                changes.append(f"{name} finished")
             case ParallelChanged(number):
-                what.append(f"max_parallel {'auto' if number is None else number}")
+                changes.append(f"max_parallel {'auto' if number is None else number}")
             case TimerDue():
-                what.append("timer")
+                changes.append("timer")
     counts = " ".join(map(str, plan.decision.counts)) or "no trainers"
     answer = plan.decision.answer
-    by = "" if answer is None else f" ({answer.solver}, {1e3 * took_s:.0f} ms)"
+    origin = "" if answer is None else f" ({answer.solver}, {1e3 * took_s:.0f} ms)"
     if plan.decision.kept:
-        by = f" (sizes kept: {printable(plan.decision.kept)})"
-    return f"{', '.join(what)} -> {counts}{by}"
+        origin = f" (sizes kept: {printable(plan.decision.kept)})"
+    return f"{', '.join(changes)} -> {counts}{origin}"
 
 
-def _named(fragments: Iterable[str]) -> str:
+def _node_names(fragments: Iterable[str]) -> str:
+    """Return the names of the fragments' nodes, the first few."""
     nodes = in_name_order({node_of(fragment) for fragment in fragments})
     return " ".join(nodes[:_NAMED]) + (" ..." if len(nodes) > _NAMED else "")

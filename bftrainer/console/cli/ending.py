@@ -15,7 +15,7 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class EndedBySignal(BaseException):
     """Ends the command after a signal other than Ctrl-C.
 
-    No ``except Exception`` on the way may keep it from doing so.
+    It is no ``Exception``, so that no ``except Exception`` keeps the command running.
     """
 
     def __init__(self, number: int) -> None:
@@ -30,33 +30,35 @@ def exit_status_of(number: int) -> int:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """End the block, or the decorated function, at the first signal; its cleanup is not disturbed
-    by further ones.
+    """End the block, or the decorated function, at the first signal; later signals do not disturb
+    its cleanup.
 
-    Ctrl-C is a KeyboardInterrupt as ever. A signal that the caller ignores, as nohup does, stays
-    ignored.
+    Raises ``KeyboardInterrupt`` in the block for Ctrl-C, :class:`EndedBySignal` for SIGTERM and
+    SIGHUP. A signal that the process ignores, as under nohup, stays ignored. Outside the main
+    thread, nothing changes.
     """
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield  # Python sets handlers in the main thread only
         return
     handlers = {number: signal.getsignal(number) for number in _ENDING}
-    caught = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
-    is_ended = False
+    numbers = [number for number, handler in handlers.items() if handler is not signal.SIG_IGN]
+    has_ended = False
 
     def end(number: int, frame: object) -> None:
-        nonlocal is_ended
-        is_ended = True
-        for signum in caught:
+        nonlocal has_ended
+        has_ended = True
+        for signum in numbers:
             signal.signal(signum, signal.SIG_IGN)
         if number == signal.SIGINT:
             raise KeyboardInterrupt
         raise EndedBySignal(number)
 
-    for number in caught:
+    for number in numbers:
         signal.signal(number, end)
     try:
         yield
     finally:
-        if not is_ended:  # else the process is about to exit
-            for number in caught:
+        # After a signal, later ones stay ignored: the process is about to exit.
+        if not has_ended:
+            for number in numbers:
                 signal.signal(number, handlers[number])

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
     """Return the estimates of a trainer for JSON: the curve point by point, R_up and R_dw.
 
-    It is empty before the pilot has read the submission.
+    ``state`` is that after the last decision. The result is empty if the trainer is not in it:
+    before the pilot has read the submission, and after the trainer has ended.
     """
     from bftrainer.decide.domain.measurements import Measurements
     from bftrainer.decide.estimation.update import key_of
@@ -30,10 +31,10 @@ def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
     trainer = trainers.get(record.name)
     if trainer is None:
         return {}
-    measured = Measurements()
+    measurements = Measurements()
     if trainer.learning is not None:
-        measured = dict(state.measurements).get(key_of(trainer), measured)
-    return {"curve": _points(trainer, measured), "costs": _costs(trainer, measured)}
+        measurements = dict(state.measurements).get(key_of(trainer), measurements)
+    return {"curve": _points(trainer, measurements), "costs": _costs(trainer, measurements)}
 
 
 def estimate_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
@@ -50,54 +51,63 @@ def estimate_rows(facts: dict[str, Any]) -> list[tuple[str, str]]:
     return rows
 
 
-def _points(trainer: Trainer, measured: Measurements) -> list[dict[str, Any]]:
-    """Return the points of the estimated curve, with what was measured at each, for JSON."""
-    curve, noise = trainer.curve, measured.noise()
-    rates = {p.nodes: p for p in measured.points}
-    sizes = sorted(n for n in {*curve.nodes, *rates} if trainer.min_nodes <= n <= trainer.max_nodes)
-    points = []
-    for n in sizes:
-        point = rates.get(n)
-        windows = 0 if point is None else len(point.windows)
-        source = "estimated" if measured.points else _prior(trainer)
-        if windows:
+def _points(trainer: Trainer, measurements: Measurements) -> list[dict[str, Any]]:
+    """Return the points of the estimated curve at legal sizes, for JSON: those of the submitted
+    curve and the measured ones.
+
+    ``error`` is the relative standard error of the mean over the measured ``windows``.
+    """
+    noise = measurements.noise()
+    points_by_size = {point.nodes: point for point in measurements.points}
+    sizes = {*trainer.curve.nodes, *points_by_size}
+    rows = []
+    for size in sorted(sizes):
+        if not trainer.min_nodes <= size <= trainer.max_nodes:
+            continue
+        point = points_by_size.get(size)
+        window_count = 0 if point is None else len(point.windows)
+        source = "estimated" if measurements.points else _prior(trainer)
+        if window_count:
             source = "measured"
-        points.append(
+        rows.append(
             {
-                "nodes": n,
-                "samples_per_s": curve.at(n),
+                "nodes": size,
+                "samples_per_s": trainer.curve.at(size),
                 "measured_samples_per_s": None if point is None else point.rate,
-                "windows": windows,
+                "windows": window_count,
                 "measured_s": 0.0 if point is None else point.seconds,
-                "error": noise / math.sqrt(windows) if windows and noise else None,
+                "error": noise / math.sqrt(window_count) if window_count and noise else None,
                 "source": source,
             }
         )
-    return points
+    return rows
 
 
 def _prior(trainer: Trainer) -> str:
+    """Return the source of a curve before any measurement."""
     return "guessed" if trainer.learning is not None and trainer.learning.blank else "submitted"
 
 
-def _costs(trainer: Trainer, measured: Measurements) -> dict[str, Any]:
-    """Return the costs of a rescale with the number of their measurements, for JSON."""
-    learned = {
-        "start_s": (trainer.start_s, measured.starts),
-        "from_zero_s": (trainer.from_zero_s, measured.from_zero),
+def _costs(trainer: Trainer, measurements: Measurements) -> dict[str, Any]:
+    """Return the costs of a rescale with the number of their measurements, for JSON.
+
+    Costs that the trainer does not have (None) are left out.
+    """
+    costs = {
+        "start_s": (trainer.start_s, measurements.starts),
+        "from_zero_s": (trainer.from_zero_s, measurements.from_zero),
+        "scale_up_s": (trainer.scale_up_s, measurements.ups),
+        "scale_down_s": (trainer.scale_down_s, measurements.downs),
     }
     return {
-        **{
-            name: {"seconds": s, "measured": len(times)}
-            for name, (s, times) in learned.items()
-            if s is not None
-        },
-        "scale_up_s": {"seconds": trainer.scale_up_s, "measured": len(measured.ups)},
-        "scale_down_s": {"seconds": trainer.scale_down_s, "measured": len(measured.downs)},
+        name: {"seconds": seconds, "measured": len(samples)}
+        for name, (seconds, samples) in costs.items()
+        if seconds is not None
     }
 
 
 def _source(point: dict[str, Any]) -> str:
+    """Say where the speed at a size comes from, and how certain it is."""
     if not point["windows"]:
         return str(point["source"])
     error = "error unknown" if point["error"] is None else f"+-{point['error']:.1%}"

@@ -56,8 +56,9 @@ def explain(
     with opened_registry(state) as registry:
         record = registry.trainer(trainer)
         reason = idle_reason(record, now_s) if at is None else None
-        own = read(state, None).decisions  # what the pilot itself imports
-        may_import = (own.policy.partition("?")[0], own.objective or "")
+        # The journal may name modules; those of the configuration are imported by the pilot too.
+        decisions = read(state, None).decisions
+        may_import = (decisions.policy.partition("?")[0], decisions.objective or "")
         explanation = None if reason else live.explain(registry.store, trainer, at_s, may_import)
         has_ended = at is None and pilot_has_ended(registry.store, now_s)
     if explanation is None:
@@ -75,9 +76,10 @@ def explain(
 
 
 def _explain_user(user: str, state: Path, as_json: bool) -> None:
-    from bftrainer.console.cli.users import shares_now, why
+    """Print why a user holds its number of nodes, as squeue shows them now."""
+    from bftrainer.console.cli.users import share_reason, shares_now
 
-    reason = why(shares_now(state), user)
+    reason = share_reason(shares_now(state), user)
     if as_json:
         show_json([{"user": user, "why": reason}])
     else:
@@ -85,7 +87,11 @@ def _explain_user(user: str, state: Path, as_json: bool) -> None:
 
 
 def _seconds(text: str) -> float:
-    """Convert the option's value to seconds since 1970."""
+    """Convert the value of ``--at`` to seconds since 1970.
+
+    It is such seconds, a date with a time, or a time of today. Raises ``UserError`` for any other
+    text.
+    """
     try:
         return float(text)
     except ValueError:

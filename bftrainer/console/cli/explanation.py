@@ -12,9 +12,15 @@ from bftrainer.decide.allocation.placement import in_name_order
 from bftrainer.decide.allocation.two_costs import is_limited
 from bftrainer.decide.allocation.what_if import WhatIf
 from bftrainer.decide.domain.model import Trainer
+from bftrainer.decide.domain.problem import Answer
 from bftrainer.errors import Reason
-from bftrainer.pilot.explain import Explanation, explain, quantity
+from bftrainer.pilot.explain import Explanation, Stake, explain, quantity
 from bftrainer.pilot.persistence.registry import Registry, TrainerRecord, TrainerStatus
+
+_MAX_SHARES = 6
+"""Trainers whose allocation is shown beside the explained one's."""
+_MAX_OTHERS = 4
+"""Trainers that are shown with what another count would change for them."""
 
 
 def as_lines(registry: Registry, trainer: str, now_s: float) -> list[str]:
@@ -48,10 +54,8 @@ def headline(explanation: Explanation, *, has_ended: bool = False) -> str:
 
     After the pilot's end (``has_ended``) there is a second one, since then no trainer has nodes.
     """
-    nodes, since = (
-        counted(explanation.share.after, "node"),
-        clock_time(explanation.entry.event.at_s),
-    )
+    nodes = counted(explanation.share.after, "node")
+    since = clock_time(explanation.entry.event.at_s)
     if has_ended:
         return (
             f"{explanation.trainer} had {nodes} from {since}: {explanation.why}. "
@@ -62,7 +66,7 @@ def headline(explanation: Explanation, *, has_ended: bool = False) -> str:
 
 def rows(explanation: Explanation) -> list[tuple[str, str]]:
     """Return the facts behind the explanation, as (name, text) rows of a table."""
-    entry, stake, share = explanation.entry, explanation.stake, explanation.share
+    entry = explanation.entry
     table = [
         ("decision", f"{entry.number}: {describe_decision(entry.event, entry.plan, entry.took_s)}"),
         (
@@ -70,44 +74,61 @@ def rows(explanation: Explanation) -> list[tuple[str, str]]:
             f"{counted(explanation.pool, 'node')}, {explanation.free} free, "
             f"{counted(explanation.queue, 'trainer')} in the queue",
         ),
+        ("allocation", _allocation_text(explanation)),
     ]
-    held = sorted((s for s in explanation.shares if s.after or s.before), key=lambda s: -s.after)
-    shown = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in held[:6])
-    table.append(
-        ("allocation", (shown or "none") + (f", {len(held) - 6} more" if len(held) > 6 else ""))
-    )
-    if (named := _named(explanation)) is not None:
-        table.append(("nodes named", ", ".join(named) or "none"))
-    if stake is not None:
-        rate, gain = quantity(stake.rate), quantity(stake.gain)
-        change, cost = _change(share.before, share.after), quantity(stake.cost)
-        table += [
-            ("value", f"{rate} {stake.unit}/s on {counted(share.after, 'node')}, {gain} in T_fwd"),
-            ("rescaling cost", f"{change} node{'s' * (change != '1')}: {cost} {stake.unit}"),
-            *(
-                ()
-                if explanation.policy_view is None
-                else [
-                    ("counted as", rescale_costs(explanation.policy_view, entry.settings.forward_s))
-                ]
-            ),
-            ("more nodes", _what_if(stake.more, stake.unit)),
-            ("fewer nodes", _what_if(stake.less, stake.unit)),
-        ]
+    node_names = _node_names(explanation)
+    if node_names is not None:
+        table.append(("nodes named", ", ".join(node_names) or "none"))
+    if explanation.stake is not None:
+        table += _stake_rows(explanation, explanation.stake)
     s = entry.settings
     table.append(
         ("decided by", f"policy {s.policy}, objective {s.objective}, T_fwd {s.forward_s:g} s")
     )
-    if (answer := entry.plan.decision.answer) is not None:
-        gap = f", gap {answer.gap:.2g}" if answer.gap else ""
-        table.append(
-            ("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * entry.took_s:.1f} ms")
-        )
-        table += [
-            ("fallback from", f"{f.solver}: {f.reason.value} ({f.detail})")
-            for f in answer.fallbacks
-            if f.reason is not Reason.NO_PACKAGE
-        ]
+    answer = entry.plan.decision.answer
+    if answer is not None:
+        table += _solver_rows(answer, entry.took_s)
+    return table
+
+
+def _allocation_text(explanation: Explanation) -> str:
+    """Return the node counts of the trainers that had or got nodes, the largest ones."""
+    shares = [share for share in explanation.shares if share.after or share.before]
+    shares.sort(key=lambda share: -share.after)
+    largest = shares[:_MAX_SHARES]
+    text = ", ".join(f"{share.id} {_change(share.before, share.after)}" for share in largest)
+    remainder = len(shares) - len(largest)
+    return (text or "none") + (f", {remainder} more" if remainder else "")
+
+
+def _stake_rows(explanation: Explanation, stake: Stake) -> list[tuple[str, str]]:
+    """Return the rows that say what the trainer's nodes are worth, and other counts."""
+    share, unit = explanation.share, stake.unit
+    rate, gain, cost = quantity(stake.rate), quantity(stake.gain), quantity(stake.cost)
+    change = _change(share.before, share.after)
+    table = [
+        ("value", f"{rate} {unit}/s on {counted(share.after, 'node')}, {gain} in T_fwd"),
+        ("rescaling cost", f"{change} node{'s' * (change != '1')}: {cost} {unit}"),
+    ]
+    if explanation.policy_view is not None:
+        costs = rescale_costs(explanation.policy_view, explanation.entry.settings.forward_s)
+        table.append(("counted as", costs))
+    table.append(("more nodes", _what_if_text(stake.more, unit)))
+    table.append(("fewer nodes", _what_if_text(stake.less, unit)))
+    return table
+
+
+def _solver_rows(answer: Answer, took_s: float) -> list[tuple[str, str]]:
+    """Return the rows of the solver, and of the solvers that failed before it.
+
+    A solver that is not installed is no failure.
+    """
+    gap = f", gap {answer.gap:.2g}" if answer.gap else ""
+    table = [("solver", f"{answer.solver}, {answer.status.value}{gap}, {1e3 * took_s:.1f} ms")]
+    for fallback in answer.fallbacks:
+        if fallback.reason is not Reason.NO_PACKAGE:
+            text = f"{fallback.solver}: {fallback.reason.value} ({fallback.detail})"
+            table.append(("fallback from", text))
     return table
 
 
@@ -118,15 +139,15 @@ def rescale_costs(trainer: Trainer, forward_s: float) -> str:
             f"a stall of all nodes, {trainer.scale_up_s:.3g} s up, "
             f"{trainer.scale_down_s:.3g} s down"
         )
-    shown = (
+    costs = (
         f"{trainer.start_s:.3g} s in which new nodes start and the others train on, then a "
         "stall of all nodes, "
         f"{trainer.scale_up_s:.3g} s up, {trainer.scale_down_s:.3g} s down"
     )
-    return f"{shown}; limited by T_fwd" if is_limited(trainer, forward_s) else shown
+    return f"{costs}; limited by T_fwd" if is_limited(trainer, forward_s) else costs
 
 
-def _named(explanation: Explanation) -> list[str] | None:
+def _node_names(explanation: Explanation) -> list[str] | None:
     """Return the nodes that the policy named for the trainer; None if the core chose them."""
     nodes = dict(explanation.entry.plan.decision.nodes).get(explanation.trainer)
     return None if nodes is None else in_name_order(nodes)
@@ -137,11 +158,7 @@ def as_dict(explanation: Explanation, *, has_ended: bool = False) -> dict[str, o
 
     ``nodes`` are those of the decision, also after the pilot's end (``has_ended``).
     """
-    entry, stake, answer = (
-        explanation.entry,
-        explanation.stake,
-        explanation.entry.plan.decision.answer,
-    )
+    entry = explanation.entry
     table: dict[str, object] = {
         "trainer": explanation.trainer,
         "nodes": explanation.share.after,
@@ -156,50 +173,70 @@ def as_dict(explanation: Explanation, *, has_ended: bool = False) -> dict[str, o
         "policy": entry.settings.policy,
         "objective": entry.settings.objective,
         "forward_s": entry.settings.forward_s,
-        "counts": {s.id: s.after for s in explanation.shares},
+        "counts": {share.id: share.after for share in explanation.shares},
         "pilot_has_ended": has_ended,
     }
-    if (named := _named(explanation)) is not None:
-        table["nodes_named"] = named
-    if stake is not None:
-        table["stake"] = {
-            "unit": stake.unit,
-            "per_s": stake.rate,
-            "gain": stake.gain,
-            "rescale_cost": stake.cost,
-            "more": _what_if_dict(stake.more),
-            "less": _what_if_dict(stake.less),
-            **(
-                {}
-                if explanation.policy_view is None
-                else {"costs_s": _costs_dict(explanation.policy_view)}
-            ),
-        }
+    node_names = _node_names(explanation)
+    if node_names is not None:
+        table["nodes_named"] = node_names
+    if explanation.stake is not None:
+        table["stake"] = _stake_dict(explanation, explanation.stake)
+    answer = entry.plan.decision.answer
     if answer is not None:
-        table["solver"] = {
-            "name": answer.solver,
-            "status": answer.status.value,
-            "gap": answer.gap,
-            "took_s": entry.took_s,
-            "fallbacks": [
-                {"solver": f.solver, "reason": f.reason.value, "detail": f.detail}
-                for f in answer.fallbacks
-            ],
-        }
+        table["solver"] = _solver_dict(answer, entry.took_s)
     return table
 
 
-def _what_if(alternative: WhatIf | None, unit: str) -> str:
+def _stake_dict(explanation: Explanation, stake: Stake) -> dict[str, object]:
+    """Return what the trainer's nodes are worth, and other counts, for JSON."""
+    values: dict[str, object] = {
+        "unit": stake.unit,
+        "per_s": stake.rate,
+        "gain": stake.gain,
+        "rescale_cost": stake.cost,
+        "more": _what_if_dict(stake.more),
+        "less": _what_if_dict(stake.less),
+    }
+    if explanation.policy_view is not None:
+        values["costs_s"] = _costs_dict(explanation.policy_view)
+    return values
+
+
+def _solver_dict(answer: Answer, took_s: float) -> dict[str, object]:
+    """Return the solver and its fallbacks for JSON."""
+    fallbacks = [
+        {
+            "solver": fallback.solver,
+            "reason": fallback.reason.value,
+            "detail": fallback.detail,
+        }
+        for fallback in answer.fallbacks
+    ]
+    return {
+        "name": answer.solver,
+        "status": answer.status.value,
+        "gap": answer.gap,
+        "took_s": took_s,
+        "fallbacks": fallbacks,
+    }
+
+
+def _what_if_text(alternative: WhatIf | None, unit: str) -> str:
+    """Say what another node count of the trainer would change; None is a count that the trainer
+    cannot have.
+    """
     if alternative is None:
         return "not possible"
-    moved = ", ".join(f"{s.id} {_change(s.before, s.after)}" for s in alternative.others[:4])
+    others = alternative.others[:_MAX_OTHERS]
+    changes = ", ".join(f"{share.id} {_change(share.before, share.after)}" for share in others)
     return (
         f"{alternative.count}: {quantity(alternative.change, signed=True)} {unit} over all trainers"
-        + (f" ({moved})" if moved else "")
+        + (f" ({changes})" if changes else "")
     )
 
 
 def _what_if_dict(alternative: WhatIf | None) -> dict[str, object] | None:
+    """Return what another node count of the trainer would change, for JSON."""
     if alternative is None:
         return None
     others = {

@@ -71,7 +71,7 @@ _site_options = with_options(
 @_site_options
 @click.option("--force", is_flag=True, help="Replace an existing configuration.")
 @state_option
-def init(holder: str, blank: bool, force: bool, state: Path, **given: Any) -> None:
+def init(holder: str, blank: bool, force: bool, state: Path, **site_options: Any) -> None:
     """Create a state directory with a configuration that explains every key.
 
     At a Slurm site, the scheduler's answers decide about partition, QOS, account, limits, GPUs and
@@ -95,19 +95,20 @@ def init(holder: str, blank: bool, force: bool, state: Path, **given: Any) -> No
     path = open_state_dir(state, create=True) / CONFIG_NAME
     if path.exists() and not force:
         raise UserError(f"{path} already exists; replace it with --force")
-    wishes = SiteWishes(**given)
+    wishes = SiteWishes(**site_options)
     if blank and wishes != SiteWishes():
         raise UserError("--blank sets no key; remove it, or the options with values")
     proposal = None if blank else _proposal(holder, site, wishes)
     keys = () if proposal is None else proposal.keys
     tables = {} if site.table is None else {holder: site.table}
-    chosen = {"nodes_holder": holder, **site.init_values}
+    reasons = {f"{key.table}_{key.key}": key.reason for key in keys}
+    values = {f"{key.table}_{key.key}": key.value for key in keys}
     text = commented_default(
         tables,
-        {f"{key.table}_{key.key}": key.reason for key in keys},
+        reasons,
         () if proposal is None else proposal.remarks,
-        **chosen,
-        **{f"{key.table}_{key.key}": key.value for key in keys},
+        **{"nodes_holder": holder, **site.init_values},
+        **values,
     )
     write_atomically(path, text.encode(), 0o600)
     say(f"written: {path}")
@@ -116,9 +117,11 @@ def init(holder: str, blank: bool, force: bool, state: Path, **given: Any) -> No
 
 
 def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal | None:
-    """Return the configuration keys that the site decides; None for a site that decides none.
+    """Return the configuration keys that the site decides; None if it decides none, or cannot be
+    read.
 
-    On a terminal, the user is asked where the site cannot tell.
+    Where nothing shows what the site's rules allow, the user is asked on a terminal; otherwise
+    ``UndecidedError`` is raised. Options (``wishes``) that a site cannot use are a ``UserError``.
     """
     from bftrainer.cluster.site_advice import ProposingSite, SiteWishes
 
@@ -134,10 +137,10 @@ def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal
         except UndecidedError as question:
             if not sys.stdin.isatty():
                 raise
-            wishes = _asked(question, wishes)
+            wishes = _ask(question, wishes)
         except (CommandError, SchedulerError) as error:
             if wishes != SiteWishes():
-                raise
+                raise  # the options would be ignored
             note(f"the site could not be read, so its keys are comments: {error}")
             return None
         else:
@@ -151,16 +154,19 @@ def _proposal(holder: str, site: SitePlugin, wishes: SiteWishes) -> SiteProposal
             return proposal
 
 
-def _asked(question: UndecidedError, wishes: SiteWishes) -> SiteWishes:
-    """Ask the user, and return the wishes with the answer."""
+def _ask(question: UndecidedError, wishes: SiteWishes) -> SiteWishes:
+    """Ask the user, and return the wishes with the answer.
+
+    A question without choices is one of yes or no. Raises ``UserError`` for no.
+    """
     say(question.question + ("." if question.choices else "?"))
-    name = question.option.removeprefix("--").replace("-", "_")
+    field = question.option.removeprefix("--").replace("-", "_")
     answer: object = True
     if question.choices:
         answer = click.prompt(question.option, type=click.Choice(question.choices))
     elif not click.confirm(question.option, default=False):
         raise UserError(f"nothing is written: {question}")
-    return replace(wishes, **{name: answer})  # type: ignore[arg-type]  # a field by its option
+    return replace(wishes, **{field: answer})  # type: ignore[arg-type]  # a field by its option
 
 
 def _show(proposal: SiteProposal) -> None:

@@ -28,15 +28,17 @@ _SIMILAR = 0.75
 class Commands:
     """Finds a command by its path, among bftrainer's ``own`` and those of other packages.
 
-    A command of ``own`` is found without looking for other packages.
+    Other packages are only searched for a path that is not in ``own``, since that takes time.
     """
 
     def __init__(self, own: CommandTable) -> None:
         self._own = own
         self._all: CommandTable | None = None
 
-    def everything(self) -> CommandTable:
-        """Own and contributed entries; a table that cannot be read is a warning on stderr, once."""
+    def all_entries(self) -> CommandTable:
+        """Return own and contributed entries; a table that cannot be read is a warning on stderr,
+        once.
+        """
         if self._all is None:
             self._all = contributed(
                 self._own, lambda text: say(f"bftrainer: warning: {text}", err=True)
@@ -44,14 +46,17 @@ class Commands:
         return self._all
 
     def find(self, path: str) -> CommandEntry | None:
+        """Return the entry of a path; None if there is none."""
         for entry in self._own:
             if entry.path == path:
                 return entry
-        return next((entry for entry in self.everything() if entry.path == path), None)
+        return next((entry for entry in self.all_entries() if entry.path == path), None)
 
-    def of(self, parent: str) -> list[CommandEntry]:
-        """The entries of a group, in the order of the tables."""
-        return [entry for entry in self.everything() if entry.parent == parent]
+    def entries_of_group(self, parent: str) -> list[CommandEntry]:
+        """Return the entries of a group, in the order of the tables; ``parent`` is its path, empty
+        at the top level.
+        """
+        return [entry for entry in self.all_entries() if entry.parent == parent]
 
 
 class LazyGroup(click.Group):
@@ -64,14 +69,14 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """List the commands in the order of the tables."""
-        return [entry.name for entry in self._table.of(self._path)]
+        return [entry.name for entry in self._table.entries_of_group(self._path)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import the command's module."""
+        """Import a command of this group and return it; None if there is none of this name."""
         entry = self._table.find(f"{self._path} {name}".strip())
         if entry is None:
             return None
-        if entry.target is None:
+        if entry.target is None:  # a group
             return LazyGroup(name, help=entry.help, commands=self._table, path=entry.path)
         return _imported(entry, entry.target)
 
@@ -89,63 +94,75 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"No such command {args[0]!r}. {hint}", ctx) from error
 
     def _nearest(self, word: str) -> str | None:
-        """Return a suggestion for a word that is no command; None if nothing is near.
+        """Return a suggestion for a word that is no command; None if no name is similar.
 
-        It is a command of that name in any group, one that other systems call so, or one with a
+        It names a command of that name in any group, one that other systems call so, or one with a
         similar name.
         """
-        # The later wins: a command of this group before one of the top level before one of another
-        # group.
-        ranked = sorted(
-            self._table.everything(),
+        # Of several commands of one name, the last one remains: one of this group, else one of the
+        # top level, else one of another group.
+        entries = sorted(
+            self._table.all_entries(),
             key=lambda entry: (entry.parent == self._path, not entry.parent),
         )
-        paths = {entry.name: entry.path for entry in ranked}
-        # What an installed package lacks is not suggested.
-        existing = {"", *(entry.path for entry in ranked)}
+        paths = {entry.name: entry.path for entry in entries}
+        # A command of a package that is not installed is not suggested.
+        installed_paths = {"", *(entry.path for entry in entries)}
         synonyms = {
             synonym: paths.get(target, target)
             for synonym, target in SYNONYMS.items()
-            if _command_of(target) in existing
+            if _command_of(target) in installed_paths
         }
-        typed = word.lower()
-        similar = [typed] if typed in {**paths, **synonyms} else []
-        for names in (paths, synonyms):
-            similar = similar or difflib.get_close_matches(typed, names, 1, _SIMILAR)
-        if not similar:
+        name = _similar_name(word.lower(), paths, synonyms)
+        if name is None:
             return None
-        # `run` is what other systems call `submit`, and a command of the group `replay`.
-        meant = [table[similar[0]] for table in (synonyms, paths) if similar[0] in table]
-        return f"Did you mean {' or '.join(f'`bftrainer {path}`' for path in meant)}?"
+        # Both may have the name: other systems say `run` for `submit`, and `replay run` exists.
+        suggestions = [table[name] for table in (synonyms, paths) if name in table]
+        return f"Did you mean {' or '.join(f'`bftrainer {path}`' for path in suggestions)}?"
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands without importing them, by section at the top level."""
-        entries = self._table.of(self._path)
+        entries = self._table.entries_of_group(self._path)
         width = max((len(entry.name) for entry in entries), default=0)
-        for title, part in self._sections(entries):
+        for title, section in self._sections(entries):
             with formatter.section(title):
-                formatter.write_dl([(entry.name.ljust(width), entry.help) for entry in part])
+                formatter.write_dl([(entry.name.ljust(width), entry.help) for entry in section])
 
     def _sections(self, entries: list[CommandEntry]) -> Iterable[tuple[str, list[CommandEntry]]]:
+        """Return the entries by section, with its title; only the top level has several."""
         if self._path:
             return [("Commands", entries)]
         by_section: dict[str, list[CommandEntry]] = {section: [] for section in SECTIONS}
         for entry in sorted(entries, key=lambda entry: entry.section):
             by_section.setdefault(entry.section, []).append(entry)
-        return [(title, part) for title, part in by_section.items() if part]
+        return [(title, section) for title, section in by_section.items() if section]
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete a name from the tables, so that the shell does not wait for imports."""
         names = [
             CompletionItem(entry.name, help=entry.help)
-            for entry in self._table.of(self._path)
+            for entry in self._table.entries_of_group(self._path)
             if entry.name.startswith(incomplete)
         ]
         return names + click.Command.shell_complete(self, ctx, incomplete)
 
 
+def _similar_name(word: str, paths: Iterable[str], synonyms: Iterable[str]) -> str | None:
+    """Return the name of a command, or the synonym, that is like a word; None if none is.
+
+    The word itself comes first, then similar names of commands, then similar synonyms.
+    """
+    if word in {*paths, *synonyms}:
+        return word
+    for names in (paths, synonyms):
+        matches = difflib.get_close_matches(word, list(names), 1, _SIMILAR)
+        if matches:
+            return matches[0]
+    return None
+
+
 def _command_of(target: str) -> str:
-    """The command in a suggestion, without its options; empty for options of ``bftrainer``
+    """Return the command in a suggestion, without its options; empty for options of ``bftrainer``
     itself.
     """
     words = takewhile(lambda word: not word.startswith("-"), target.split())

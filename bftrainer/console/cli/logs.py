@@ -75,35 +75,39 @@ def logs(
     wait_for_pilot(folder, trainer, follow)
     directory = TrainerDirectory.of(folder, trainer)
     offsets: dict[Path, int] = {}
-    first = True
+    is_first_poll = True
     while True:
+        # The status is read before the logs, so that they have the last lines of an ended trainer.
         with opened_registry(folder) as registry:
-            ended = registry.trainer(trainer).finished_s is not None
+            has_ended = registry.trainer(trainer).finished_s is not None
         paths = directory.latest_logs()
-        if not paths and first:
-            _nothing_yet(
-                f"trainer {trainer!r} has not written any output yet", follow and not ended
+        if not paths and is_first_poll:
+            _refuse_or_wait(
+                f"trainer {trainer!r} has not written any output yet", follow and not has_ended
             )
+        tail = lines if is_first_poll else None
         for path in paths:
-            print_new(path, offsets, lines if first else None, named=len(paths) > 1)
-        if not follow or ended:
+            print_new(path, offsets, tail, has_worker_names=len(paths) > 1)
+        if not follow or has_ended:
             return
-        first = False
+        is_first_poll = False
         time.sleep(POLL_S)
 
 
 def _print_several(
     state: Path, trainer: str | None, group: str | None, pattern: str | None, lines: int
 ) -> None:
-    """Print the latest logs of one trainer, or of all of a group; with ``pattern``, only the lines
-    that match it.
+    """Print the last ``lines`` lines of each latest log of one trainer, or of all of a group; with
+    ``pattern``, all lines that match it instead.
+
+    Raises ``UserError`` for an invalid pattern, an unknown trainer and an empty group.
     """
     from bftrainer.pilot.persistence.spool import open_state_dir
     from bftrainer.wires.paths import TrainerDirectory
 
     folder = open_state_dir(state)
     try:
-        wanted = None if pattern is None else re.compile(pattern)
+        expression = None if pattern is None else re.compile(pattern)
     except re.error as error:
         raise UserError(f"--grep {pattern!r:.100}: is not a regular expression: {error}") from error
     with opened_registry(folder) as registry:
@@ -115,20 +119,28 @@ def _print_several(
         raise UserError(f"no trainer of group {group!r}; see `bftrainer list --all`")
     for name in names:
         for path in TrainerDirectory.of(folder, name).latest_logs():
-            print_new(path, {}, lines, named=True, within=f"{name} ", wanted=wanted)
+            print_new(
+                path,
+                {},
+                lines,
+                has_worker_names=True,
+                prefix=f"{name} ",
+                expression=expression,
+            )
 
 
 def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
-    """Tell the user that no pilot has read the submission yet, so that there are no logs.
+    """Check that a pilot has read the submission of a trainer, if it is one: before, there are no
+    logs.
 
-    With ``follow``, wait for the pilot.
+    Raises ``UserError`` if none has; with ``follow``, notes that and waits for the pilot instead.
     """
 
     def is_pending() -> bool:
         return any(request.trainer == trainer for request in pending_submissions(folder))
 
     if is_pending():
-        _nothing_yet(
+        _refuse_or_wait(
             f"trainer {trainer!r} is submitted, but no pilot has read it yet (bftrainer pilot)",
             follow,
         )
@@ -136,7 +148,8 @@ def wait_for_pilot(folder: Path, trainer: str, follow: bool) -> None:
             time.sleep(POLL_S)
 
 
-def _nothing_yet(text: str, follow: bool) -> None:
+def _refuse_or_wait(text: str, follow: bool) -> None:
+    """Say why there is no output: as ``UserError``, or with ``follow`` as a note before a wait."""
     if not follow:
         raise UserError(text)
     note(f"{text}; waiting")
@@ -147,15 +160,16 @@ def print_new(
     offsets: dict[Path, int],
     tail: int | None,
     *,
-    named: bool,
-    within: str = "",
-    wanted: re.Pattern[str] | None = None,
+    has_worker_names: bool,
+    prefix: str = "",
+    expression: re.Pattern[str] | None = None,
 ) -> None:
-    """Print what was added to a log since the last call with the same ``offsets``, or its last
-    ``tail`` lines.
+    """Print what was added to a log since the last call with the same ``offsets``.
 
-    ``named`` and ``within`` put the worker's and the trainer's name before each line; with
-    ``wanted``, only lines that match it are printed.
+    ``offsets`` has the end of what was printed of each log; that of ``path`` is updated. With
+    ``tail``, only the last ``tail`` lines are printed; with ``expression``, all lines that match it
+    instead. With ``has_worker_names``, each line begins with ``prefix`` and the worker's name.
+    Raises ``UserError`` if the log cannot be read.
     """
     begin = offsets.get(path, 0)
     try:
@@ -166,16 +180,17 @@ def print_new(
         size = os.fstat(file.fileno()).st_size
         if tail is not None:
             begin = max(begin, size - _TAIL_BYTES)
+        # A log that is shorter than what was printed is a new one.
         file.seek(begin if begin <= size else 0)
         data = file.read(_TAIL_BYTES)
         offsets[path] = file.tell()
     # Progress bars end their lines with a carriage return alone.
-    text = data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
-    if not text[-1]:
-        del text[-1]
-    if wanted is not None:
-        text = [line for line in text if wanted.search(line[:_LINE])]
+    lines = data.decode(errors="replace").replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if not lines[-1]:
+        del lines[-1]
+    if expression is not None:
+        lines = [line for line in lines if expression.search(line[:_LINE])]
     elif tail is not None:
-        text = text[-tail:] if tail else []
-    for line in text:
-        say(f"{within}{path.stem}: {line}" if named else line, keep="\t")
+        lines = lines[-tail:] if tail else []
+    for line in lines:
+        say(f"{prefix}{path.stem}: {line}" if has_worker_names else line, keep="\t")

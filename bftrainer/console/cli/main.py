@@ -43,11 +43,14 @@ def main() -> None:
 
 
 def run(arguments: list[str]) -> int:
-    """Run the command line and return its exit status."""
+    """Run the command line and return its exit status.
+
+    An error is one line on stderr. Only errors in bftrainer itself are raised.
+    """
     try:
         status = bftrainer.main(arguments, prog_name="bftrainer", standalone_mode=False)
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
+    except click.exceptions.Exit as exit_request:
+        return exit_request.exit_code
     except click.Abort:
         return _complain("interrupted", EXIT_INTERRUPTED)
     except EndedBySignal as end:
@@ -56,12 +59,9 @@ def run(arguments: list[str]) -> int:
         say(error.format_message(), err=True)
         return error.exit_code
     except click.ClickException as error:
-        own = (
-            isinstance(error, click.NoSuchOption)
-            and error.ctx
-            and "-- ARGUMENTS" in _one_line(error.ctx.get_usage())
-        )
-        text = error.format_message() + " Options of a script follow `--`." * bool(own)
+        text = error.format_message()
+        if _may_be_option_of_script(error):
+            text += " Options of a script follow `--`."
         return _complain(_one_line(text), error.exit_code)
     except BFTrainerError as error:
         return _complain(_one_line(str(error)), error.exit_status)
@@ -70,14 +70,30 @@ def run(arguments: list[str]) -> int:
             "not enough memory for this input; use a smaller one, or a machine with more memory", 1
         )
     except SystemExit as end:
-        # The reader of our output has closed the pipe: rich ends at that error, click has replaced
-        # sys.stdout.
-        if isinstance(end.__context__, BrokenPipeError) or type(sys.stdout).__name__.endswith(
-            "PacifyFlushWrapper"
-        ):
+        if _is_pipe_closed(end):
             return 0
         raise
     return status if isinstance(status, int) else 0
+
+
+def _may_be_option_of_script(error: click.ClickException) -> bool:
+    """Whether an option is unknown to a command that passes arguments on to a script."""
+    return (
+        isinstance(error, click.NoSuchOption)
+        and error.ctx is not None
+        and "-- ARGUMENTS" in _one_line(error.ctx.get_usage())
+    )
+
+
+def _is_pipe_closed(end: SystemExit) -> bool:
+    """Whether a command has ended since the reader of its output has closed the pipe, as ``head``
+    does.
+
+    rich exits while it handles the error; click has replaced sys.stdout before it exits.
+    """
+    return isinstance(end.__context__, BrokenPipeError) or type(sys.stdout).__name__.endswith(
+        "PacifyFlushWrapper"
+    )
 
 
 def _one_line(text: str) -> str:
@@ -85,5 +101,6 @@ def _one_line(text: str) -> str:
 
 
 def _complain(text: str, status: int) -> int:
+    """Print an error as one line on stderr, and return ``status``."""
     say(f"bftrainer: {text}", err=True)
     return status

@@ -90,32 +90,34 @@ def nodes(everything: bool, timeline: bool, wide: bool, state: Path, as_json: bo
 
     with opened_registry(state) as registry:
         fragments = registry.fragments(open_only=not everything)
-        users = _users_of(last_state(registry.store))
+        trainers = _trainers_by_fragment(last_state(registry.store))
     if as_json:
-        show_json([_as_dict(f, users.get(f.name)) for f in fragments])
+        show_json([_as_dict(fragment, trainers.get(fragment.name)) for fragment in fragments])
         return
-    show_table(_COLUMNS, [_row(f, users.get(f.name, "-")) for f in fragments], wide=wide)
+    rows = [_row(fragment, trainers.get(fragment.name, "-")) for fragment in fragments]
+    show_table(_COLUMNS, rows, wide=wide)
 
 
-def _users_of(decided: State | None) -> dict[str, str]:
-    """Return the names of the trainers on each fragment, after the last decision.
+def _trainers_by_fragment(state: State | None) -> dict[str, str]:
+    """Return the names of the trainers on each fragment that has some, joined by commas.
 
-    A holder of GPUs is listed as a whole, so it has the trainers of all its GPUs.
+    ``state`` is that after the last decision, None before the first. A fragment whose GPUs are
+    slots of their own has, besides, the trainers of all its slots: it is listed as a whole.
     """
-    users: dict[str, str] = {}
-    for active in () if decided is None else decided.active:
+    trainers: dict[str, str] = {}
+    for active in () if state is None else state.active:
         for name in active.nodes | {slot_of(name).fragment for name in active.nodes}:
-            if name in users:
-                users[name] += f", {active.trainer.id}"
+            if name in trainers:
+                trainers[name] += f", {active.trainer.id}"
             else:
-                users[name] = active.trainer.id
-    return users
+                trainers[name] = active.trainer.id
+    return trainers
 
 
-def _row(fragment: FragmentRecord, user: str) -> tuple[str, ...]:
+def _row(fragment: FragmentRecord, trainer: str) -> tuple[str, ...]:
     return (
         fragment.name,
-        user if fragment.released_s is None else "",
+        trainer if fragment.released_s is None else "",
         clock_time(fragment.taken_s),
         clock_time(fragment.asked_back_s),
         clock_time(fragment.released_s),
@@ -131,21 +133,21 @@ def _release_s(fragment: FragmentRecord) -> str:
     return f"{fragment.released_s - fragment.asked_back_s:.2f}"
 
 
-def _as_dict(f: FragmentRecord, user: str | None) -> dict[str, object]:
+def _as_dict(fragment: FragmentRecord, trainer: str | None) -> dict[str, object]:
     return {
-        "fragment": f.name,
-        "node": f.node,
-        "trainer": user if f.released_s is None else None,
-        "asked_s": f.asked_s,
-        "taken_s": f.taken_s,
-        "asked_back_s": f.asked_back_s,
-        "released_s": f.released_s,
-        "reason": f.reason,
+        "fragment": fragment.name,
+        "node": fragment.node,
+        "trainer": trainer if fragment.released_s is None else None,
+        "asked_s": fragment.asked_s,
+        "taken_s": fragment.taken_s,
+        "asked_back_s": fragment.asked_back_s,
+        "released_s": fragment.released_s,
+        "reason": fragment.reason,
     }
 
 
 def _show_time_lines(state: Path, everything: bool, as_json: bool, *, wide: bool) -> None:
-    """Print the time lines of held nodes, or of all."""
+    """Print the time lines of held nodes, with ``everything`` of released ones as well."""
     from bftrainer.pilot.persistence.time_lines import time_lines
 
     with opened_registry(state) as registry:
@@ -153,24 +155,27 @@ def _show_time_lines(state: Path, everything: bool, as_json: bool, *, wide: bool
     if as_json:
         show_json([_line_as_dict(line) for line in lines])
         return
-    cells = [_stage_values(line) for line in lines]
+    seconds_by_line = [_stage_values(line) for line in lines]
     rows = [
-        (line.fragment, line.trainer, *map(_shown, values))
-        for line, values in zip(lines, cells, strict=True)
+        (line.fragment, line.trainer, *map(_seconds_text, seconds))
+        for line, seconds in zip(lines, seconds_by_line, strict=True)
     ]
     columns = _stage_columns()
     for name, summarize in SUMMARIES:
         summaries: list[float | None] = []
-        for number in range(len(columns)):
-            column = [values[number] for values in cells]
-            measured = [value for value in column if value is not None]
-            summaries.append(summarize(measured) if measured else None)
-        rows.append((name, "", *map(_shown, summaries)))
+        for index in range(len(columns)):
+            column = [seconds[index] for seconds in seconds_by_line]
+            measurements = [value for value in column if value is not None]
+            summaries.append(summarize(measurements) if measurements else None)
+        rows.append((name, "", *map(_seconds_text, summaries)))
     show_table((name_column("s"), name_column("trainer", 1), *columns), rows, wide=wide)
 
 
 def _stage_columns() -> list[TableColumn]:
-    """The columns of both chains: each stage, then the whole."""
+    """Return the columns of both chains: each stage, then the whole chain.
+
+    The first instant of a chain ends no stage of it.
+    """
     columns = []
     for chain, whole in _CHAINS:
         columns += [number_column(_stage_head(stage), 2) for stage in chain[1:]]
@@ -180,7 +185,7 @@ def _stage_columns() -> list[TableColumn]:
 
 def _stage_values(line: TimeLine) -> list[float | None]:
     """Return the seconds of each stage of a time line, in the order of :func:`_stage_columns`;
-    None: not known.
+    None for a stage that is not known.
     """
     values: list[float | None] = []
     for chain, _ in _CHAINS:
@@ -190,8 +195,8 @@ def _stage_values(line: TimeLine) -> list[float | None]:
     return values
 
 
-def _shown(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
+def _seconds_text(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{seconds:.2f}"
 
 
 def _stage_head(stage: NodeStage) -> str:

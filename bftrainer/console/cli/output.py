@@ -37,9 +37,10 @@ def say(
     colored: int = 0,
     bold: bool = False,
 ) -> None:
-    """Print text. Control characters are shown as escapes, but for those in ``keep``.
+    """Print text, on stderr with ``err``, with a line end unless ``nl`` is False.
 
-    On a terminal, the first ``colored`` characters have a ``color``, and may be ``bold``.
+    Control characters are shown as escapes, but for those in ``keep``. On a terminal, the first
+    ``colored`` characters have a ``color``, and may be ``bold``.
     """
     head, rest = printable(text[:colored], keep), printable(text[colored:], keep)
     click.echo((click.style(head, fg=color, bold=bold) if head else "") + rest, err=err, nl=nl)
@@ -52,7 +53,9 @@ def show_json(rows: Sequence[dict[str, object]]) -> None:
 
 
 def clock_time(at_s: float | None, form: str = "%m-%d %H:%M:%S") -> str:
-    """Local time, to the second; a dash for an event that has not happened."""
+    """Return a time as local time, to the second; a dash for None, an event that has not
+    happened.
+    """
     return "-" if at_s is None else datetime.fromtimestamp(at_s).astimezone().strftime(form)
 
 
@@ -62,12 +65,13 @@ def hours(node_s: float) -> str:
 
 
 def number(value: float) -> str:
-    """Three digits and a unit: 950, 1.23k, 45.6M."""
-    for unit in ("", "k", "M", "G", "T", "P"):
-        if abs(value) < 999.5 or unit == "P":
-            return f"{value:.3g}{unit}" if abs(value) < 999.5 else f"{value:.0f}{unit}"
+    """Return a number with three digits and a unit: 950, 1.23k, 45.6M."""
+    for unit in ("", "k", "M", "G", "T"):
+        if abs(value) < 999.5:
+            return f"{value:.3g}{unit}"
         value /= 1000
-    raise AssertionError  # not reached
+    # The largest unit has more digits rather than an exponent.
+    return f"{value:.3g}P" if abs(value) < 999.5 else f"{value:.0f}P"
 
 
 def length(seconds: float) -> str:

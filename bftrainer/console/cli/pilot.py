@@ -48,7 +48,11 @@ def pilot(state: Path, config: Path | None) -> None:
 
 
 def _pilot_of(state: Path, config: Path | None) -> None:
-    """Run the pilot of a state directory until it is asked to end."""
+    """Run the pilot of a state directory until a signal ends it.
+
+    ``config`` is the configuration file; None for that in the directory, or the defaults. Raises
+    ``UserError`` as root, and ``StoreError`` where the disk cannot be written.
+    """
     from bftrainer.console.cli.pilot_log import print_fact
     from bftrainer.pilot.audit.auditor import Auditor
     from bftrainer.pilot.own_site import batch_job, build_site
@@ -64,16 +68,15 @@ def _pilot_of(state: Path, config: Path | None) -> None:
     settings = read(folder, config)
     refuse_root(settings)
     if config is None and not (folder / CONFIG_NAME).exists():
-        what = (
-            "nodes are those of a generated log, and trainers run on this host; for a "
-            "cluster: bftrainer init"
+        note(
+            f"{folder} has no {CONFIG_NAME}: nodes are those of a generated log, and trainers run "
+            "on this host; for a cluster: bftrainer init"
         )
-        note(f"{folder} has no {CONFIG_NAME}: {what}")
     clock = SystemClock()
     site = build_site(settings, folder, clock)
 
     job = batch_job(os.environ, settings.nodes.holder, folder, clock)
-    parts = PilotDependencies(
+    dependencies = PilotDependencies(
         folder,
         site,
         clock,
@@ -85,42 +88,46 @@ def _pilot_of(state: Path, config: Path | None) -> None:
     try:
         require_locks(folder)
         with Signals().caught() as signals:
-            while not is_over(
-                parts,
-                signals,
-                lambda: run_pilot(parts, settings, signals, lambda: read(folder, config)),
-            ):
-                pass
+            has_ended = False
+            while not has_ended:
+                has_ended = run_once(
+                    dependencies,
+                    signals,
+                    lambda: run_pilot(
+                        dependencies, settings, signals, lambda: read(folder, config)
+                    ),
+                )
     except OSError as error:
         raise StoreError(
             f"{error.filename or folder}: {error.strerror or error}; expected a writable disk"
         ) from error
 
 
-def is_over(parts: PilotDependencies, signals: Signals, run: Callable[[], None]) -> bool:
-    """Run the pilot, and return whether that is all: False if another pilot uses the state
-    directory.
+def run_once(dependencies: PilotDependencies, signals: Signals, run: Callable[[], None]) -> bool:
+    """Run the pilot by ``run``, and return whether it has ended: False if the caller should try
+    again, since another pilot uses the state directory.
 
-    False is returned after a while, for a new try. Outside a job, another pilot is an error. A job
-    that was submitted to succeed another one may start before that one has ended, and its script
-    would take the error for final: no pilot would be left.
+    False is returned after a wait of ``_TRY_AGAIN_S``; a signal during the wait ends the pilot.
+    Outside a batch job, another pilot is an error (``DirectoryInUseError``). A job that was
+    submitted to succeed another one may start before that one has ended, and its script would take
+    the error for final: no pilot would be left.
     """
     from bftrainer.pilot.facts import NoteAdded
 
     try:
         run()
     except DirectoryInUseError as error:
-        if not parts.job.id:
+        if not dependencies.job.id:
             raise
-        now_s = parts.clock.now_s()
+        clock = dependencies.clock
         text = (
             f"{error}; trying again every {_TRY_AGAIN_S:g} s, since this pilot runs in job "
-            f"{parts.job.id}"
+            f"{dependencies.job.id}"
         )
-        parts.log(NoteAdded(now_s, "pilot", "", text), "text")
-        until_s = parts.clock.elapsed_s() + _TRY_AGAIN_S
-        while not signals.ends and parts.clock.elapsed_s() < until_s:
-            parts.clock.sleep(_SLICE_S)
+        dependencies.log(NoteAdded(clock.now_s(), "pilot", "", text), "text")
+        deadline_s = clock.elapsed_s() + _TRY_AGAIN_S
+        while not signals.ends and clock.elapsed_s() < deadline_s:
+            clock.sleep(_SLICE_S)
         return signals.ends
     return True
 

@@ -25,8 +25,9 @@ from bftrainer.system.printable import printable
 
 
 def print_fact(fact: PilotFact, format: str) -> None:
-    """Print a fact as one line, if it has one. A closed terminal or pipe does not stop the
-    pilot.
+    """Print a fact as one line, if it has one.
+
+    ``format`` is ``text``, ``json``, or ``none``, which prints nothing.
     """
     fields = entry(fact)
     if format == "none" or fields is None:
@@ -35,52 +36,61 @@ def print_fact(fact: PilotFact, format: str) -> None:
     try:
         _logger(format)(event, **fields)
     except OSError:
-        return
+        return  # a closed terminal or pipe does not stop the pilot
 
 
 def entry(fact: PilotFact) -> dict[str, Any] | None:
     """Return the fields of a fact's line in the log; None for a fact without a line."""
-    at = {"timestamp": datetime.fromtimestamp(fact.at_s, UTC).isoformat(timespec="milliseconds")}
+    time = datetime.fromtimestamp(fact.at_s, UTC).isoformat(timespec="milliseconds")
+    stamp = {"timestamp": time}
     match fact:
         case DecisionMade():
-            return at | {"event": "decision"} | _decision(fact)
+            return stamp | {"event": "decision"} | _decision(fact)
         case NoteAdded():
             subject = {"subject": fact.subject} if fact.subject else {}
-            return at | {"event": fact.kind, **subject, "text": fact.text}
+            return stamp | {"event": fact.kind, **subject, "text": fact.text}
         case TrainerChanged(_, name, change) if change.status is not None:
             reason = {"reason": change.reason} if change.reason else {}
-            return at | {
+            return stamp | {
                 "event": "trainer",
                 "trainer": name,
                 "status": change.status.value,
                 **reason,
             }
-        case FragmentChanged(_, name, what) if what is not FragmentEvent.ASKED:
+        case FragmentChanged(_, name, event) if event is not FragmentEvent.ASKED:
             reason = {"reason": fact.reason} if fact.reason else {}
-            return at | {"event": "node", "fragment": name, "what": what.value, **reason}
+            return stamp | {"event": "node", "fragment": name, "what": event.value, **reason}
     return None
 
 
 def _decision(fact: DecisionMade) -> dict[str, Any]:
-    """Return the fields of a decision's line."""
-    plan, answer = fact.plan, fact.plan.decision.answer
-    counts = {a.trainer.id: n for a, n in zip(fact.state.active, plan.decision.counts, strict=True)}
-    text = describe_decision(fact.event, plan, fact.took_s)
-    fields: dict[str, Any] = {"pool": len(fact.state.pool), "counts": counts, "text": text}
-    fields["took_ms"] = round(1e3 * fact.took_s, 3)
-    if answer is not None:
-        fields |= {
-            "solver": answer.solver,
-            "status": answer.status.value,
-            "objective": answer.objective_value,
-        }
-        fields["fallbacks"] = [f"{f.solver}: {f.reason.value}" for f in answer.fallbacks]
-    return fields
+    """Return the fields of a decision's line; those of the solver only if one was called."""
+    plan = fact.plan
+    counts = {
+        active.trainer.id: count
+        for active, count in zip(fact.state.active, plan.decision.counts, strict=True)
+    }
+    fields: dict[str, Any] = {
+        "pool": len(fact.state.pool),
+        "counts": counts,
+        "text": describe_decision(fact.event, plan, fact.took_s),
+        "took_ms": round(1e3 * fact.took_s, 3),
+    }
+    answer = plan.decision.answer
+    if answer is None:
+        return fields
+    fallbacks = [f"{fallback.solver}: {fallback.reason.value}" for fallback in answer.fallbacks]
+    return fields | {
+        "solver": answer.solver,
+        "status": answer.status.value,
+        "objective": answer.objective_value,
+        "fallbacks": fallbacks,
+    }
 
 
 @lru_cache(maxsize=2)
 def _logger(format: str) -> Any:
-    """A structlog logger that flushes every line."""
+    """Return the function that prints a line, ``json`` or text, and flushes it."""
     render: Any = (
         structlog.processors.JSONRenderer(serializer=json.dumps) if format == "json" else _as_text
     )
@@ -88,13 +98,17 @@ def _logger(format: str) -> Any:
 
 
 def _as_text(_logger: object, _method: str, fields: dict[str, Any]) -> str:
-    """``2026-03-01T14:05:00.000+00:00 decision: +2 nodes -> 3 1 (exact, 1 ms)``."""
+    """Render a line for structlog, whose signature this is, with control characters as escapes.
+
+    ``2026-03-01T14:05:00.000+00:00 decision: +2 nodes -> 3 1 (exact, 1 ms)``.
+    """
     return printable(_line(fields))
 
 
 def _line(fields: dict[str, Any]) -> str:
-    at, event = fields.pop("timestamp"), fields.pop("event")
+    """Return the fields as a line: time and event, then the text or, without one, all values."""
+    time, event = fields.pop("timestamp"), fields.pop("event")
     if "text" in fields:
         subject = f" {fields['subject']}" if "subject" in fields else ""
-        return f"{at} {event}{subject}: {fields['text']}"
-    return f"{at} {event}: " + " ".join(str(value) for value in fields.values())
+        return f"{time} {event}{subject}: {fields['text']}"
+    return f"{time} {event}: " + " ".join(str(value) for value in fields.values())

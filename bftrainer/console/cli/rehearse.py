@@ -114,7 +114,7 @@ def rehearse(
     node_type: str | None,
     keep: bool,
     as_json: bool,
-    **given: Any,
+    **play_options: Any,
 ) -> None:
     """Test a trainer on this host with stop requests, growth, moves, loss of all nodes and kill -9
     of workers, then print a verdict.
@@ -141,22 +141,23 @@ def rehearse(
 
     spec = _spec(file, arguments, assignments)
     folder = None if state is None else open_state_dir(state)
-    options = Options(slots=slots or spec.slots or 1, copy_bytes=copy_mb * 1_000_000, **given)
+    options = Options(
+        slots=slots or spec.slots or 1, copy_bytes=copy_mb * 1_000_000, **play_options
+    )
     with _scratch(keep) as scratch:
         outcome = _rehearsed(spec, options, str(file), folder, scratch)
-    measured = speeds(outcome.record, options.slots)
-    if curves is not None and measured:
-        add_curve(curves, spec.name, node_type or this_node(), measured)
+    measured_speeds = speeds(outcome.record, options.slots)
+    measured_costs = costs(outcome.record)
+    if curves is not None and measured_speeds:
+        add_curve(curves, spec.name, node_type or this_node(), measured_speeds)
     if as_json:
-        say(
-            json.dumps(
-                _as_dict(spec, outcome, costs(outcome.record), measured, scratch if keep else None)
-            )
-        )
+        kept_folder = scratch if keep else None
+        report = _as_dict(spec, outcome, measured_costs, measured_speeds, kept_folder)
+        say(json.dumps(report))
     else:
-        _show(spec, outcome, costs(outcome.record))
+        _show(spec, outcome, measured_costs)
         if curves is not None:
-            say(_speed_line(measured, curves))
+            say(_speed_line(measured_speeds, curves))
         if keep:
             say(f"kept: {scratch}")
     if not outcome.passed:
@@ -164,8 +165,8 @@ def rehearse(
 
 
 def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
-    """Rehearse with the default options, print the verdict, and record a pass in a state
-    directory.
+    """Rehearse with the default options, print the report, and record a pass in the state directory
+    ``folder``. Return whether the rehearsal has passed.
     """
     from bftrainer.console.rehearsal.player import Options
     from bftrainer.console.rehearsal.rehearse import costs
@@ -180,40 +181,51 @@ def passes(spec: TrainerSpec, where: str, folder: Path) -> bool:
 class _RehearsalOutcome:
     """A rehearsal with its findings.
 
-    ``elsewhere`` are the paths outside the copy that were used, ``written`` those of them that were
-    written.
+    ``outside_paths`` are the paths outside the copy that the script used, ``written_paths`` those
+    of them that it wrote.
     """
 
     record: Record
     findings: list[RehearsalFinding]
     passed: bool
-    elsewhere: list[Path]
-    written: list[Path]
+    outside_paths: list[Path]
+    written_paths: list[Path]
 
 
 def _rehearsed(
     spec: TrainerSpec, options: Options, where: str, folder: Path | None, scratch: Path
 ) -> _RehearsalOutcome:
-    """Rehearse the trainer and judge the record; a pass is recorded in the state directory
-    ``folder``, if there is one.
+    """Rehearse the trainer in the directory ``scratch`` and judge the record; a pass is recorded in
+    the state directory ``folder``, if there is one.
+
+    ``where`` names the trainer file or the script in errors.
     """
     from bftrainer.console.rehearsal.copies import outside, written_since
     from bftrainer.console.rehearsal.rehearse import rehearse as play
     from bftrainer.console.rehearsal.stamp import note
     from bftrainer.console.rehearsal.verdicts import has_passed, judge
 
-    elsewhere, began_s = outside(spec), time.time()
-    with _ended_by_signals(), _status_line() as tell:
-        record = play(spec, options, scratch, tell, where)
+    outside_paths, start_s = outside(spec), time.time()
+    with _ended_by_signals(), _status_line() as show_act:
+        record = play(spec, options, scratch, show_act, where)
     findings = judge(record, spec)
     passed = has_passed(findings)
     if passed and folder is not None:
         note(folder, spec)
-    return _RehearsalOutcome(record, findings, passed, elsewhere, written_since(elsewhere, began_s))
+    return _RehearsalOutcome(
+        record=record,
+        findings=findings,
+        passed=passed,
+        outside_paths=outside_paths,
+        written_paths=written_since(outside_paths, start_s),
+    )
 
 
 def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) -> TrainerSpec:
-    """Return the validated trainer to rehearse, of a trainer file or of a script without one."""
+    """Return the validated trainer to rehearse, of a trainer file or of a script without one.
+
+    ``arguments`` are those of the script; a trainer file has its own (else ``UserError``).
+    """
     from bftrainer.console.client.gate import checked, draft, script_draft
     from bftrainer.errors import UserError
 
@@ -231,6 +243,7 @@ def _spec(file: Path, arguments: tuple[str, ...], assignments: tuple[str, ...]) 
 
 @contextmanager
 def _scratch(keep: bool) -> Iterator[Path]:
+    """Create a scratch directory; delete it at the end, unless ``keep``."""
     from bftrainer.console.rehearsal.copies import SCRATCH
 
     folder = Path(tempfile.mkdtemp(prefix=SCRATCH))
@@ -250,19 +263,19 @@ def _ended_by_signals() -> Iterator[None]:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    before = {
+    previous_handlers = {
         number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)
     }
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous_handlers.items():
             signal.signal(number, handler)
 
 
 @contextmanager
 def _status_line() -> Iterator[Callable[[str], None]]:
-    """Show the current act on a terminal; stay silent in a pipe."""
+    """Return a function that shows the current act on a terminal, and does nothing in a pipe."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -273,20 +286,22 @@ def _status_line() -> Iterator[Callable[[str], None]]:
         yield lambda text: status.update(f"rehearsing: {text}")
 
 
-def _show(spec: TrainerSpec, outcome: _RehearsalOutcome, learned: Costs) -> None:
-    """Print the report: the acts, the findings, what was measured, and the verdict."""
+def _show(spec: TrainerSpec, outcome: _RehearsalOutcome, costs: Costs) -> None:
+    """Print the report: the acts, the findings, the measured costs, and the verdict."""
     acts = ", ".join(str(played.act) for played in outcome.record.played)
     say(_wrapped(f"{spec.name}, launcher {spec.launcher}: {acts}", "") + "\n")
     _show_findings(outcome.findings)
     say()
-    _show_measured(learned)
-    _show_outside(outcome)
+    _show_costs(costs)
+    _show_outside_paths(outcome)
     say(_verdict(outcome))
 
 
 def _show_findings(findings: Sequence[RehearsalFinding]) -> None:
-    """Print the findings with their remedies. Where a check has failed, failed ones come first, and
-    undecided ones only with their titles.
+    """Print the findings with their remedies.
+
+    Where a check has failed, the failed ones come first, then the passed ones, and the undecided
+    ones are listed by their titles alone.
     """
     from bftrainer.console.rehearsal.finding import CheckVerdict
 
@@ -313,7 +328,9 @@ def _with_verdict(
 
 
 def _show_finding(finding: RehearsalFinding, indent: int, is_narrow: bool) -> None:
-    """Print a finding in columns, or on a narrow terminal below its title."""
+    """Print a finding: verdict, title and text in columns, or on a narrow terminal the text below
+    the title, ``indent`` blanks to the right. A remedy follows, unless the check has passed.
+    """
     from bftrainer.console.rehearsal.finding import CheckVerdict
 
     verdict, blanks = finding.verdict.value, " " * indent
@@ -326,23 +343,23 @@ def _show_finding(finding: RehearsalFinding, indent: int, is_narrow: bool) -> No
         say(_wrapped(f"{blanks}-> {finding.remedy}", f"{blanks}   "))
 
 
-def _show_measured(learned: Costs) -> None:
+def _show_costs(costs: Costs) -> None:
     """Print the stalls, and the lines that the trainer file may take over."""
-    if learned.stalls:
-        stalls = ", ".join(f"{act} {seconds:.1f}" for act, seconds in learned.stalls)
+    if costs.stalls:
+        stalls = ", ".join(f"{act} {seconds:.1f}" for act, seconds in costs.stalls)
         say(_wrapped(f"stalls, seconds: {stalls}", "  "))
-    lines = _lines(learned)
+    lines = _trainer_file_lines(costs)
     if lines:
         say("measured on this host, for the trainer file:\n  " + "\n  ".join(lines))
 
 
-def _show_outside(outcome: _RehearsalOutcome) -> None:
+def _show_outside_paths(outcome: _RehearsalOutcome) -> None:
     """Print the paths outside the copy that the script used or wrote."""
-    if outcome.elsewhere:
-        paths = ", ".join(map(str, outcome.elsewhere))
+    if outcome.outside_paths:
+        paths = ", ".join(map(str, outcome.outside_paths))
         say(_wrapped(f"not copied (the script used the originals): {paths}", "  "))
-    if outcome.written:
-        paths = ", ".join(map(str, outcome.written))
+    if outcome.written_paths:
+        paths = ", ".join(map(str, outcome.written_paths))
         say(_wrapped(f"WRITTEN outside the copy: {paths}", "  "))
 
 
@@ -361,12 +378,12 @@ def _verdict(outcome: _RehearsalOutcome) -> str:
     return f"{verdict}, {len(undecided)} undecided" if undecided else verdict
 
 
-def _speed_line(measured: Mapping[int, float], curves: Path) -> str:
-    """Say what was written to the curves file."""
-    if not measured:
+def _speed_line(speeds: Mapping[int, float], curves: Path) -> str:
+    """Say what was written to the curves file: samples per second, by number of nodes."""
+    if not speeds:
         return f"{curves}: nothing written: no samples are reported, so no speed was measured"
     rates = ", ".join(
-        f"{rate:,.4g} on {nodes} node{'s' * (nodes != 1)}" for nodes, rate in measured.items()
+        f"{rate:,.4g} on {nodes} node{'s' * (nodes != 1)}" for nodes, rate in speeds.items()
     )
     return _wrapped(
         f"{curves}: samples per second: {rates}; all nodes share this host, so add columns "
@@ -375,9 +392,10 @@ def _speed_line(measured: Mapping[int, float], curves: Path) -> str:
     )
 
 
-def _lines(learned: Costs) -> list[str]:
-    named = (("scale_up_s", learned.up_s), ("scale_down_s", learned.down_s))
-    return [f"{key} = {seconds:.1f}" for key, seconds in named if seconds is not None]
+def _trainer_file_lines(costs: Costs) -> list[str]:
+    """Return the measured costs as lines of a trainer file."""
+    values = (("scale_up_s", costs.up_s), ("scale_down_s", costs.down_s))
+    return [f"{key} = {seconds:.1f}" for key, seconds in values if seconds is not None]
 
 
 def _wrapped(text: str, indent: str) -> str:
@@ -400,11 +418,15 @@ def _width() -> int:
 def _as_dict(
     spec: TrainerSpec,
     outcome: _RehearsalOutcome,
-    learned: Costs,
-    measured: Mapping[int, float],
-    kept: Path | None,
+    costs: Costs,
+    speeds: Mapping[int, float],
+    scratch: Path | None,
 ) -> dict[str, object]:
-    """Return the report as an object for JSON."""
+    """Return the report as an object for JSON.
+
+    ``speeds`` are samples per second by number of nodes, ``scratch`` is the scratch directory if it
+    was kept.
+    """
     checks = [
         {**dataclasses.asdict(finding), "verdict": finding.verdict.value}
         for finding in outcome.findings
@@ -414,11 +436,11 @@ def _as_dict(
         "launcher": spec.launcher,
         "passed": outcome.passed,
         "checks": checks,
-        "scale_up_s": learned.up_s,
-        "scale_down_s": learned.down_s,
-        "stalls": [{"act": act, "seconds": round(seconds, 3)} for act, seconds in learned.stalls],
-        "samples_per_s": {str(nodes): round(rate, 3) for nodes, rate in measured.items()},
-        "not_copied": [str(path) for path in outcome.elsewhere],
-        "written_outside": [str(path) for path in outcome.written],
-        "kept": None if kept is None else str(kept),
+        "scale_up_s": costs.up_s,
+        "scale_down_s": costs.down_s,
+        "stalls": [{"act": act, "seconds": round(seconds, 3)} for act, seconds in costs.stalls],
+        "samples_per_s": {str(nodes): round(rate, 3) for nodes, rate in speeds.items()},
+        "not_copied": [str(path) for path in outcome.outside_paths],
+        "written_outside": [str(path) for path in outcome.written_paths],
+        "kept": None if scratch is None else str(scratch),
     }

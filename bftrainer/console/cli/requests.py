@@ -52,10 +52,12 @@ def cancel(trainers: tuple[str, ...], group: str | None, yes: bool, state: Path)
     """
     from bftrainer.pilot.persistence.spool import RequestKind
 
-    chosen = _chosen(state, trainers, group)
-    if len(chosen.names) > 1 and not yes and not set(chosen.names) <= set(trainers):
-        _confirm(chosen.names)
-    _request(state, RequestKind.CANCEL, chosen)
+    selection = _selected(state, trainers, group)
+    # Trainers that are all named in full need no confirmation.
+    is_by_name = set(selection.names) <= set(trainers)
+    if len(selection.names) > 1 and not yes and not is_by_name:
+        _confirm(selection.names)
+    _request(state, RequestKind.CANCEL, selection)
 
 
 @click.command()
@@ -71,7 +73,7 @@ def pause(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
     """
     from bftrainer.pilot.persistence.spool import RequestKind
 
-    _request(state, RequestKind.PAUSE, _chosen(state, trainers, group))
+    _request(state, RequestKind.PAUSE, _selected(state, trainers, group))
 
 
 @click.command()
@@ -87,10 +89,11 @@ def resume(trainers: tuple[str, ...], group: str | None, state: Path) -> None:
     """
     from bftrainer.pilot.persistence.spool import RequestKind
 
-    _request(state, RequestKind.RESUME, _chosen(state, trainers, group))
+    _request(state, RequestKind.RESUME, _selected(state, trainers, group))
 
 
-def _chosen(state: Path, trainers: tuple[str, ...], group: str | None) -> Selection:
+def _selected(state: Path, trainers: tuple[str, ...], group: str | None) -> Selection:
+    """Select the trainers of names, patterns and ``--group``. Raises ``UserError`` for none."""
     from bftrainer.console.client.requests import select
 
     if not trainers and group is None:
@@ -101,20 +104,28 @@ def _chosen(state: Path, trainers: tuple[str, ...], group: str | None) -> Select
 
 
 def _confirm(names: tuple[str, ...]) -> None:
-    shown = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+    """Ask on the terminal whether to cancel these trainers; end the command if not.
+
+    Raises ``UserError`` if no terminal can be asked.
+    """
+    names_text = ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
     if not sys.stdin.isatty():
         raise UserError(
-            f"{counted(len(names), 'trainer')} would be canceled ({shown}); add --yes to "
+            f"{counted(len(names), 'trainer')} would be canceled ({names_text}); add --yes to "
             "cancel them"
         )
-    click.confirm(f"Cancel {counted(len(names), 'trainer')} ({shown})?", abort=True, err=True)
+    click.confirm(f"Cancel {counted(len(names), 'trainer')} ({names_text})?", abort=True, err=True)
 
 
-def _request(state: Path, kind: RequestKind, chosen: Selection) -> None:
+def _request(state: Path, kind: RequestKind, selection: Selection) -> None:
+    """Write requests into the spool, and print a line for each.
+
+    Raises ``UserError`` with what the selection refused, after the other requests are written.
+    """
     from bftrainer.console.client.requests import enqueue
 
-    enqueue(state, kind, chosen)
-    for name in chosen.names:
+    enqueue(state, kind, selection)
+    for name in selection.names:
         say(f"{kind.value} {name}: requested")
-    if chosen.refused:
-        raise UserError("; ".join(chosen.refused))
+    if selection.refused:
+        raise UserError("; ".join(selection.refused))

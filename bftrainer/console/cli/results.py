@@ -79,23 +79,30 @@ def results(
         say(as_csv(rows, goal), nl=False)
     else:
         heads, cells = table(rows, goal)
-        shown = [list(map(_cell, heads, line)) for line in cells]
+        texts = [list(map(_cell, heads, line)) for line in cells]
         metrics = {reported.name for row in rows for reported in row.metrics}
-        show_table([_column(head, metrics, goal) for head in heads], shown, wide=wide)
+        show_table([_column(head, metrics, goal) for head in heads], texts, wide=wide)
 
 
 def _column(head: str, metrics: Collection[str], goal: Goal | None) -> TableColumn:
-    """Return the column of a head, with its kind and its rank.
+    """Return the column of a head, with its kind and its rank: on a narrow terminal, columns of a
+    high rank are left out first.
 
-    Of several metrics, last values rank above the smallest and largest ones.
+    ``metrics`` are the names of all metrics. The heads of a metric are its name (the last value),
+    ``NAME min`` and ``NAME max``. Other heads are parameters.
     """
-    if head in ("name", "remark"):
-        return name_column(head) if head == "name" else remark_column(head)
+    if head == "name":
+        return name_column(head)
+    if head == "remark":
+        return remark_column(head)
     if head == "status":
         return name_column(head, 2)
-    if head in ("samples", "node-hours"):
-        return number_column(head, 5 if head == "samples" else 6)
+    if head == "samples":
+        return number_column(head, 5)
+    if head == "node-hours":
+        return number_column(head, 6)
     if goal is not None and head.partition(" ")[0] == goal.metric:
+        # Rows are sorted by the smallest or the largest value, which is always shown.
         return number_column(head, 1 if head == goal.metric else 0)
     if head in metrics:
         return number_column(head, 1)

@@ -167,51 +167,55 @@ def submit(
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
       bftrainer submit --max-nodes 4 --grid lr=0.1,0.01 --grid seed=0..9 -- python t.py {lr} {seed}
     """
-    from bftrainer.console.cli.trainers import NO_PILOT, allocation
+    from bftrainer.console.cli.trainers import NO_PILOT, read_allocation
     from bftrainer.console.client.gate import draft, script_draft
     from bftrainer.console.client.submission import submit_one
 
     if file is not None and file.suffix not in (".py", ".toml"):
         # It is the first word of a command, as in `submit --name mnist python train.py`.
         file, command = None, (str(file), *command)
-    given = {key: value for key, value in options.items() if value not in (None, ())}
+    keys = {key: value for key, value in options.items() if value not in (None, ())}
     if file is not None and file.suffix == ".py":
-        base = script_draft(file, command, given, assignments)
+        base = script_draft(file, command, keys, assignments)
     else:
         if command:
-            given["command"] = list(command)
-        base = draft(file, given, assignments)
+            keys["command"] = list(command)
+        base = draft(file, keys, assignments)
     if file is None and array is None:
         _check_complete(base)
     # First: Ctrl-C while the trainer is followed leaves it alone.
-    waits = not allocation(state).runs
-    done: Sequence[Submitted]
+    needs_pilot = not read_allocation(state).is_pilot_running
+    submissions: Sequence[Submitted]
     if grid or array is not None:
         if follows:
             raise UserError(
                 "submit: --follow is for one trainer; a sweep is watched by `bftrainer list` "
                 "or `bftrainer top`"
             )
-        done = _sweep(base, grid, array, state, as_json, rehearse_first)
+        submissions = _sweep(base, grid, array, state, as_json, rehearse_first)
     else:
         if rehearse_first:
             _rehearse(base, state)
-        folder, submitted = submit_one(state, base, note)
-        done = (submitted,)
+        folder, submission = submit_one(state, base, note)
+        submissions = (submission,)
         if as_json:
-            show_json(_rows(done))
+            show_json(_rows(submissions))
         else:
-            _say_one(submitted, base)
+            _say_one(submission, base)
+    first = submissions[0]
     if deadline is not None:
-        _forecast(done, deadline, state, as_json)
-    if waits:
-        note(f"{done[0].spec.name} {NO_PILOT}")
+        _forecast(submissions, deadline, state, as_json)
+    if needs_pilot:
+        note(f"{first.spec.name} {NO_PILOT}")
     if follows and not as_json:
-        follow(folder, done[0].spec.name, done[0].spool_name)
+        follow(folder, first.spec.name, first.spool_name)
 
 
 def _check_complete(base: Draft) -> None:
-    """Reject a command without a name or a size, which no file can add."""
+    """Raise ``UserError`` for a command line without a trainer's name or size.
+
+    Call it only where neither a trainer file nor an array can add them.
+    """
     missing = [option for option, keys in _NEEDED if keys.isdisjoint(base.table)]
     if missing:
         raise UserError(
@@ -223,28 +227,31 @@ def _check_complete(base: Draft) -> None:
 def follow(folder: Path, name: str, spool_name: str) -> None:
     """Print each change of the status and new output, until the trainer has ended.
 
-    Raises click's ``Exit``: with status 1 if the trainer is not done, with 130 after Ctrl-C, which
-    leaves it running.
+    ``name`` is the trainer's, ``spool_name`` that of its submission in the spool. Raises click's
+    ``Exit``: with status 0 if the trainer is done, 1 if it has ended otherwise, 130 after Ctrl-C,
+    which leaves the trainer running.
     """
     from bftrainer.console.cli.logs import POLL_S, print_new
-    from bftrainer.console.cli.trainers import allocation
-    from bftrainer.console.client.statuses import SubmissionStatus, look
+    from bftrainer.console.cli.trainers import read_allocation
+    from bftrainer.console.client.statuses import SubmissionStatus, read_views
     from bftrainer.wires.paths import TrainerDirectory
 
     directory = TrainerDirectory.of(folder, name)
     offsets: dict[Path, int] = {}
-    last_state = ("", "")
+    previous_line = ("", "")
     try:
         while True:
-            view = look(folder, {name: spool_name})[name]
-            status, remark = _line(view, allocation(folder).nodes.get(name, ()))
-            state = (status, _NUMBERS.sub("", remark))
-            if state != last_state:
+            view = read_views(folder, {name: spool_name})[name]
+            nodes = read_allocation(folder).nodes.get(name, ())
+            status, remark = _status_and_remark(view, nodes)
+            # A remark in which only a number has changed is not printed again.
+            line = (status, _NUMBERS.sub("", remark))
+            if line != previous_line:
                 say(": ".join(filter(None, (name, status, remark))), err=True)
-                last_state = state
+                previous_line = line
             paths = directory.latest_logs()
             for path in paths:
-                print_new(path, offsets, None, named=len(paths) > 1)
+                print_new(path, offsets, None, has_worker_names=len(paths) > 1)
             if view.is_over:
                 raise click.exceptions.Exit(0 if view.status is SubmissionStatus.DONE else 1)
             time.sleep(POLL_S)
@@ -257,21 +264,28 @@ def follow(folder: Path, name: str, spool_name: str) -> None:
         raise click.exceptions.Exit(INTERRUPTED) from None
 
 
-def _line(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
-    """Return the status of a submission as text, and a remark on it."""
+def _status_and_remark(view: SubmissionView, nodes: tuple[str, ...]) -> tuple[str, str]:
+    """Return the status of a submission as text, and a remark on it; ``nodes`` are the trainer's
+    fragments.
+    """
     from bftrainer.console.cli.trainers import status_text
     from bftrainer.console.client.remarks import remark_of
 
     if view.record is None:
         return view.status.value, view.reason or ""
-    on = f" on {counted(len(nodes), 'node')}" if nodes and not view.status.is_final else ""
-    return status_text(view.record, len(nodes)) + on, remark_of(view.record)
+    status = status_text(view.record, len(nodes))
+    if nodes and not view.status.is_final:
+        status += f" on {counted(len(nodes), 'node')}"
+    return status, remark_of(view.record)
 
 
-def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: bool) -> None:
-    """Run `bftrainer forecast` for what was submitted.
+def _forecast(
+    submissions: Sequence[Submitted], deadline_s: float, state: Path, as_json: bool
+) -> None:
+    """Print the forecast for the submitted trainer, or for the group of a sweep.
 
-    That is a command of another package; the submission stands also if there is no forecast.
+    The command `bftrainer forecast` is in another package: ``UserError`` is raised if that is not
+    installed. Where there is no forecast, a note says why; the submission stands.
     """
     context = click.get_current_context()
     root = context.find_root()
@@ -281,17 +295,23 @@ def _forecast(done: Sequence[Submitted], deadline: float, state: Path, as_json: 
         raise UserError(
             "--deadline: submitted, but the package with the command forecast is not installed"
         )
-    names = {"group": done[0].spec.group} if len(done) > 1 else {"name": done[0].spec.name}
+    spec = submissions[0].spec
+    selection = {"group": spec.group} if len(submissions) > 1 else {"name": spec.name}
     try:
-        context.invoke(command, **names, by_s=deadline, state=state, as_json=as_json)
+        context.invoke(command, **selection, by_s=deadline_s, state=state, as_json=as_json)
     except UserError as error:
         note(f"submitted; no forecast: {error}")
 
 
-def _say_one(done: Submitted, base: Draft) -> None:
-    spec, guessed = done.spec, f" ({base.guessed})" if base.guessed else ""
-    taken = f" ({done.taken!r} is taken)" if done.taken else ""
-    say(f"submitted {spec.name}{taken}: {sizes_text(spec)}, launcher {spec.launcher}{guessed}")
+def _say_one(submission: Submitted, base: Draft) -> None:
+    """Print a line on the submitted trainer: its name, sizes and launcher."""
+    spec = submission.spec
+    name_remark = f" ({submission.taken_name!r} is taken)" if submission.taken_name else ""
+    launcher_remark = f" ({base.launcher_reason})" if base.launcher_reason else ""
+    say(
+        f"submitted {spec.name}{name_remark}: {sizes_text(spec)}, "
+        f"launcher {spec.launcher}{launcher_remark}"
+    )
 
 
 def sizes_text(spec: TrainerSpec) -> str:
@@ -304,7 +324,9 @@ def sizes_text(spec: TrainerSpec) -> str:
 
 
 def _rehearse(trainer_draft: Draft, state: Path) -> None:
-    """Rehearse a draft. Raises click's ``Exit`` if it does not pass."""
+    """Rehearse a draft and print the report. Raises click's ``Exit`` with status 1 if the draft
+    does not pass.
+    """
     from bftrainer.console.cli.rehearse import passes
     from bftrainer.console.client.gate import checked
     from bftrainer.pilot.persistence.spool import open_state_dir
@@ -323,8 +345,8 @@ def _sweep(
     as_json: bool,
     rehearse_first: bool,
 ) -> Sequence[Submitted]:
-    """Submit a sweep, of the trials of ``--grid`` and ``--array`` or of both combined, and say what
-    was submitted.
+    """Submit a sweep, of the trials of ``--grid`` and ``--array`` or of both combined, and print
+    what was submitted. With ``rehearse_first``, the first trial is rehearsed before.
     """
     from bftrainer.console.client.submission import submit_sweep
     from bftrainer.console.client.sweep import (
@@ -335,35 +357,42 @@ def _sweep(
         read_trials,
     )
 
-    rows = () if array is None else read_trials(array)
-    combinations = grid_trials(parse_grid(grid), "--grid") if grid else ()
-    trials = combined(rows, combinations) if rows and combinations else rows or combinations
+    array_trials = () if array is None else read_trials(array)
+    grid_combinations = grid_trials(parse_grid(grid), "--grid") if grid else ()
+    if array_trials and grid_combinations:
+        trials = combined(array_trials, grid_combinations)
+    else:
+        trials = array_trials or grid_combinations
     if rehearse_first:
         _rehearse(drafts_of(base, trials)[0], state)
-    _, done = submit_sweep(state, base, trials, note)
+    _, submissions = submit_sweep(state, base, trials, note)
     if as_json:
-        show_json(_rows(done))
-        return done
-    _say_sweep(done)
-    return done
+        show_json(_rows(submissions))
+    else:
+        _say_sweep(submissions)
+    return submissions
 
 
-def _say_sweep(done: Sequence[Submitted]) -> None:
-    """Count the trainers of a sweep that are new, and those of an earlier submission."""
-    first = done[0]
-    fresh = [trial.spec.name for trial in done if trial.spool_name]
+def _say_sweep(submissions: Sequence[Submitted]) -> None:
+    """Print how many trainers of a sweep are new, and how many an earlier submission has."""
+    first = submissions[0]
+    new_names = [trial.spec.name for trial in submissions if trial.spool_name]
     group = f" of group {first.spec.group}" if first.spec.group else ""
-    taken = f" ({first.taken!r} is taken)" if first.taken else ""
-    names = f": {fresh[0]}" if fresh else ""
-    if len(fresh) > 1:
-        names += f" to {fresh[-1]}"
-    earlier = len(done) - len(fresh)
-    before = f"; {counted(earlier, 'was', 'were')} submitted before" if earlier else ""
-    say(f"submitted {counted(len(fresh), 'trainer')}{group}{taken}{names}{before}")
-    if not fresh:
+    name_remark = f" ({first.taken_name!r} is taken)" if first.taken_name else ""
+    name_range = f": {new_names[0]}" if new_names else ""
+    if len(new_names) > 1:
+        name_range += f" to {new_names[-1]}"
+    earlier_count = len(submissions) - len(new_names)
+    earlier = ""
+    if earlier_count:
+        earlier = f"; {counted(earlier_count, 'was', 'were')} submitted before"
+    say(f"submitted {counted(len(new_names), 'trainer')}{group}{name_remark}{name_range}{earlier}")
+    if not new_names:
         note("to train them again, submit the sweep with another --name")
 
 
-def _rows(done: Sequence[Submitted]) -> list[dict[str, object]]:
+def _rows(submissions: Sequence[Submitted]) -> list[dict[str, object]]:
     """The JSON objects of submissions; ``spool`` is null for a trial of an earlier submission."""
-    return [{"trainer": trial.spec.name, "spool": trial.spool_name or None} for trial in done]
+    return [
+        {"trainer": trial.spec.name, "spool": trial.spool_name or None} for trial in submissions
+    ]

@@ -104,12 +104,15 @@ def show_table(
     """
     width = None if wide else output_width()
     table = table_text(columns, rows, width)
-    for number, line in enumerate(table.lines):
-        is_head = number < table.head_lines
+    for index, line in enumerate(table.lines):
+        is_head = index < table.head_lines
         say(line, bold=is_head, colored=len(line) * is_head)
     if table.left_out:
-        how = "a wider terminal shows all columns" if wide is None else "--wide shows all columns"
-        remark = f"not shown at {width} columns: {', '.join(table.left_out)} ({how})"
+        remedy = "a wider terminal" if wide is None else "--wide"
+        remark = (
+            f"not shown at {width} columns: {', '.join(table.left_out)} "
+            f"({remedy} shows all columns)"
+        )
         say(hanging("note: ", remark, width=width), err=True)
 
 
@@ -129,8 +132,10 @@ def output_width() -> int | None:
 
 
 def hanging(first: str, rest: str, indent: int | None = None, width: int | None = None) -> str:
-    """Return ``first`` and the words of ``rest`` behind it, wrapped at the width of the output with
-    a hanging indent.
+    """Return ``first`` and the words of ``rest`` behind it, wrapped with a hanging indent.
+
+    Further lines are indented by ``indent`` blanks, by default to the end of ``first``. The default
+    of ``width`` is that of the output; in a pipe nothing is wrapped.
     """
     width = output_width() if width is None else width
     if width is None:
@@ -165,21 +170,25 @@ def table_text(
 
 
 def _most_important(grid: _Grid) -> _Grid:
-    """Keep as many columns as fit, the most important ones first; those of rank 0 in any case."""
-    optional = [number for number, column in enumerate(grid.columns) if column.rank]
-    left_out = set(optional)
-    for number in sorted(optional, key=lambda number: grid.columns[number].rank):
-        if grid.without(left_out - {number}).fits():
-            left_out.remove(number)
-    return grid.without(left_out)
+    """Hide the columns for which there is no room: those of rank 0 are kept in any case, then as
+    many as fit, in the order of their ranks.
+    """
+    optional = [index for index, column in enumerate(grid.columns) if column.rank]
+    hidden = set(optional)
+    for index in sorted(optional, key=lambda index: grid.columns[index].rank):
+        if grid.without(hidden - {index}).fits():
+            hidden.remove(index)
+    return grid.without(hidden)
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
     """A table that is being made narrower; :func:`table_text` has the steps.
 
-    ``below`` are the columns whose cells stand on lines below the row. With ``longest_name``, a
-    longer name stands on a line of its own.
+    A column is named by its index in ``columns``. The cells of the columns ``below`` stand on lines
+    below their row; ``hidden`` columns are not shown. With ``wraps_heads``, a head has a line for
+    each of its words. With ``longest_name``, a cell of column 0 that is longer stands on a line of
+    its own.
     """
 
     columns: tuple[TableColumn, ...]
@@ -190,33 +199,40 @@ class _Grid:
     longest_name: int | None = None
     hidden: frozenset[int] = frozenset()
 
-    def without(self, numbers: Set[int]) -> _Grid:
-        """The table without some columns."""
-        return replace(self, hidden=frozenset(numbers))
+    def without(self, indices: Set[int]) -> _Grid:
+        """Return the table with these columns hidden, and no others."""
+        return replace(self, hidden=frozenset(indices))
 
     @property
     def left_out(self) -> tuple[str, ...]:
         """The heads of the columns that are not shown."""
-        return tuple(self.columns[number].head for number in sorted(self.hidden))
+        return tuple(self.columns[index].head for index in sorted(self.hidden))
 
-    def in_line(self) -> list[int]:
-        """The numbers of the columns that stand beside each other."""
+    def inline_columns(self) -> list[int]:
+        """Return the indices of the columns that stand beside each other."""
         return [
-            number for number in range(len(self.columns)) if number not in self.below | self.hidden
+            index for index in range(len(self.columns)) if index not in self.below | self.hidden
         ]
 
-    def natural(self, number: int) -> int:
-        """Return the width that a column needs for its head and its cells."""
-        cells = [cell for row in self.rows if not self._is_alone(number, cell := row[number])]
-        return max([*map(_length, cells), *map(_length, self._head(number))], default=0)
+    def natural_width(self, index: int) -> int:
+        """Return the width that a column needs for its head and its cells, but for cells that stand
+        on lines of their own.
+        """
+        column = [row[index] for row in self.rows]
+        cells = [cell for cell in column if not self._is_alone(index, cell)]
+        return max([*map(_length, cells), *map(_length, self._head(index))], default=0)
 
     def widths(self) -> dict[int, int]:
-        """Return the width of each column; a column of text gets what the others leave."""
-        widths = {number: self.natural(number) for number in self.in_line()}
-        texts = [number for number in widths if self.columns[number].kind is ColumnKind.TEXT]
-        if texts and self.width is not None:
-            others = sum(widths.values()) - widths[texts[0]] + len(_GAP) * (len(widths) - 1)
-            widths[texts[0]] = min(widths[texts[0]], max(self.width - others, _LEAST_TEXT))
+        """Return the width of each column in the line, by its index.
+
+        On a terminal, the column of text gets what the others leave, but at least ``_LEAST_TEXT``.
+        """
+        widths = {index: self.natural_width(index) for index in self.inline_columns()}
+        text_columns = [index for index in widths if self.columns[index].kind is ColumnKind.TEXT]
+        if text_columns and self.width is not None:
+            text = text_columns[0]
+            others_width = sum(widths.values()) - widths[text] + len(_GAP) * (len(widths) - 1)
+            widths[text] = min(widths[text], max(self.width - others_width, _LEAST_TEXT))
         return widths
 
     def fits(self) -> bool:
@@ -230,64 +246,71 @@ class _Grid:
         """The number of lines of the head, without the rule."""
         if not any(column.head for column in self.columns):
             return 0
-        return max(len(self._head(number)) for number in self.in_line())
+        return max(len(self._head(index)) for index in self.inline_columns())
 
     def lines(self) -> Iterable[str]:
-        """The lines of the table."""
-        widths, count = self.widths(), self.head_lines()
-        for line in range(count):
-            heads = {number: self._head(number) for number in widths}
-            padded = {number: [""] * (count - len(head)) + head for number, head in heads.items()}
-            yield self._line({number: head[line] for number, head in padded.items()}, widths)
-        if count:
+        """Yield the lines of the table: the head, a rule below it, and the rows."""
+        widths, head_count = self.widths(), self.head_lines()
+        heads: dict[int, list[str]] = {}
+        for index in widths:
+            words = self._head(index)
+            # Short heads stand directly above the rule.
+            heads[index] = [""] * (head_count - len(words)) + words
+        for line_index in range(head_count):
+            yield self._line({index: head[line_index] for index, head in heads.items()}, widths)
+        if head_count:
             yield _GAP.join("-" * width for width in widths.values())
         for row in self.rows:
             yield from self._row_lines(row, widths)
 
     def _row_lines(self, row: tuple[str, ...], widths: dict[int, int]) -> Iterable[str]:
-        """Yield the lines of one row: its cells, of which text is wrapped, then its remarks."""
-        cells = {number: row[number] for number in widths}
+        """Yield the lines of one row: a long name on a line of its own, the cells, of which text is
+        wrapped, then the remarks.
+        """
+        cells = {index: row[index] for index in widths}
         if self._is_alone(0, row[0]):
             yield row[0]
             cells[0] = ""
-        wrapped = {
-            number: self._wrapped_cell(number, cell, widths[number])
-            for number, cell in cells.items()
+        cell_lines = {
+            index: self._cell_lines(index, cell, widths[index]) for index, cell in cells.items()
         }
-        for texts in zip_longest(*wrapped.values(), fillvalue=""):
-            yield self._line(dict(zip(wrapped, texts, strict=True)), widths)
-        for number in sorted(self.below):
-            if row[number]:
+        for texts in zip_longest(*cell_lines.values(), fillvalue=""):
+            yield self._line(dict(zip(cell_lines, texts, strict=True)), widths)
+        for index in sorted(self.below):
+            if row[index]:
                 yield from _wrapped(
-                    row[number], self.width, _REMARK_INDENT, _REMARK_INDENT
+                    row[index], self.width, _REMARK_INDENT, _REMARK_INDENT
                 ).splitlines()
 
-    def _wrapped_cell(self, number: int, cell: str, width: int) -> list[str]:
-        if self.columns[number].kind is not ColumnKind.TEXT or self.width is None:
+    def _cell_lines(self, index: int, cell: str, width: int) -> list[str]:
+        """Return a cell as lines: several for a column of text, else one."""
+        if self.columns[index].kind is not ColumnKind.TEXT or self.width is None:
             return [cell]
         return _wrapped(cell, width).splitlines() or [""]
 
     def _line(self, cells: dict[int, str], widths: dict[int, int]) -> str:
         return _GAP.join(
-            self._aligned(number, cell, widths[number]) for number, cell in cells.items()
+            self._aligned(index, cell, widths[index]) for index, cell in cells.items()
         ).rstrip()
 
-    def _aligned(self, number: int, cell: str, width: int) -> str:
+    def _aligned(self, index: int, cell: str, width: int) -> str:
         blanks = " " * (width - _length(cell))
-        return blanks + cell if self.columns[number].kind is ColumnKind.NUMBER else cell + blanks
+        return blanks + cell if self.columns[index].kind is ColumnKind.NUMBER else cell + blanks
 
-    def _head(self, number: int) -> list[str]:
-        head = self.columns[number].head
+    def _head(self, index: int) -> list[str]:
+        """Return the lines of a column's head."""
+        head = self.columns[index].head
         return head.split() or [""] if self.wraps_heads else [head]
 
-    def _is_alone(self, number: int, cell: str) -> bool:
-        return number == 0 and self.longest_name is not None and _length(cell) > self.longest_name
+    def _is_alone(self, index: int, cell: str) -> bool:
+        """Whether a cell is a name that stands on a line of its own."""
+        return index == 0 and self.longest_name is not None and _length(cell) > self.longest_name
 
 
 def _remarks_below(grid: _Grid) -> _Grid:
     kinds = enumerate(column.kind for column in grid.columns)
     return replace(
-        grid, below=frozenset(number for number, kind in kinds if kind is ColumnKind.REMARK)
+        grid, below=frozenset(index for index, kind in kinds if kind is ColumnKind.REMARK)
     )
 
 

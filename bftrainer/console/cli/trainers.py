@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from bftrainer.config.trainer_file import TrainerSpec
     from bftrainer.pilot.persistence.registry import Registry, TrainerRecord, TrainerStatus
     from bftrainer.pilot.persistence.spool import Request
+    from bftrainer.wires.paths import TrainerDirectory
 
 PENDING = "submitted"
 """The status of a submission that no pilot has read yet."""
@@ -88,8 +89,9 @@ def list_trainers(
     from bftrainer.pilot.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
-    present = allocation(folder)
-    # First: a pilot registers a submission before it takes its file away.
+    allocation = read_allocation(folder)
+    # Submissions are read before trainers: a pilot registers a trainer before it removes the
+    # submission, so that none is missed in between.
     submissions = pending_submissions(folder)
     registered = [
         record for record in registered_trainers(folder) if group in (None, record.spec.group)
@@ -101,27 +103,27 @@ def list_trainers(
         if submission.trainer not in names and _is_of_group(submission, group)
     ]
     records = [record for record in registered if everything or not record.status.is_final]
-    pending_remark = PENDING_REMARK if present.runs else NO_PILOT
+    pending_remark = PENDING_REMARK if allocation.is_pilot_running else NO_PILOT
     if as_json:
-        show_json([_json_row(record, present, folder) for record in records])
+        show_json([_json_row(record, allocation, folder) for record in records])
         show_json([_pending_json_row(submission, pending_remark) for submission in submissions])
         return
-    rows = [_row(record, present, folder) for record in records]
+    rows = [_row(record, allocation, folder) for record in records]
     for submission in submissions:
         if submission.spec is not None:
             row = _pending_row(submission.trainer, submission.spec, pending_remark)
             rows.append(row)
     show_table(_COLUMNS, rows, wide=wide)
-    if present.refusal:
-        say(hanging("", present.refusal))
-    ended = [record for record in registered if record.status.is_final]
-    if ended and not everything:
-        say(hanging("", _ended(ended)))
-    if way := _way(folder):
-        say(hanging("", f"main jobs: {way}"))
+    if allocation.refusal:
+        say(hanging("", allocation.refusal))
+    ended_records = [record for record in registered if record.status.is_final]
+    if ended_records and not everything:
+        say(hanging("", _summary_of_ended(ended_records)))
+    if give_way := _give_way_text(folder):
+        say(hanging("", f"main jobs: {give_way}"))
 
 
-def _way(folder: Path) -> str:
+def _give_way_text(folder: Path) -> str:
     """Say who frees nodes for main jobs (``nodes.give_way``); empty if no pilot has noted it."""
     from bftrainer.pilot.nodes.holding_permission import WAY_KINDS, way_of
 
@@ -138,20 +140,20 @@ def _is_of_group(submission: Request, group: str | None) -> bool:
     return submission.spec is not None and submission.spec.group == group
 
 
-def _row(record: TrainerRecord, present: PresentAllocation, folder: Path) -> tuple[str, ...]:
+def _row(record: TrainerRecord, allocation: PresentAllocation, folder: Path) -> tuple[str, ...]:
     """The row of a trainer in the table."""
-    nodes = len(present.nodes.get(record.name, ()))
-    left_h = present.left_h(record)
+    node_count = len(allocation.nodes.get(record.name, ()))
+    left_h = allocation.left_h(record)
     return (
         record.name,
-        status_text(record, nodes),
-        str(nodes),
+        status_text(record, node_count),
+        str(node_count),
         _size_range(record.spec),
         _progress(record),
         "" if left_h is None else length(3600 * left_h),
         hours(record.held_node_s),
         clock_time(record.submitted_s),
-        _remark(record, present.pool, folder),
+        _remark(record, allocation.pool, folder),
     )
 
 
@@ -160,11 +162,13 @@ def _pending_row(name: str, spec: TrainerSpec, remark: str) -> tuple[str, ...]:
     return (name, PENDING, "0", _size_range(spec), "", "", "", "", remark)
 
 
-def _json_row(record: TrainerRecord, present: PresentAllocation, folder: Path) -> dict[str, object]:
+def _json_row(
+    record: TrainerRecord, allocation: PresentAllocation, folder: Path
+) -> dict[str, object]:
     """The JSON object of a trainer in the list."""
-    row = as_dict(record, present.nodes.get(record.name, ()))
-    remark = _remark(record, present.pool, folder)
-    return row | {"left_h": present.left_h(record), "remark": remark}
+    row = as_dict(record, allocation.nodes.get(record.name, ()))
+    remark = _remark(record, allocation.pool, folder)
+    return row | {"left_h": allocation.left_h(record), "remark": remark}
 
 
 def _pending_json_row(submission: Request, remark: str) -> dict[str, object]:
@@ -177,8 +181,8 @@ def _size_range(spec: TrainerSpec) -> str:
     return f"{spec.min_nodes}-{spec.max_nodes}"
 
 
-def _ended(records: Sequence[TrainerRecord]) -> str:
-    """Say how many trainers have ended, and which ones failed last."""
+def _summary_of_ended(records: Sequence[TrainerRecord]) -> str:
+    """Say how many trainers have ended with each final status, and which ones failed last."""
     latest_first = sorted(records, key=lambda record: record.finished_s or 0.0, reverse=True)
     names: dict[TrainerStatus, list[str]] = {}
     for record in latest_first:
@@ -243,50 +247,68 @@ def facts_of(state: Path, trainer: str) -> dict[str, str]:
 
 
 def _facts(record: TrainerRecord, state: Path) -> dict[str, object]:
-    now = allocation(state)
-    facts = as_dict(record, now.nodes.get(record.name, ())) | {"left_h": now.left_h(record)}
-    return facts | _reported(state, record.name)
-
-
-def _reported(state: Path, trainer: str) -> dict[str, object]:
-    """Collect what the training script reported last, and the paths of its output."""
-    from bftrainer.console.client.history import latest_progress
+    """Collect the facts about one trainer: its record, its nodes, its reports and its files."""
     from bftrainer.pilot.persistence.spool import open_state_dir
-    from bftrainer.wires.gpu_use import gpu_uses
     from bftrainer.wires.paths import TrainerDirectory
+
+    allocation = read_allocation(state)
+    facts = as_dict(record, allocation.nodes.get(record.name, ()))
+    facts |= {"left_h": allocation.left_h(record)}
+    directory = TrainerDirectory.of(open_state_dir(state), record.name)
+    # A pool trainer's left_h is that of its tasks, so tasks come last.
+    return facts | _progress_facts(directory) | _gpu_facts(directory) | _task_facts(directory)
+
+
+def _progress_facts(directory: TrainerDirectory) -> dict[str, object]:
+    """Collect what the training script reported last, and the paths of the logs.
+
+    Values are None before the first report.
+    """
+    from bftrainer.console.client.history import latest_progress
+
+    progress, logs = latest_progress(directory), directory.latest_logs()
+    return {
+        "step": progress and progress.step,
+        "loss": progress and progress.loss,
+        "metrics": {} if progress is None else progress.metrics,
+        "samples_per_s": progress and progress.samples_per_s,
+        "reported_s": progress and progress.at_s,
+        "checkpoint": progress and progress.checkpoint,
+        "log": str(logs[0]) if logs else None,
+        "driver_log": str(directory.driver_log) if directory.driver_log.exists() else None,
+    }
+
+
+def _gpu_facts(directory: TrainerDirectory) -> dict[str, object]:
+    """Return the use of each GPU that workers have reported lately; empty without any."""
+    from bftrainer.wires.gpu_use import gpu_uses
+
+    uses = gpu_uses(directory, time.time())
+    if not uses:
+        return {}
+    return {
+        "gpu_memory_gb": {name: use.used_bytes / 1e9 for name, use in uses.items()},
+        "gpu_percent": {name: use.percent for name, use in uses.items()},
+    }
+
+
+def _task_facts(directory: TrainerDirectory) -> dict[str, object]:
+    """Return the counts of a trainer's tasks; empty for a trainer without tasks."""
     from bftrainer.wires.task_board import TaskCounts
     from bftrainer.wires.typed_json import read_json
 
-    directory = TrainerDirectory.of(open_state_dir(state), trainer)
-    tasks: dict[str, object] = {}
-    if directory.tasks.exists():
-        counts = read_json(TaskCounts, directory.tasks)
-        tasks = {
-            "tasks": counts.tasks,
-            "tasks_done": counts.done,
-            "tasks_running": counts.running,
-            "tasks_failed": counts.failed,
-            "tasks_per_hour": counts.per_hour,
-            "left_h": None if counts.left_s is None else counts.left_s / 3600,
-            "results": counts.results,
-            "failures_log": counts.failures,
-        }
-    latest, logs = latest_progress(directory), directory.latest_logs()
-    gpus: dict[str, object] = {}
-    if uses := gpu_uses(directory, time.time()):
-        gpus["gpu_memory_gb"] = {name: use.used_bytes / 1e9 for name, use in uses.items()}
-        gpus["gpu_percent"] = {name: use.percent for name, use in uses.items()}
+    if not directory.tasks.exists():
+        return {}
+    counts = read_json(TaskCounts, directory.tasks)
     return {
-        "step": latest and latest.step,
-        "loss": latest and latest.loss,
-        "metrics": {} if latest is None else latest.metrics,
-        "samples_per_s": latest and latest.samples_per_s,
-        "reported_s": latest and latest.at_s,
-        "checkpoint": latest and latest.checkpoint,
-        "log": str(logs[0]) if logs else None,
-        "driver_log": str(directory.driver_log) if directory.driver_log.exists() else None,
-        **gpus,
-        **tasks,
+        "tasks": counts.tasks,
+        "tasks_done": counts.done,
+        "tasks_running": counts.running,
+        "tasks_failed": counts.failed,
+        "tasks_per_hour": counts.per_hour,
+        "left_h": None if counts.left_s is None else counts.left_s / 3600,
+        "results": counts.results,
+        "failures_log": counts.failures,
     }
 
 
@@ -324,32 +346,36 @@ def as_dict(record: TrainerRecord, nodes: tuple[str, ...]) -> dict[str, object]:
 
 
 class PresentAllocation(NamedTuple):
-    """Who has which nodes now: the fragments of each trainer and its samples per second there, as
-    far as it is measured.
+    """The nodes of each trainer after the last decision of a pilot that runs; empty without one.
 
-    ``pool`` is the number of nodes of the pool.
+    ``nodes``: the fragments of each trainer.
+    ``speeds``: samples per second of each trainer there, as far as they are measured.
+    ``pool``: the number of nodes of the pool; None without a pilot, or before its first decision.
+    ``is_pilot_running``: whether a pilot runs.
+    ``refusal``: why the site's checks do not let the pilot hold nodes; empty if they pass.
     """
 
     nodes: Mapping[str, tuple[str, ...]] = {}
     speeds: Mapping[str, float] = {}
     pool: int | None = None
-    runs: bool = False
-    """Whether a pilot does."""
+    is_pilot_running: bool = False
     refusal: str = ""
-    """Why the pilot holds no node, where it may hold none."""
 
     def left_h(self, record: TrainerRecord) -> float | None:
         """Hours until a trainer has its ``samples_total``, at its present speed; None: not
         known.
         """
         total, speed = record.samples_total, self.speeds.get(record.name)
-        return max(total - record.samples_done, 0.0) / speed / 3600 if total and speed else None
+        if not total or not speed:
+            return None
+        return max(total - record.samples_done, 0.0) / speed / 3600
 
 
-def allocation(state: Path) -> PresentAllocation:
-    """Read which trainer has which nodes after the last decision.
+def read_allocation(state: Path) -> PresentAllocation:
+    """Read which trainer has which nodes after the last decision, from the database of the state
+    directory.
 
-    None has any after the pilot's end.
+    After the pilot's end, no trainer has any.
     """
     from bftrainer.decide.allocation.placement import in_name_order
     from bftrainer.decide.estimation.update import known_rates
@@ -358,13 +384,21 @@ def allocation(state: Path) -> PresentAllocation:
     if not has_registry(state):
         return PresentAllocation()
     with opened_registry(state) as registry:
-        runs = not pilot_has_ended(registry.store, time.time())
-        latest = last_state(registry.store) if runs else None
-        refusal = _site_refusal(registry) if runs else ""
-    if latest is None:
-        return PresentAllocation(runs=runs, refusal=refusal)
-    nodes = {a.trainer.id: tuple(in_name_order(a.nodes)) for a in latest.active}
-    return PresentAllocation(nodes, known_rates(latest), len(latest.pool), runs, refusal)
+        if pilot_has_ended(registry.store, time.time()):
+            return PresentAllocation()
+        latest_state = last_state(registry.store)
+        refusal = _site_refusal(registry)
+    if latest_state is None:  # before the first decision
+        return PresentAllocation(is_pilot_running=True, refusal=refusal)
+    return PresentAllocation(
+        nodes={
+            active.trainer.id: tuple(in_name_order(active.nodes)) for active in latest_state.active
+        },
+        speeds=known_rates(latest_state),
+        pool=len(latest_state.pool),
+        is_pilot_running=True,
+        refusal=refusal,
+    )
 
 
 def _site_refusal(registry: Registry) -> str:
@@ -375,45 +409,51 @@ def _site_refusal(registry: Registry) -> str:
     for note in reversed(registry.notes(_NOTES, subject="")):
         if note.kind == REFUSED:
             return note.text
+        # Earlier refusals are outdated, those of an earlier pilot as well.
         if note.kind == ALLOWED or (note.kind == "pilot" and note.text.startswith("started")):
             return ""
     return ""
 
 
-def status_text(record: TrainerRecord, nodes: int) -> str:
+def status_text(record: TrainerRecord, node_count: int) -> str:
     """Return the word for a trainer's status in the lists of trainers.
 
     A waiting trainer that has nodes is "starting": its workers start, or another trainer still has
     to leave these nodes. A running trainer that has none is "leaving": its workers save and exit.
     """
-    if record.status.value == "waiting" and nodes:
+    if record.status.value == "waiting" and node_count:
         return STARTING
-    if record.status.name == "RUNNING" and not nodes:
+    if record.status.name == "RUNNING" and not node_count:
         return LEAVING
     return record.status.value
 
 
 def _remark(record: TrainerRecord, pool: int | None, folder: Path) -> str:
-    """Return the remark on a trainer for the list.
+    """Return the remark on a trainer for the list; empty if there is none.
 
-    For one that has never reported it includes its last output, for one that waits why it cannot
-    start.
+    The remark on a trainer that has never reported includes its last output. A waiting trainer
+    without a remark of its own gets one if the ``pool`` is smaller than its smallest size.
     """
     from bftrainer.pilot.trainers.remarks import NEVER_REPORTED
 
     remark = remark_of(record)
-    least = record.spec.min_nodes
     if record.reason == NEVER_REPORTED:
         return remark + _last_output(folder, record.name)
-    if remark or record.status.value != "waiting" or pool is None or least <= pool:
+    if remark or record.status.value != "waiting":
         return remark
-    return f"needs {counted(least, 'node')}; the pilot has {pool} (bftrainer explain {record.name})"
+    min_nodes = record.spec.min_nodes
+    if pool is None or min_nodes <= pool:
+        return ""
+    return (
+        f"needs {counted(min_nodes, 'node')}; the pilot has {pool} "
+        f"(bftrainer explain {record.name})"
+    )
 
 
 def _last_output(folder: Path, trainer: str) -> str:
     """Return the last line that the workers have written, to be put behind a remark.
 
-    It distinguishes a hang at the start from a script that does not report.
+    The line shows whether the script hangs at its start, or trains without reporting.
     """
     from bftrainer.pilot.trainers.remarks import last_words
     from bftrainer.wires.log_tail import last_lines
@@ -438,7 +478,10 @@ def _amount(samples: float) -> str:
 
 
 def _cell(key: str, value: object) -> str:
-    """Return a value as text for the table of one trainer; "-" if there is none."""
+    """Return a value as text for the table of one trainer; "-" if there is none.
+
+    A value whose ``key`` ends in ``_s``, but not in ``per_s``, is a time.
+    """
     is_time = key.endswith("_s") and not key.endswith("per_s")
     if is_time and (value is None or isinstance(value, float)):
         return clock_time(value)

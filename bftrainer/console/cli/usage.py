@@ -34,25 +34,27 @@ def usage(by: str, state: Path, as_json: bool) -> None:
     Example:
       bftrainer usage --by user
     """
-    sums: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(_USES))
+    totals: dict[str, list[float]] = defaultdict(lambda: [0.0] * len(_USES))
     with opened_registry(state) as registry:
-        for t in registry.trainers():
-            row = sums[t.owner if by == "user" else t.name]
+        for record in registry.trainers():
+            row = totals[record.owner if by == "user" else record.name]
             uses = (
-                t.held_node_s,
-                t.trained_node_s - t.repeated_node_s,
-                t.repeated_node_s,
-                t.stalled_node_s,
+                record.held_node_s,
+                record.trained_node_s - record.repeated_node_s,
+                record.repeated_node_s,
+                record.stalled_node_s,
             )
-            for i, node_s in enumerate(uses):
-                row[i] += node_s
+            for index, node_s in enumerate(uses):
+                row[index] += node_s
     if as_json:
-        show_json([{by: name, **_in_node_hours(row)} for name, row in sums.items()])
+        show_json([{by: name, **_in_node_hours(row)} for name, row in totals.items()])
         return
     columns = (name_column(by), *(number_column(f"{use} (node-hours)") for use in _USES))
-    show_table(columns, [(name, *map(hours, row)) for name, row in sums.items()])
+    show_table(columns, [(name, *map(hours, row)) for name, row in totals.items()])
 
 
-def _in_node_hours(node_seconds: list[float]) -> dict[str, float]:
-    """The totals of one row in JSON, by the use of the nodes."""
-    return {f"{use}_node_h": s / 3600 for use, s in zip(_USES, node_seconds, strict=True)}
+def _in_node_hours(totals_node_s: list[float]) -> dict[str, float]:
+    """Convert the node-seconds of one row, one total for each of ``_USES``, to JSON."""
+    return {
+        f"{use}_node_h": node_s / 3600 for use, node_s in zip(_USES, totals_node_s, strict=True)
+    }

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,9 +27,13 @@ if TYPE_CHECKING:
 class UserShare:
     """One user's pilots and nodes, and the part of all nodes that the user is due.
 
-    ``part`` is computed by ``weight`` from all ``nodes`` that pilots hold or that are ``idle``.
-    ``wants``: nodes that its trainers could use, at least ``least`` at a time; None if a pilot does
-    not say.
+    ``pilots``: the number of the user's pilots.
+    ``wants``: nodes that the user's trainers could use; None if one of the pilots shows no demand.
+    ``holds``: nodes that the user's pilots hold.
+    ``part``: nodes due to the user, computed by ``weight`` from ``nodes``.
+    ``least``: the smallest number of nodes that the user's trainers can use.
+    ``nodes``: nodes of all users: those that pilots hold, and the ``idle`` ones.
+    ``idle``: idle nodes, the same number for every user.
     """
 
     user: str
@@ -68,7 +73,7 @@ def users(state: Path, as_json: bool) -> None:
         return
     heads = ["pilots", "wants", "holds", "part", "lacks"]
     rows = [_row(share) for share in shares]
-    if _differ(shares):
+    if _has_weights(shares):
         heads.append("weight")
         rows = [(*row, str(share.weight)) for row, share in zip(rows, shares, strict=True)]
     show_table([name_column("user"), *map(number_column, heads)], rows)
@@ -100,56 +105,65 @@ def shares_now(state: Path) -> list[UserShare]:
     from bftrainer.cluster.site_plugin import observed_site
     from bftrainer.console.client.state_dir import CONFIG_NAME, read
     from bftrainer.plugin_traits import all_sites
-    from bftrainer.sharing.fair_share import parts_of
     from bftrainer.sharing.peers import rivals
     from bftrainer.system.clock import SystemClock
 
     path = state / CONFIG_NAME
     config = read(state) if path.exists() else None
-    able = [name for name, traits in all_sites().items() if traits.shows_pilots]
-    holder = able[0] if config is None else config.nodes.holder
+    sharing_sites = [name for name, traits in all_sites().items() if traits.shows_pilots]
+    holder = sharing_sites[0] if config is None else config.nodes.holder
     site = observed_site(holder, config, str(path), SystemClock())
     if site.pilots is None:
         raise UserError(
-            f"{path}: nodes.holder: expected {' or '.join(able)}, where pilots of several users "
-            "share nodes"
+            f"{path}: nodes.holder: expected {' or '.join(sharing_sites)}, where pilots of "
+            "several users share nodes"
         )
-    pilots, seen = site.pilots(), site.scheduler.observe()
-    if Hidden.JOBS in seen.hidden:
+    pilots = site.pilots()
+    observation = site.scheduler.observe()
+    if Hidden.JOBS in observation.hidden:
         raise UserError(
             "the site hides other users' jobs (PrivateData), so pilots do not share nodes; ask "
             "an operator"
         )
-    chosen = site.chosen(node for node in seen.nodes if site.ours.may_have(node))
-    idle = sum(
-        node.name in chosen and node.availability is Availability.FREE for node in seen.nodes
+    usable_names = site.chosen(node for node in observation.nodes if site.ours.may_have(node))
+    idle_count = sum(
+        node.name in usable_names and node.availability is Availability.FREE
+        for node in observation.nodes
     )
-    claims = rivals(pilots, sorted(chosen))
-    nodes = idle + sum(claim.holds for claim in claims)
-    silent = {claim.key for claim in claims if claim.wants is None}
-    parts = parts_of(nodes, claims, silent, time.time())
+    claims = rivals(pilots, sorted(usable_names))
+    return _shares(claims, idle_count)
+
+
+def _shares(claims: Sequence[Sharer], idle_count: int) -> list[UserShare]:
+    """Divide the nodes that pilots hold and the idle ones among users, sorted by name."""
+    from bftrainer.sharing.fair_share import parts_of
+
+    node_count = idle_count + sum(claim.holds for claim in claims)
+    # A pilot that shows no demand keeps the nodes that it holds.
+    silent_pilots = {claim.key for claim in claims if claim.wants is None}
+    parts = parts_of(node_count, claims, silent_pilots, time.time())
     claims_by_user: dict[str, list[Sharer]] = defaultdict(list)
     for claim in claims:
         claims_by_user[claim.user].append(claim)
     shares = []
-    for user, own_claims in sorted(claims_by_user.items()):
+    for user, user_claims in sorted(claims_by_user.items()):
         share = UserShare(
             user=user,
-            pilots=len(own_claims),
-            wants=_total_demand(own_claims),
-            holds=sum(claim.holds for claim in own_claims),
-            part=sum(parts[claim.key] for claim in own_claims),
-            least=min(claim.least for claim in own_claims),
-            nodes=nodes,
-            idle=idle,
-            weight=own_claims[0].weight,
+            pilots=len(user_claims),
+            wants=_total_demand(user_claims),
+            holds=sum(claim.holds for claim in user_claims),
+            part=sum(parts[claim.key] for claim in user_claims),
+            least=min(claim.least for claim in user_claims),
+            nodes=node_count,
+            idle=idle_count,
+            weight=user_claims[0].weight,
         )
         shares.append(share)
     return shares
 
 
 def _total_demand(claims: list[Sharer]) -> int | None:
-    """Return the nodes that all pilots of a user want; None if one of them does not say."""
+    """Return the nodes that all pilots of a user could use; None if one shows no demand."""
     total = 0
     for claim in claims:
         if claim.wants is None:
@@ -158,42 +172,45 @@ def _total_demand(claims: list[Sharer]) -> int | None:
     return total
 
 
-def why(shares: list[UserShare], user: str) -> str:
-    """Explain why a user holds so many nodes."""
+def share_reason(shares: list[UserShare], user: str) -> str:
+    """Explain in sentences why a user holds its number of nodes.
+
+    Raises ``UserError`` if no pilot of the user is visible.
+    """
     share = next((share for share in shares if share.user == user), None)
     if share is None:
         raise UserError(f"--user {user}: no pilot of this user is visible; see `bftrainer users`")
-    held = (
+    holding = (
         f"{user} holds {share.holds} of {counted(share.nodes, 'node')} that pilots hold or that "
         "are idle."
     )
     if share.wants is None:
         return (
-            f"{held} Its pilot shows no demand (nodes.share is off), so it keeps them and "
+            f"{holding} Its pilot shows no demand (nodes.share is off), so it keeps them and "
             "the others split the rest."
         )
     kind = "equal part"
-    if _differ(shares):
-        weights = sum(other.weight for other in shares)
-        kind = f"part, by weight {share.weight} of {weights},"
+    if _has_weights(shares):
+        total_weight = sum(other.weight for other in shares)
+        kind = f"part, by weight {share.weight} of {total_weight},"
     part = (
         f"Its {kind} is {share.part}: {counted(len(shares), 'user')} share them, its trainers "
         f"could use {share.wants}."
     )
-    others = [other for other in shares if other is not share]
-    return f"{held} {part} {_beside_part(share, others)}"
+    others = [other for other in shares if other.user != user]
+    return f"{holding} {part} {_difference_reason(share, others)}"
 
 
-def _beside_part(share: UserShare, others: list[UserShare]) -> str:
-    """Explain why a user holds more nodes than its part, or fewer."""
+def _difference_reason(share: UserShare, others: list[UserShare]) -> str:
+    """Explain in a sentence why a user holds more nodes than its part, fewer, or as many."""
     from bftrainer.sharing.fair_share import RELEASE_PATIENCE_S, TURN_S
 
     if share.holds > share.part:
-        lacking = ", ".join(f"{other.user} ({other.lacks})" for other in others if other.lacks)
-        if not lacking:
+        deficits = ", ".join(f"{other.user} ({other.lacks})" for other in others if other.lacks)
+        if not deficits:
             return "It has more because no other user lacks nodes."
         return (
-            f"Others lack nodes: {lacking}. Its pilot releases what is above the part: at once "
+            f"Others lack nodes: {deficits}. Its pilot releases what is above the part: at once "
             f"for a user who is new or has none, else after {RELEASE_PATIENCE_S / 60:g} minutes."
         )
     if share.part < share.least and share.wants:
@@ -205,12 +222,12 @@ def _beside_part(share: UserShare, others: list[UserShare]) -> str:
         return "It has its part."
     if share.idle:
         return f"It lacks {share.lacks}, and {share.idle} are idle: its pilot requests them."
-    above = ", ".join(
+    surpluses = ", ".join(
         f"{other.user} ({other.holds - other.part})" for other in others if other.holds > other.part
     )
-    return f"It lacks {share.lacks}, and none is idle; above their parts: {above or 'nobody'}."
+    return f"It lacks {share.lacks}, and none is idle; above their parts: {surpluses or 'nobody'}."
 
 
-def _differ(shares: list[UserShare]) -> bool:
-    """Whether users have different weights."""
+def _has_weights(shares: list[UserShare]) -> bool:
+    """Whether the weights of two users differ, so that a part is not an equal one."""
     return len({share.weight for share in shares}) > 1

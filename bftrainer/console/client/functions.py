@@ -16,9 +16,9 @@ from bftrainer.console.client.handle import POLL_S, TrainerHandle
 from bftrainer.console.client.requests import known_trainers
 from bftrainer.console.client.results import Goal, ResultRow, best_first, result_rows
 from bftrainer.console.client.state_dir import default_state
-from bftrainer.console.client.statuses import look
+from bftrainer.console.client.statuses import read_views
 from bftrainer.console.client.submission import submit_one, submit_sweep
-from bftrainer.console.client.sweep import combined, given_trials, grid_trials
+from bftrainer.console.client.sweep import combined, grid_trials, trials_as_text
 from bftrainer.counted import counted
 from bftrainer.decide.domain.stopping import ASHA
 from bftrainer.errors import InvalidValueError, UserError, WaitTimeoutError
@@ -95,8 +95,8 @@ def submit(
         print(handle.result().least("loss"))
     """
     trainer_draft = draft(None if file is None else Path(file), keys)
-    folder, done = submit_one(_state(state), trainer_draft, _note)
-    return TrainerHandle(folder, done.spec.name, done.spool_name)
+    folder, submission = submit_one(_state(state), trainer_draft, _note)
+    return TrainerHandle(folder, submission.spec.name, submission.spool_name)
 
 
 def sweep(
@@ -126,15 +126,15 @@ def sweep(
     combinations = None
     if grid is not None:
         combinations = grid_trials({key: tuple(values) for key, values in grid.items()})
-    listed = None if trials is None else given_trials(trials)
-    if listed and combinations:
-        all_trials = combined(listed, combinations)
+    text_trials = None if trials is None else trials_as_text(trials)
+    if text_trials and combinations:
+        all_trials = combined(text_trials, combinations)
     else:
-        all_trials = listed or combinations or ()
+        all_trials = text_trials or combinations or ()
     if not all_trials:
         raise InvalidValueError("a sweep without trials: expected a grid with values, or trials")
-    folder, done = submit_sweep(_state(state), base, all_trials, _note)
-    return tuple(TrainerHandle(folder, trial.spec.name, trial.spool_name) for trial in done)
+    folder, submissions = submit_sweep(_state(state), base, all_trials, _note)
+    return tuple(TrainerHandle(folder, trial.spec.name, trial.spool_name) for trial in submissions)
 
 
 def trainer(name: str, *, state: str | Path | None = None) -> TrainerHandle:
@@ -186,15 +186,16 @@ def as_completed(
 ) -> Iterator[TrainerHandle]:
     """Yield the handles in the order in which their trainers end.
 
-    One query of the state directory serves all of them.
+    One query of the state directory serves all of them. Raises
+    :class:`~bftrainer.errors.WaitTimeoutError` if some have not ended after ``timeout_s``.
     """
-    waiting, began_s = list(handles), time.monotonic()
-    while waiting:
-        ended = _ended(waiting)
-        yield from ended
-        waiting = [handle for handle in waiting if handle not in ended]
-        _check_time(waiting, began_s, timeout_s)
-        if waiting and not ended:
+    open_handles, start_s = list(handles), time.monotonic()
+    while open_handles:
+        ended_handles = _ended_handles(open_handles)
+        yield from ended_handles
+        open_handles = [handle for handle in open_handles if handle not in ended_handles]
+        _check_time(open_handles, start_s, timeout_s)
+        if open_handles and not ended_handles:
             time.sleep(POLL_S)
 
 
@@ -202,32 +203,36 @@ async def as_completed_async(
     handles: Iterable[TrainerHandle], timeout_s: float | None = None
 ) -> AsyncIterator[TrainerHandle]:
     """Yield the handles as :func:`as_completed` does, without blocking the event loop."""
-    waiting, began_s = list(handles), time.monotonic()
-    while waiting:
-        ended = await asyncio.to_thread(_ended, waiting)
-        for handle in ended:
+    open_handles, start_s = list(handles), time.monotonic()
+    while open_handles:
+        ended_handles = await asyncio.to_thread(_ended_handles, open_handles)
+        for handle in ended_handles:
             yield handle
-        waiting = [handle for handle in waiting if handle not in ended]
-        _check_time(waiting, began_s, timeout_s)
-        if waiting and not ended:
+        open_handles = [handle for handle in open_handles if handle not in ended_handles]
+        _check_time(open_handles, start_s, timeout_s)
+        if open_handles and not ended_handles:
             await asyncio.sleep(POLL_S)
 
 
-def _ended(handles: Sequence[TrainerHandle]) -> list[TrainerHandle]:
+def _ended_handles(handles: Sequence[TrainerHandle]) -> list[TrainerHandle]:
     """Return the handles whose trainers have ended, by one query of each state directory."""
     spool_names: dict[Path, dict[str, str]] = {}
     for handle in handles:
         spool_names.setdefault(handle.state, {})[handle.name] = handle.spool_name
-    views = {state: look(state, names) for state, names in spool_names.items()}
+    views = {state: read_views(state, names) for state, names in spool_names.items()}
     return [handle for handle in handles if views[handle.state][handle.name].is_over]
 
 
-def _check_time(waiting: Sequence[TrainerHandle], began_s: float, timeout_s: float | None) -> None:
-    if waiting and timeout_s is not None and time.monotonic() - began_s >= timeout_s:
+def _check_time(
+    open_handles: Sequence[TrainerHandle], start_s: float, timeout_s: float | None
+) -> None:
+    """Raise ``WaitTimeoutError`` if trainers have not ended ``timeout_s`` after ``start_s`` (of
+    ``time.monotonic``).
+    """
+    if open_handles and timeout_s is not None and time.monotonic() - start_s >= timeout_s:
         raise WaitTimeoutError(
-            f"{counted(len(waiting), 'trainer has', 'trainers have')} not ended after "
-            f"{timeout_s:g} s, "
-            f"such as {waiting[0].name!r}"
+            f"{counted(len(open_handles), 'trainer has', 'trainers have')} not ended after "
+            f"{timeout_s:g} s, such as {open_handles[0].name!r}"
         )
 
 

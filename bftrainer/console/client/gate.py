@@ -38,16 +38,16 @@ ARGUMENTS = "submit"
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A submission that is not validated: the keys of a trainer file.
+    """A submission that is not validated: the keys of a trainer file, in ``table``.
 
-    ``where`` names their origin in errors; ``cwd`` is relative to ``home``.
+    ``where`` names their origin in errors. A relative ``cwd`` is relative to ``home``.
     """
 
     table: Mapping[str, Any]
     where: str
     home: Path
-    guessed: str = ""
-    """Why its launcher was chosen; empty where it was given."""
+    launcher_reason: str = ""
+    """Why its launcher was chosen; empty where the launcher was given."""
     has_default_name: bool = False
     """Whether its name was made from the script's: where that is taken, the name is numbered."""
 
@@ -61,16 +61,20 @@ class Draft:
         return replace(self, table={**self.table, "name": name})
 
 
-def draft(file: Path | None, given: Mapping[str, Any], assignments: Iterable[str] = ()) -> Draft:
-    """Make a draft from the keys of a trainer file, overridden by ``given`` and by ``KEY=VALUE``
-    lines of TOML.
+def draft(file: Path | None, keys: Mapping[str, Any], assignments: Iterable[str] = ()) -> Draft:
+    """Make a draft from a trainer file, whose keys are overridden by ``keys``, and these by
+    ``assignments``: ``KEY=VALUE`` lines of TOML.
     """
     table = {} if file is None else load_toml(file)
+    overrides = dict(keys)
     for text in assignments:
-        given = {**given, **parse_toml(text, f"--set {text}")}
-    # A cwd of the file is relative to the file, one that is given here to the present directory.
-    home = Path.cwd() if file is None or given.get("cwd") is not None else file.absolute().parent
-    return Draft({**table, **given}, ARGUMENTS if file is None else str(file), home)
+        overrides |= parse_toml(text, f"--set {text}")
+    if file is None:
+        return Draft(overrides, ARGUMENTS, Path.cwd())
+    # A cwd of the file is relative to the file, an override to the present directory.
+    has_cwd_override = overrides.get("cwd") is not None
+    home = Path.cwd() if has_cwd_override else file.absolute().parent
+    return Draft({**table, **overrides}, str(file), home)
 
 
 def _python() -> str:
@@ -79,75 +83,88 @@ def _python() -> str:
 
 
 def script_draft(
-    script: Path, arguments: Sequence[str], given: Mapping[str, Any], assignments: Iterable[str]
+    script: Path, arguments: Sequence[str], keys: Mapping[str, Any], assignments: Iterable[str]
 ) -> Draft:
-    """Make a draft from a Python script: it is named after its file, and the launcher is guessed
-    from its text.
+    """Make a draft from a Python script with its arguments. ``keys`` and ``assignments`` are those
+    of :func:`draft`; where they do not say otherwise, the trainer is named after the script's file,
+    and its launcher is guessed from the script's text.
+
+    Raises ``UserError`` if the script cannot be read, or the largest size is missing.
     """
-    if (text := text_of(Path(given.get("cwd") or "", script))) is None:
+    text = text_of(Path(keys.get("cwd") or "", script))
+    if text is None:
         raise UserError(
             f"{script} does not exist, or cannot be read; expected a Python script or a "
             "trainer file"
         )
-    default_name = (
-        re.sub(r"[^A-Za-z0-9._-]+", "-", script.stem).lstrip("._-")[:MOST_NAME] or "script"
-    )
     script_clue = clue(text)
+    launcher = default_launcher() if script_clue is None else script_clue.launcher
     command = [_python(), str(script), *arguments]
-    inferred = {"launcher": default_launcher() if script_clue is None else script_clue.launcher}
-    made = draft(None, {**inferred, **given, "command": command}, assignments)
-    if not made.name:
-        made = replace(made.renamed(default_name), has_default_name=True)
-    if not {"max_nodes", "max_gpus"} & made.table.keys():
+    result = draft(None, {"launcher": launcher, **keys, "command": command}, assignments)
+    if not result.name:
+        result = replace(result.renamed(_default_name(script)), has_default_name=True)
+    if not {"max_nodes", "max_gpus"} & result.table.keys():
         raise UserError(
             f"submit: --max-nodes is missing; expected for example: bftrainer submit {script} "
             "--max-nodes 4"
         )
-    max_nodes = made.table.get("max_nodes")
-    if "constant_batch(" in text and "sizes" not in made.table and isinstance(max_nodes, int):
-        sizes = _powers_of_two(made.table.get("min_nodes", 1), max_nodes)
-        largest = max(sizes, default=max_nodes)
-        made = replace(made, table={**made.table, "sizes": sizes, "max_nodes": largest})
+    if "constant_batch(" in text:
+        result = _with_constant_batch_sizes(result)
     if (
         script_clue is not None
-        and "launcher" not in given
-        and made.table["launcher"] == script_clue.launcher
+        and "launcher" not in keys
+        and result.table["launcher"] == script_clue.launcher
     ):
-        return replace(made, guessed=f"{script} uses {script_clue.word}")
-    return made
+        return replace(result, launcher_reason=f"{script} uses {script_clue.word}")
+    return result
 
 
-def _powers_of_two(least: int, largest: int) -> list[int]:
-    """The sizes at which a constant global batch can be divided among the workers."""
-    return [2**n for n in range(largest.bit_length()) if 2**n >= least]
+def _default_name(script: Path) -> str:
+    """Return a trainer's name for a script: that of its file, with the characters of names only."""
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", script.stem).lstrip("._-")
+    return name[:MOST_NAME] or "script"
+
+
+def _with_constant_batch_sizes(base: Draft) -> Draft:
+    """Return the draft of a script with a constant global batch, with the powers of two as its
+    sizes: at these, the batch can be divided among the workers.
+
+    Given sizes, and sizes in GPUs, are left as they are.
+    """
+    max_nodes = base.table.get("max_nodes")
+    if "sizes" in base.table or not isinstance(max_nodes, int):
+        return base
+    min_nodes = base.table.get("min_nodes", 1)
+    sizes = [2**n for n in range(max_nodes.bit_length()) if 2**n >= min_nodes]
+    largest = max(sizes, default=max_nodes)
+    return replace(base, table={**base.table, "sizes": sizes, "max_nodes": largest})
 
 
 def checked(trainer_draft: Draft, environment: Mapping[str, str]) -> TrainerSpec:
-    """Validate a draft and return its trainer.
+    """Validate a draft and return its trainer; ``environment`` has the variables that it inherits.
 
     Raises :class:`~bftrainer.errors.UserError`, also for a launcher that is not installed.
     """
-    spec = fill(
-        check_table(dict(trainer_draft.table), TrainerSpec, trainer_draft.where),
-        trainer_draft.where,
-    )
-    driver_module(spec.launcher, trainer_draft.where)
-    return settle(spec, trainer_draft.where, trainer_draft.home, environment)
+    where = trainer_draft.where
+    spec = fill(check_table(dict(trainer_draft.table), TrainerSpec, where), where)
+    driver_module(spec.launcher, where)  # raises if it is not installed
+    return settle(spec, where, trainer_draft.home, environment)
 
 
 class Gate:
     """Checks submissions to one state directory, whose configuration is read once.
 
-    ``note`` is called with what is odd but allowed, once for each text.
+    ``note`` is called with remarks on submissions that are odd but allowed, once for each text.
     """
 
     def __init__(self, folder: Path, note: Callable[[str], None]) -> None:
         self._folder = folder
         self._config: PilotConfig = read(folder)
         self._is_configured = (folder / CONFIG_NAME).exists()
-        self._notes_given: set[str] = set()
-        self._imports: dict[str, bool] = {}
-        self._tell = note
+        self._note_texts: set[str] = set()
+        # By interpreter and package.
+        self._imports: dict[tuple[str, str], bool] = {}
+        self._write_note = note
 
     def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
         """Validate drafts and return their trainers. Raises :class:`~bftrainer.errors.UserError`
@@ -164,54 +181,63 @@ class Gate:
         self._check_launcher(spec, where)
         self._check_unit(spec, where)
         self._note_script(spec, where)
+        self._note_trackers(spec, where)
         self._note_secrets(spec, where)
         self._note_unknown_class(spec, self._config.classes, where)
         return spec
 
     def _note(self, text: str) -> None:
-        if text not in self._notes_given:
-            self._notes_given.add(text)
-            self._tell(text)
+        """Write a note, unless it was written before: the trials of a sweep have the same ones."""
+        if text not in self._note_texts:
+            self._note_texts.add(text)
+            self._write_note(text)
 
     def _check_launcher(self, spec: TrainerSpec, where: str) -> None:
         """Reject a trainer that its launcher could only let fail, once it has nodes, or that the
-        pilot does not allow.
+        pilot does not allow. Raises ``InputFileError``.
         """
-        own = own_launcher(spec)
         traits = launcher_traits(spec.launcher)
-        if own and traits.allows_group_programs:
-            what = (
-                "starts a group of its own on each node: expected --launcher and a worker's "
-                "command, or max_nodes = 1"
-            )
-            if spec.max_nodes > 1:
-                self._note(f"{where}: command: {own} {what}")
-        elif own:
+        group_program = own_launcher(spec)  # of the command itself
+        if group_program and not traits.allows_group_programs:
             raise InputFileError(
                 f"{where}: command",
-                f"begins with {own}, but launcher = {spec.launcher!r} starts the workers "
-                "itself; expected the command of "
+                f"begins with {group_program}, but launcher = {spec.launcher!r} starts the "
+                "workers itself; expected the command of "
                 'one worker, such as ["python", "train.py"]',
             )
-        self._check_image(spec, where)
-        permission = traits.permission
-        if permission is not None and not getattr(self._config.workers, permission.key):
-            problem = (
-                f"{spec.launcher!r} {permission.risk}, and the pilot's configuration does not "
-                f"allow it; use launcher = {permission.instead!r}, or set "
-                f"workers.{permission.key} (docs/security.md)"
+        if group_program and spec.max_nodes > 1:
+            self._note(
+                f"{where}: command: {group_program} starts a group of its own on each node: "
+                "expected --launcher and a worker's command, or max_nodes = 1"
             )
-            if self._is_configured:
-                raise InputFileError(f"{where}: launcher", problem)
-            # A pilot may have its configuration elsewhere.
-            self._note(f"{where}: launcher: {problem}")
+        self._check_image(spec, where)
+        self._check_permission(spec, where)
+
+    def _check_permission(self, spec: TrainerSpec, where: str) -> None:
+        """Reject a launcher with a risk that the pilot's configuration does not allow.
+
+        Without a configuration in the state directory, the pilot may have one elsewhere: then it is
+        a note.
+        """
+        permission = launcher_traits(spec.launcher).permission
+        if permission is None or getattr(self._config.workers, permission.key):
+            return
+        problem = (
+            f"{spec.launcher!r} {permission.risk}, and the pilot's configuration does not "
+            f"allow it; use launcher = {permission.instead!r}, or set "
+            f"workers.{permission.key} (docs/security.md)"
+        )
+        if self._is_configured:
+            raise InputFileError(f"{where}: launcher", problem)
+        self._note(f"{where}: launcher: {problem}")
 
     def _check_image(self, spec: TrainerSpec, where: str) -> None:
         """Reject an image that the pilot's site cannot run."""
         if not self._is_configured or not spec.image:
             return
         suffix = Path(spec.image).suffix
-        if problem := site_traits(self._config.nodes.holder).refused_images.get(suffix):
+        problem = site_traits(self._config.nodes.holder).refused_images.get(suffix)
+        if problem:
             raise InputFileError(f"{where}: image", f"a {suffix} file {problem}")
 
     def _check_unit(self, spec: TrainerSpec, where: str) -> None:
@@ -231,52 +257,73 @@ class Gate:
             )
 
     def _note_script(self, spec: TrainerSpec, where: str) -> None:
-        """Note what is odd about the SCRIPT of a command `python SCRIPT`.
-
-        It may not exist (yet), not import bftrainer in its environment, not fit the launcher, or
-        name no checkpoint.
+        """Note what is odd about the SCRIPT of a command `python SCRIPT`: it does not exist (yet),
+        cannot import bftrainer in its environment, does not fit the launcher, or names no
+        checkpoint.
         """
-        if (script := script_of(spec.command)) is None:
+        script = script_of(spec.command)
+        if script is None:
             return
-        if (text := text_of(spec.cwd / script)) is None:
+        text = text_of(spec.cwd / script)
+        if text is None:
             if not (spec.cwd / script).exists():
                 self._note(f"{where}: command: {script} does not exist in {spec.cwd}")
             return
         if re.search(r"^\s*(from|import) bftrainer\b", text, re.MULTILINE):
             self._note_interpreter(spec, script, where)
-        if spec.started_per is StartedPer.WORKER:
-            workers = spec.max_nodes * (spec.slots or 1)
-            if problem := doubt(clue(text), spec.launcher, workers):
-                self._note(f"{where}: launcher: {script} {problem}")
-            elif not saves(text):
-                what = (
-                    "names no checkpoint, so that all of its work is repeated when its nodes leave"
-                )
-                self._note(
-                    f"{where}: {script} {what}; `bftrainer adapt {script}` prints what it needs"
-                )
+        if spec.started_per is not StartedPer.WORKER:
+            return
+        worker_count = spec.max_nodes * (spec.slots or 1)
+        problem = doubt(clue(text), spec.launcher, worker_count)
+        if problem:
+            self._note(f"{where}: launcher: {script} {problem}")
+        elif not saves(text):
+            self._note(
+                f"{where}: {script} names no checkpoint, so that all of its work is repeated when "
+                f"its nodes leave; `bftrainer adapt {script}` prints what it needs"
+            )
 
     def _note_interpreter(self, spec: TrainerSpec, script: str, where: str) -> None:
-        """Note that the script's interpreter cannot import bftrainer, as the script does.
+        """Note if the script's interpreter cannot import bftrainer, as the script does.
 
-        Usually the environment with bftrainer is not active.
+        Usually the environment with bftrainer is not active. A ``setup`` or an image may provide
+        the package later: only the worker can tell.
         """
+        program = find_command(spec.command[0], spec.cwd, spec.env)
+        if program is None or spec.setup or spec.image:
+            return
+        if not self._can_import(program, "bftrainer", spec.env):
+            self._note(
+                f"{where}: command: {program} cannot import bftrainer, as {script} does; activate "
+                f"its environment, or give `-- {this_interpreter()} {script}`"
+            )
+
+    def _note_trackers(self, spec: TrainerSpec, where: str) -> None:
+        """Note the trackers whose package the script's interpreter cannot import.
+
+        The training would run, and nothing of it would be in the tracker.
+        """
+        if not spec.trackers or script_of(spec.command) is None:
+            return
         program = find_command(spec.command[0], spec.cwd, spec.env)
         if program is None or spec.setup or spec.image:  # only the worker can tell
             return
-        if program not in self._imports:
-            self._imports[program] = _can_import_bftrainer(program, spec.env)
-        if not self._imports[program]:
-            what = (
-                f"{program} cannot import bftrainer, as {script} does; activate its "
-                "environment, or give"
-            )
-            self._note(f"{where}: command: {what} `-- {this_interpreter()} {script}`")
+        for tracker in spec.trackers:
+            if not self._can_import(program, tracker, spec.env):
+                self._note(
+                    f"{where}: trackers: {program} cannot import {tracker}, so nothing would be "
+                    f"mirrored to it; install {tracker} there"
+                )
+
+    def _can_import(self, program: str, package: str, environment: Mapping[str, str]) -> bool:
+        """Whether an interpreter can import a package; each is asked once."""
+        key = program, package
+        if key not in self._imports:
+            self._imports[key] = _can_import(program, package, environment)
+        return self._imports[key]
 
     def _note_secrets(self, spec: TrainerSpec, where: str) -> None:
-        """Note what looks like a secret in plain text, where a file that only the user can read
-        would do.
-        """
+        """Note values in shell lines and in the command that look like secrets in plain text."""
         for key, lines in (("setup", spec.setup), ("stage_in", spec.stage_in)):
             for name in secrets_in_lines(lines):
                 self._note(
@@ -305,17 +352,15 @@ class Gate:
             )
 
 
-def _can_import_bftrainer(program: str, environment: Mapping[str, str]) -> bool:
-    """Whether an interpreter can import bftrainer; True if that cannot be found out, since the
+def _can_import(program: str, package: str, environment: Mapping[str, str]) -> bool:
+    """Whether an interpreter can import a package; True if that cannot be found out, since the
     worker will tell.
     """
-    if Path(program).parent == Path(this_interpreter()).parent:
+    if package == "bftrainer" and Path(program).parent == Path(this_interpreter()).parent:
         return True
+    # The package may take seconds to be imported; its place in the path is enough.
+    test = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
     with suppress(CommandError):
-        return (
-            outcome(
-                [program, "-c", "import bftrainer"], timeout_s=20.0, env=environment, cwd="/"
-            ).status
-            == 0
-        )
+        argv = [program, "-c", test]
+        return outcome(argv, timeout_s=20.0, env=environment, cwd="/").status == 0
     return True  # the worker will tell

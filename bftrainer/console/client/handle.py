@@ -18,7 +18,7 @@ from bftrainer.console.client.history import (
 )
 from bftrainer.console.client.requests import enqueue, select
 from bftrainer.console.client.state_dir import opened_registry
-from bftrainer.console.client.statuses import SubmissionStatus, SubmissionView, look
+from bftrainer.console.client.statuses import SubmissionStatus, SubmissionView, read_views
 from bftrainer.errors import StoreError, TrainerFailedError, UserError, WaitTimeoutError
 from bftrainer.pilot.persistence.registry import TrainerRecord
 from bftrainer.pilot.persistence.spool import RequestKind
@@ -109,7 +109,7 @@ class TrainerHandle:
 
     def view(self) -> SubmissionView:
         """The present status with its reason, and the registry's record."""
-        return look(self.state, {self.name: self.spool_name})[self.name]
+        return read_views(self.state, {self.name: self.spool_name})[self.name]
 
     def done(self) -> bool:
         """Whether the trainer has ended, in whatever way."""
@@ -132,12 +132,12 @@ class TrainerHandle:
         paths = self._directory.latest_logs()
         output: list[str] = []
         for path in paths:
-            text = read_end(path, _LOG_BYTES).decode(errors="replace").splitlines()
+            log_lines = read_end(path, _LOG_BYTES).decode(errors="replace").splitlines()
             if lines is not None:
-                text = text[max(len(text) - lines, 0) :]
+                log_lines = log_lines[max(len(log_lines) - lines, 0) :]
             if len(paths) > 1:
-                text.insert(0, f"==> {path.name} <==")
-            output.append("\n".join(text))
+                log_lines.insert(0, f"==> {path.name} <==")
+            output.append("\n".join(log_lines))
         return "\n".join(output)
 
     def cancel(self) -> None:
@@ -161,15 +161,15 @@ class TrainerHandle:
 
     def wait(self, timeout_s: float | None = None) -> SubmissionStatus:
         """Wait until the trainer has ended. Raises :class:`~bftrainer.errors.WaitTimeoutError`."""
-        waiting = _Wait(self, timeout_s)
-        while (view := waiting.looked()) is None:
+        wait = _Wait(self, timeout_s)
+        while (view := wait.poll()) is None:
             time.sleep(POLL_S)
         return view.status
 
     async def wait_async(self, timeout_s: float | None = None) -> SubmissionStatus:
         """Wait as :meth:`wait` does, without blocking the event loop."""
-        waiting = _Wait(self, timeout_s)
-        while (view := await asyncio.to_thread(waiting.looked)) is None:
+        wait = _Wait(self, timeout_s)
+        while (view := await asyncio.to_thread(wait.poll)) is None:
             await asyncio.sleep(POLL_S)
         return view.status
 
@@ -201,71 +201,76 @@ class TrainerHandle:
         enqueue(self.state, kind, select(self.state, (self.name,)))
 
     def _result(self, check: bool) -> TrainerResult:
-        """Return the results of a trainer that has ended; with ``check``, raise if it failed."""
+        """Return the results of a trainer that has ended; with ``check``, raise
+        ``TrainerFailedError`` if it is not done.
+        """
         view = self.view()
         if check and view.status is not SubmissionStatus.DONE:
             raise TrainerFailedError(
                 f"trainer {self.name!r} is {view.status.value}: "
                 f"{view.reason or 'no reason is known'}"
             )
-        record, latest = view.record, self.progress()
-        if record is None:
+        record, progress = view.record, self.progress()
+        if record is None:  # rejected
             return TrainerResult(self.name, view.status, view.reason)
         with opened_registry(self.state) as registry:
             metrics = registry.metrics(self.name).get(self.name, ())
         status = 0 if view.status is SubmissionStatus.DONE else None
         if view.status is SubmissionStatus.FAILED:
             status = exit_status(self._directory)
-        parameters = {key: typed(text) for key, text in record.spec.parameters.items()}
         return TrainerResult(
-            self.name,
-            view.status,
-            view.reason,
-            status,
-            parameters,
-            record.samples_done,
-            None if latest is None else latest.step,
-            {metric.name: metric for metric in metrics},
-            checkpoint_of(record, latest),
-            tuple(self._directory.latest_logs()),
-            record.held_node_s / 3600,
-            record.submitted_s,
-            record.started_s,
-            record.finished_s,
+            name=self.name,
+            status=view.status,
+            reason=view.reason,
+            exit_status=status,
+            parameters={key: typed(text) for key, text in record.spec.parameters.items()},
+            samples=record.samples_done,
+            step=None if progress is None else progress.step,
+            metrics={metric.name: metric for metric in metrics},
+            checkpoint=checkpoint_of(record, progress),
+            logs=tuple(self._directory.latest_logs()),
+            node_hours=record.held_node_s / 3600,
+            submitted_s=record.submitted_s,
+            started_s=record.started_s,
+            finished_s=record.finished_s,
         )
 
 
-def checkpoint_of(record: TrainerRecord, latest: Progress | None) -> Path | None:
-    """Return the path of a trainer's latest checkpoint; None if its script has not named one."""
-    return (
-        None if latest is None or latest.checkpoint is None else record.spec.cwd / latest.checkpoint
-    )
+def checkpoint_of(record: TrainerRecord, progress: Progress | None) -> Path | None:
+    """Return the path of the checkpoint in a trainer's latest report; None if its script has not
+    named one.
+    """
+    if progress is None or progress.checkpoint is None:
+        return None
+    return record.spec.cwd / progress.checkpoint
 
 
 class _Wait:
-    """Reads a trainer's status until it has ended or the time is over."""
+    """Polls a trainer's status until it has ended or the time is over."""
 
     def __init__(self, handle: TrainerHandle, timeout_s: float | None) -> None:
         self._handle = handle
         self._timeout_s = timeout_s
-        self._began_s = self._read_s = time.monotonic()
+        self._start_s = time.monotonic()
+        self._last_read_s = self._start_s  # when the status could be read
 
-    def looked(self) -> SubmissionView | None:
-        """Look once: return the trainer's view if it is over, else None.
+    def poll(self) -> SubmissionView | None:
+        """Read the status once: return the trainer's view if it is over, else None.
 
-        Raises when the time is over, or when nothing could be read for long.
+        Raises ``WaitTimeoutError`` when the time is over, and ``StoreError`` when nothing could be
+        read for ``BLIND_S``.
         """
         now_s = time.monotonic()
         view = None
         try:
             view = self._handle.view()
-            self._read_s = now_s
+            self._last_read_s = now_s
         except StoreError:
-            if now_s - self._read_s > BLIND_S:
+            if now_s - self._last_read_s > BLIND_S:
                 raise
         if view is not None and view.is_over:
             return view
-        if self._timeout_s is not None and now_s - self._began_s >= self._timeout_s:
+        if self._timeout_s is not None and now_s - self._start_s >= self._timeout_s:
             status = "unknown" if view is None else view.status.value
             raise WaitTimeoutError(
                 f"trainer {self._handle.name!r} has not ended after {self._timeout_s:g} s: {status}"

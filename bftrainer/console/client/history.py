@@ -100,26 +100,26 @@ def latest_progress(directory: TrainerDirectory) -> Progress | None:
     metrics: dict[str, float] = {}
     for line in lines:
         metrics |= line.metrics
-    last = lines[-1]
-    checkpoint = next(
-        (line.checkpoint for line in reversed(lines) if line.checkpoint is not None), None
-    )
     return Progress(
-        last.at_s,
-        _last(lines, "step"),
-        _last(lines, "samples"),
-        _last(lines, "loss"),
-        _last(lines, "world_size"),
-        _speed(lines),
-        metrics,
-        checkpoint,
+        at_s=lines[-1].at_s,
+        step=_last_value(lines, "step"),
+        samples=_last_value(lines, "samples"),
+        loss=_last_value(lines, "loss"),
+        world_size=_last_value(lines, "world_size"),
+        samples_per_s=_speed(lines),
+        metrics=metrics,
+        checkpoint=_last_value(lines, "checkpoint"),
     )
 
 
 def exit_status(directory: TrainerDirectory) -> int | None:
-    """The exit status of the failed worker, if the last driver ended with a failure."""
+    """Return the exit status of the failed worker; None if the last event of the driver is no
+    failure, or the failure has no status.
+    """
     events = [line.event for line in _event_lines(directory.events, _TAIL_BYTES)]
-    return events[-1].status if events and isinstance(events[-1], Failed) else None
+    if not events or not isinstance(events[-1], Failed):
+        return None
+    return events[-1].status
 
 
 def read_history(directory: TrainerDirectory) -> History:
@@ -127,90 +127,117 @@ def read_history(directory: TrainerDirectory) -> History:
 
     Reports are thinned to a few thousand. Raises ``OSError`` if a file cannot be read.
     """
+    points, last_report_s = _report_points(directory)
+    node_points, last_event_s = _node_points(directory)
+    return History(tuple(points), tuple(node_points), max(last_report_s, last_event_s))
+
+
+def _report_points(directory: TrainerDirectory) -> tuple[list[HistoryPoint], float]:
+    """Read the reports, thinned, and the time of the last one; 0 without any.
+
+    When there are twice ``MOST_POINTS``, every second point is dropped, and from then on twice as
+    many lines become one point.
+    """
     points: list[HistoryPoint] = []
-    keep_every, number, last_s = 1, 0, 0.0
-    metrics: dict[str, float] = {}
+    lines_per_point, line_count, last_s = 1, 0, 0.0
+    metrics: dict[str, float] = {}  # since the last point
     for path in (older_part(directory.progress), directory.progress):
         for line in _progress_lines(path, _PROGRESS_BYTES):
             last_s = max(last_s, line.at_s)
             metrics |= line.metrics
             if line.samples is None or line.phase is not Phase.RUNNING:
                 continue
-            number += 1
-            if number % keep_every and not metrics:  # a line with metrics may be one of few
+            line_count += 1
+            # A line with metrics may be one of few.
+            if line_count % lines_per_point and not metrics:
                 continue
             points.append(HistoryPoint(line.at_s, line.samples, line.step, line.loss, metrics))
             metrics = {}
             if len(points) >= 2 * MOST_POINTS:
-                points, keep_every = _thinned(points), 2 * keep_every
-    nodes: list[NodesPoint] = []
-    for event in _event_lines(directory.events, _EVENT_BYTES):
-        last_s = max(last_s, event.at_s)
-        match event.event:
+                points = _thinned(points)
+                lines_per_point *= 2
+    return points, last_s
+
+
+def _node_points(directory: TrainerDirectory) -> tuple[list[NodesPoint], float]:
+    """Read the numbers of nodes, a point for each change, and the time of the last event; 0 without
+    any.
+    """
+    points: list[NodesPoint] = []
+    last_s = 0.0
+    for line in _event_lines(directory.events, _EVENT_BYTES):
+        last_s = max(last_s, line.at_s)
+        match line.event:
             case Running(fragments=fragments):
                 count = len(fragments)
             case Started() | Stopping() | Stopped() | Done() | Failed():
                 count = 0
             case _:
-                continue
-        if not nodes or nodes[-1].nodes != count:
-            nodes.append(NodesPoint(event.at_s, count))
-    return History(tuple(points), tuple(nodes), last_s)
+                continue  # the event does not change the nodes
+        if not points or points[-1].nodes != count:
+            points.append(NodesPoint(line.at_s, count))
+    return points, last_s
 
 
 def _thinned(points: list[HistoryPoint]) -> list[HistoryPoint]:
-    """Keep every second point, with the metrics of the one before it."""
+    """Keep every second point, with the metrics of the dropped point before it."""
     pairs = zip(points[::2], points[1::2], strict=False)
-    return [replace(after, metrics={**before.metrics, **after.metrics}) for before, after in pairs]
+    return [
+        replace(point, metrics={**dropped.metrics, **point.metrics}) for dropped, point in pairs
+    ]
 
 
-def _last(lines: list[ProgressLine], key: str) -> Any:
-    return next(
-        (value for line in reversed(lines) if (value := getattr(line, key)) is not None), None
-    )
+def _last_value(lines: list[ProgressLine], key: str) -> Any:
+    """Return the last value of a field that is not None; None if all are."""
+    values = (getattr(line, key) for line in reversed(lines))
+    return next((value for value in values if value is not None), None)
 
 
 def _speed(lines: list[ProgressLine]) -> float | None:
     """Return the samples per second over the last minute of reports; None if there are fewer than
     two.
 
-    Reports before the last return to a checkpoint do not count.
+    Reports before the last return to a checkpoint do not count: there, samples are more than in a
+    later report.
     """
-    last = next((line for line in reversed(lines) if line.samples is not None), None)
-    if last is None or last.samples is None:
+    points = [(line.at_s, line.samples) for line in lines if line.samples is not None]
+    if not points:
         return None
-    first = last
-    for line in reversed(lines):
-        if line.samples is None:
-            continue
-        if line.samples > (first.samples or 0.0) or last.at_s - line.at_s > SPEED_OVER_S:
+    last_s, last_samples = points[-1]
+    first_s, first_samples = points[-1]
+    for at_s, samples in reversed(points):
+        if samples > first_samples or last_s - at_s > SPEED_OVER_S:
             break
-        first = line
-    passed_s = last.at_s - first.at_s
-    return (last.samples - (first.samples or 0.0)) / passed_s if passed_s > 0 else None
+        first_s, first_samples = at_s, samples
+    passed_s = last_s - first_s
+    return (last_samples - first_samples) / passed_s if passed_s > 0 else None
 
 
-def _progress_lines(path: Path, most_bytes: int) -> Iterator[ProgressLine]:
-    return (parse_progress(row) for row in _objects(path, most_bytes))
+def _progress_lines(path: Path, max_bytes: int) -> Iterator[ProgressLine]:
+    return (parse_progress(row) for row in _objects(path, max_bytes))
 
 
-def _event_lines(path: Path, most_bytes: int) -> Iterator[EventLine]:
-    for row in _objects(path, most_bytes):
-        if isinstance(line := read_event(row), EventLine):
+def _event_lines(path: Path, max_bytes: int) -> Iterator[EventLine]:
+    """Yield the events in the last ``max_bytes`` of a file, but for those that cannot be read."""
+    for row in _objects(path, max_bytes):
+        line = read_event(row)
+        if isinstance(line, EventLine):
             yield line
 
 
-def _objects(path: Path, most_bytes: int) -> Iterator[dict[str, Any]]:
-    """Yield the JSON objects of the last ``most_bytes`` of a file; none if it is missing."""
+def _objects(path: Path, max_bytes: int) -> Iterator[dict[str, Any]]:
+    """Yield the JSON objects in the last ``max_bytes`` of a file, but for lines that are none;
+    nothing if the file is missing.
+    """
     if not path.exists():
         return
     tail = JsonTail(path)
-    if tail.backlog_bytes() > most_bytes:
-        tail.skip(most_bytes)
+    if tail.backlog_bytes() > max_bytes:
+        tail.skip(max_bytes)
     while True:
-        before = tail.offset
+        previous_offset = tail.offset
         for line in tail.read_lines():
             if not isinstance(line, BadLine):
                 yield line
-        if tail.offset == before:
+        if tail.offset == previous_offset:  # the end of the file
             return

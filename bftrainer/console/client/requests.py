@@ -17,21 +17,22 @@ from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool, open_
 class KnownTrainer:
     """A trainer of the registry, or a pending submission.
 
-    ``ended`` is its final status; empty if it has not ended.
+    ``final_status`` is empty if it has not ended.
     """
 
     spec: TrainerSpec
-    ended: str = ""
+    final_status: str = ""
 
 
 def known_trainers(folder: Path) -> dict[str, KnownTrainer]:
     """Return all trainers of a state directory by name, pending submissions last."""
-    # First: a pilot registers a submission before it takes its file away.
+    # Submissions are read before the registry: a pilot registers a submission before it removes
+    # the file, so that each is in one of them.
     pending = pending_submissions(folder)
     trainers: dict[str, KnownTrainer] = {}
     for record in registered_trainers(folder):
-        ended = record.status.value if record.status.is_final else ""
-        trainers[record.name] = KnownTrainer(record.spec, ended)
+        final_status = record.status.value if record.status.is_final else ""
+        trainers[record.name] = KnownTrainer(record.spec, final_status)
     for submission in pending:
         if submission.spec is not None:
             trainers.setdefault(submission.trainer, KnownTrainer(submission.spec))
@@ -58,40 +59,42 @@ class Selection:
 def select(state: Path, texts: Sequence[str], group: str | None = None) -> Selection:
     """Select trainers by name or pattern; with ``group``, only those of that group.
 
+    ``texts`` are names and patterns; without any, all trainers that have not ended are selected.
     Raises :class:`~bftrainer.errors.UserError` where nothing is selected.
     """
     trainers = known_trainers(open_state_dir(state))
     open_names = [
         name
         for name, trainer in trainers.items()
-        if not trainer.ended and group in (None, trainer.spec.group)
+        if not trainer.final_status and group in (None, trainer.spec.group)
     ]
-    within = "" if group is None else f" of group {group!r}"
-    chosen: dict[str, None] = {}
+    group_text = "" if group is None else f" of group {group!r}"
+    names: dict[str, None] = {}  # a set in the order of selection
     refused: list[str] = []
     for text in texts or ("*",):
         trainer = trainers.get(text)
         if is_pattern(text):
             matches = [name for name in open_names if fnmatchcase(name, text)]
             if not matches:
-                matching = f" matches {text!r}" if texts else ""
+                pattern_text = f" matches {text!r}" if texts else ""
                 refused.append(
-                    f"no trainer{within} that has not ended{matching}; see `bftrainer list --all`"
+                    f"no trainer{group_text} that has not ended{pattern_text}; "
+                    "see `bftrainer list --all`"
                 )
-            chosen |= dict.fromkeys(matches)
+            names |= dict.fromkeys(matches)
         elif trainer is None or group not in (None, trainer.spec.group):
-            refused.append(f"no trainer{within} named {text!r}; see `bftrainer list --all`")
-        elif trainer.ended:
-            refused.append(f"trainer {text!r} is already {trainer.ended}")
+            refused.append(f"no trainer{group_text} named {text!r}; see `bftrainer list --all`")
+        elif trainer.final_status:
+            refused.append(f"trainer {text!r} is already {trainer.final_status}")
         else:
-            chosen[text] = None
-    if not chosen:
+            names[text] = None
+    if not names:
         raise UserError("; ".join(refused))
-    return Selection(tuple(chosen), tuple(refused))
+    return Selection(tuple(names), tuple(refused))
 
 
-def enqueue(state: Path, kind: RequestKind, chosen: Selection) -> None:
+def enqueue(state: Path, kind: RequestKind, selection: Selection) -> None:
     """Put a request for each selected trainer into the spool."""
     Spool(open_state_dir(state)).put_all(
-        [Request(kind=kind, trainer=name) for name in chosen.names]
+        [Request(kind=kind, trainer=name) for name in selection.names]
     )

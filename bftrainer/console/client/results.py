@@ -22,7 +22,8 @@ from bftrainer.wires.typed_json import typed
 class ResultRow:
     """The results of one trainer.
 
-    ``metrics`` are sorted by name; ``texts`` are its parameters as they were given.
+    ``metrics`` are sorted by name; ``texts`` are its parameters as they were given; ``samples``
+    does not count the ``repeated_samples``.
     """
 
     name: str
@@ -78,8 +79,8 @@ class Goal:
     metric: str
     maximize: bool = False
 
-    def reached(self, row: ResultRow) -> float | None:
-        """The best value of a trainer."""
+    def best_value(self, row: ResultRow) -> float | None:
+        """Return the best value of a trainer; None if it has never reported the metric."""
         metric = row.metric(self.metric)
         if metric is None:
             return None
@@ -99,15 +100,15 @@ def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
             metrics = registry.metrics()
             rows = [
                 ResultRow(
-                    record.name,
-                    record.spec.group or "",
-                    SubmissionStatus(record.status.value),
-                    dict(record.spec.parameters),
-                    record.samples_done,
-                    record.held_node_s / 3600,
-                    metrics.get(record.name, ()),
-                    remark_of(record),
-                    record.repeated_samples,
+                    name=record.name,
+                    group=record.spec.group or "",
+                    status=SubmissionStatus(record.status.value),
+                    texts=dict(record.spec.parameters),
+                    samples=record.samples_done,
+                    node_hours=record.held_node_s / 3600,
+                    metrics=metrics.get(record.name, ()),
+                    remark=remark_of(record),
+                    repeated_samples=record.repeated_samples,
                 )
                 for record in registry.trainers()
             ]
@@ -116,13 +117,13 @@ def result_rows(state: Path, group: str | None = None) -> tuple[ResultRow, ...]:
         spec = submission.spec
         if spec is not None and submission.trainer not in names:
             row = ResultRow(
-                submission.trainer,
-                spec.group or "",
-                SubmissionStatus.SUBMITTED,
-                dict(spec.parameters),
-                0.0,
-                0.0,
-                (),
+                name=submission.trainer,
+                group=spec.group or "",
+                status=SubmissionStatus.SUBMITTED,
+                texts=dict(spec.parameters),
+                samples=0.0,
+                node_hours=0.0,
+                metrics=(),
             )
             rows.append(row)
     return tuple(row for row in rows if group in (None, row.group))
@@ -140,7 +141,7 @@ def best_first(rows: Sequence[ResultRow], goal: Goal) -> tuple[ResultRow, ...]:
         )
 
     def key(row: ResultRow) -> float:
-        value = goal.reached(row)
+        value = goal.best_value(row)
         if value is None:
             return math.inf
         return -value if goal.maximize else value
@@ -175,9 +176,9 @@ def table(
     cells: list[tuple[object, ...]] = []
     for row in rows:
         values = [_value(row.metric(name), kind) for name, kind in columns]
-        given = [row.texts.get(key) for key in parameters]
+        texts = [row.texts.get(key) for key in parameters]
         cells.append(
-            (row.name, row.status.value, *given, row.samples, row.node_hours, *values, row.remark)
+            (row.name, row.status.value, *texts, row.samples, row.node_hours, *values, row.remark)
         )
     return heads, cells
 
@@ -188,23 +189,25 @@ def as_csv(rows: Sequence[ResultRow], goal: Goal | None = None) -> str:
     heads, cells = table(rows, goal)
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(heads)
-    writer.writerows(_plain(line) for line in cells)
+    writer.writerows(_csv_cells(line) for line in cells)
     return out.getvalue()
 
 
-def _plain(line: Iterable[object]) -> list[object]:
-    """The cells of a line of CSV."""
-    return list(map(_plain_cell, line))
+def _csv_cells(line: Iterable[object]) -> list[object]:
+    return list(map(_csv_cell, line))
 
 
-def _plain_cell(value: object) -> object:
+def _csv_cell(value: object) -> object:
+    """Return a value for CSV: empty for None, a number with ten digits."""
     if value is None:
         return ""
     return f"{value:.10g}" if isinstance(value, float) else value
 
 
 def _value(metric: Metric | None, kind: str) -> float | None:
-    """The last, smallest or largest value of a metric; None if the trainer has not reported it."""
+    """Return the last (``kind`` is empty), smallest (" min") or largest (" max") value of a metric;
+    None if the trainer has not reported it.
+    """
     if metric is None:
         return None
     return {"": metric.last, " min": metric.least, " max": metric.most}[kind]

@@ -33,9 +33,13 @@ def secrets_in_command(command: Sequence[str]) -> tuple[str, ...]:
     itself.
     """
     names = []
-    for word, following in zip(command, [*command[1:], ""], strict=True):
+    for word, next_word in zip(command, [*command[1:], ""], strict=True):
         match = _OPTION.fullmatch(word)
-        if match and _is_literal(following if match["value"] is None else match["value"]):
+        if match is None:
+            continue
+        # --token=VALUE, or --token VALUE
+        value = next_word if match["value"] is None else match["value"]
+        if _is_literal(value):
             names.append(f"--{match['name']}")
     return _once(names)
 

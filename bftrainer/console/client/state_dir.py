@@ -29,8 +29,8 @@ def default_state() -> Path:
 
 
 def read(state: Path, config: Path | None = None) -> PilotConfig:
-    """Read the given configuration, else that of the state directory; without both, return the
-    defaults.
+    """Read the configuration file ``config``, else that of the state directory; without both,
+    return the defaults.
     """
     from bftrainer.config.pilot import PilotConfig, read_config
 
@@ -66,9 +66,10 @@ def registered_trainers(state: Path) -> tuple[TrainerRecord, ...]:
 
 
 def pilot_has_ended(store: Store, now_s: float) -> bool:
-    """Whether no trainer can have nodes any more.
+    """Whether no pilot runs, so that no trainer can have nodes any more.
 
-    That is so if the last pilot has released them, or its heartbeat is too old.
+    The last pilot has given up its lease, or its heartbeat is older than ``GONE_AFTER_S``. A pilot
+    whose process runs on this host has not ended, however old its heartbeat is.
     """
     import socket
 

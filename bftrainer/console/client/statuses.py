@@ -40,8 +40,7 @@ class SubmissionView:
     """The status of a submission with its reason.
 
     ``record`` is the registry's; None before a pilot has read the submission, and for a rejected
-    one. ``is_over``: the status is final, and its processes have ended, so that everything that it
-    left is there.
+    one.
     """
 
     status: SubmissionStatus
@@ -50,18 +49,23 @@ class SubmissionView:
 
     @property
     def is_over(self) -> bool:
-        return self.status is SubmissionStatus.REJECTED or (
-            self.status.is_final and self.record is not None and self.record.finished_s is not None
-        )
+        """Whether the status is final and the trainer's processes have ended, so that its files are
+        complete.
+        """
+        if self.status is SubmissionStatus.REJECTED:
+            return True
+        has_finished = self.record is not None and self.record.finished_s is not None
+        return self.status.is_final and has_finished
 
 
-def look(folder: Path, spool_names: Mapping[str, str]) -> dict[str, SubmissionView]:
-    """Return the status of each trainer in ``spool_names``, by name.
+def read_views(folder: Path, spool_names: Mapping[str, str]) -> dict[str, SubmissionView]:
+    """Read the status of each trainer in ``spool_names``, by name, from the state directory.
 
-    ``spool_names`` has the spool name of its submission, or an empty text for any trainer of that
-    name.
+    The value is the spool name of the trainer's submission, or an empty text for any trainer of
+    that name.
     """
-    # First: a pilot registers a submission before it takes its file away.
+    # The spool is read before the registry: a pilot registers a submission before it removes the
+    # file, so that each is in one of them.
     pending = Spool(folder).names()
     if not has_registry(folder):
         return dict.fromkeys(spool_names, SubmissionView(SubmissionStatus.SUBMITTED))
@@ -79,12 +83,15 @@ def look(folder: Path, spool_names: Mapping[str, str]) -> dict[str, SubmissionVi
                 views[name] = SubmissionView(SubmissionStatus.SUBMITTED)
             else:
                 views[name] = SubmissionView(
-                    SubmissionStatus.REJECTED, _why(registry, name, spool_name)
+                    SubmissionStatus.REJECTED, _rejection_reason(registry, name, spool_name)
                 )
     return views
 
 
-def _why(registry: Registry, name: str, spool_name: str) -> str:
+def _rejection_reason(registry: Registry, name: str, spool_name: str) -> str:
+    """Return why a pilot has rejected a submission, as it noted under the trainer's name or that
+    of the file.
+    """
     notes = [*registry.notes(20, name), *registry.notes(1, spool_name)]
     texts = [note.text for note in notes if note.kind == "spool"]
     return texts[-1] if texts else "the pilot has no such submission; see `bftrainer events`"

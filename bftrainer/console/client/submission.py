@@ -23,7 +23,7 @@ from bftrainer.system.locks import try_lock
 LOCK = "submit.lock"
 """The file in the state directory that a submission locks."""
 _LOCK_S = 60.0
-_LOOK_S = 0.02
+_LOCK_POLL_S = 0.02
 _MOST_STEM = 40
 _ENVIRONMENT = {"env"}
 """Not compared: ``inherit`` copies variables of the shell, which may be another one at a rerun."""
@@ -38,34 +38,35 @@ class Submitted:
 
     spec: TrainerSpec
     spool_name: str
-    taken: str = ""
+    taken_name: str = ""
     """The default name, if it was taken: the trainer or its sweep has that name with a number."""
 
 
 def submit_one(state: Path, draft: Draft, note: Callable[[str], None]) -> tuple[Path, Submitted]:
     """Submit one trainer; return the state directory's true path, and what was submitted.
 
-    Its name must be new. A default name that is taken is numbered: ``train-2``.
+    ``note`` is called with remarks. A default name that is taken is numbered: ``train-2``. Any
+    other name must be new (else ``InputFileError``).
     """
     folder = open_state_dir(state, create=True)
     gate = Gate(folder, note)
-    name, taken = draft.name, ""
+    original_name, taken_name = draft.name, ""
     while True:
         (spec,) = gate.passed((draft,))
-        with _only_submission(folder):
+        with _exclusive_submission(folder):
             trainers = known_trainers(folder)
             if spec.name not in trainers:
                 _note_shared_checkpoint((spec,), trainers, note)
-                return folder, Submitted(spec, Spool(folder).put(_request(spec)), taken)
-        free = free_name(name, trainers)
+                spool_name = Spool(folder).put(_request(spec))
+                return folder, Submitted(spec, spool_name, taken_name)
+        new_name = free_name(original_name, trainers)
         if not draft.has_default_name:
             raise InputFileError(
                 f"{draft.where}: name",
                 f"{spec.name!r} is taken; expected a name that no trainer of this state "
-                "directory has had, "
-                f"such as {free!r}",
+                f"directory has had, such as {new_name!r}",
             )
-        draft, taken = draft.renamed(free), name
+        draft, taken_name = draft.renamed(new_name), original_name
 
 
 def submit_sweep(
@@ -84,28 +85,29 @@ def submit_sweep(
     """
     folder = open_state_dir(state, create=True)
     gate = Gate(folder, note)
-    name, taken = base.name, ""
-    is_numbered = base.has_default_name and not any(NAME_COLUMN in trial for trial in trials)
+    original_name, taken_name = base.name, ""
+    may_be_numbered = base.has_default_name and not any(NAME_COLUMN in trial for trial in trials)
     for number in count(2):
         specs = gate.passed(drafts_of(base, trials))
-        with _only_submission(folder):
+        with _exclusive_submission(folder):
             trainers = known_trainers(folder)
             problem = _conflict(specs, trainers)
             if not problem:
-                fresh = [spec for spec in specs if spec.name not in trainers]
-                _note_shared_checkpoint(fresh, trainers, note)
-                files = Spool(folder).put_all([_request(spec) for spec in fresh])
-                spool_names = dict(zip((spec.name for spec in fresh), files, strict=True))
+                new_specs = [spec for spec in specs if spec.name not in trainers]
+                _note_shared_checkpoint(new_specs, trainers, note)
+                files = Spool(folder).put_all([_request(spec) for spec in new_specs])
+                spool_names = dict(zip((spec.name for spec in new_specs), files, strict=True))
                 return folder, tuple(
-                    Submitted(spec, spool_names.get(spec.name, ""), taken) for spec in specs
+                    Submitted(spec, spool_names.get(spec.name, ""), taken_name) for spec in specs
                 )
-        if not is_numbered:
+        if not may_be_numbered:
             raise InputFileError(
                 f"{base.where}: name", f"{problem}; expected the same sweep, or another name"
             )
-        # Where a trial's name would be too long, it has only the first letters of the sweep's: the
-        # number is among them.
-        base, taken = base.renamed(numbered(name[:_MOST_STEM], number)), name
+        # A trial whose name would be too long has only the first letters of the sweep's name. The
+        # name is cut, so that its number is among them.
+        base = base.renamed(numbered(original_name[:_MOST_STEM], number))
+        taken_name = original_name
     raise AssertionError("the loop has no end")
 
 
@@ -115,31 +117,34 @@ def numbered(name: str, number: int) -> str:
     return name[: MOST_NAME - len(suffix)] + suffix
 
 
-def free_name(name: str, taken: Container[str]) -> str:
-    """Append the first number, from 2 on, with which no other trainer has the name."""
-    return next(
-        candidate for number in count(2) if (candidate := numbered(name, number)) not in taken
-    )
+def free_name(name: str, names: Container[str]) -> str:
+    """Append the first number, from 2 on, with which the name is not among ``names``."""
+    candidates = (numbered(name, number) for number in count(2))
+    return next(candidate for candidate in candidates if candidate not in names)
 
 
 def _conflict(specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer]) -> str:
     """Say how the first trial that cannot be submitted differs from the trainer of its name.
 
-    The text is empty if all can be submitted.
+    The text is empty if all can be submitted: their names are free, or belong to equal trainers.
     """
     for spec in specs:
         other = trainers.get(spec.name)
-        key = "" if other is None else _difference(spec, other.spec)
+        if other is None:
+            continue
+        key = _difference(spec, other.spec)
         if key:
             return f"{spec.name!r} is taken by a trainer with another {key}"
     return ""
 
 
 @contextmanager
-def _only_submission(folder: Path) -> Iterator[None]:
-    """Lock the state directory against other submissions within the block.
+def _exclusive_submission(folder: Path) -> Iterator[None]:
+    """Lock the state directory against other submissions within the block, so that no name is taken
+    between the check of names and this submission.
 
-    So none takes a name between the look at the names and this submission.
+    Raises ``StoreError`` if the lock file cannot be opened, and ``UserError`` if another submission
+    holds the lock for ``_LOCK_S``.
     """
     path = folder / LOCK
     try:
@@ -149,14 +154,14 @@ def _only_submission(folder: Path) -> Iterator[None]:
             f"{path}: cannot be opened: {error.strerror}; nothing has been submitted"
         ) from error
     try:
-        end_s = time.monotonic() + _LOCK_S
+        deadline_s = time.monotonic() + _LOCK_S
         while not try_lock(handle, path):
-            if time.monotonic() > end_s:
+            if time.monotonic() > deadline_s:
                 raise UserError(
                     f"{path}: another submission has held this lock for {_LOCK_S:.0f} s; "
                     "submit again later"
                 )
-            time.sleep(_LOOK_S)
+            time.sleep(_LOCK_POLL_S)
         yield
     finally:
         os.close(handle)
@@ -169,35 +174,42 @@ def _request(spec: TrainerSpec) -> Request:
 def _note_shared_checkpoint(
     specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer], note: Callable[[str], None]
 ) -> None:
-    """Note the first new trainer that would load another one's work, since both save to the same
-    file.
+    """Note the first new trainer (of ``specs``) that would load another one's work, since both save
+    to the same file.
     """
-    fixed = cache(lambda script: fixed_checkpoint(text_of(script) or ""))
+    # The trainers of a sweep have one script, which is read once.
+    checkpoint_in_script = cache(lambda script: fixed_checkpoint(text_of(script) or ""))
 
-    def file_of(spec: TrainerSpec) -> Path | None:
+    def checkpoint_file(spec: TrainerSpec) -> Path | None:
+        """Return the file to which a trainer saves; None if it is not known, or its own."""
         file, script = save_option(spec.command), script_of(spec.command)
+        # A script that is called with the trainer's name may save to a file of that name.
         if not file and script and not any(spec.name in word for word in spec.command):
-            file = fixed(spec.cwd / script)
+            file = checkpoint_in_script(spec.cwd / script)
         return spec.cwd / file if file else None
 
-    owners: dict[Path, tuple[str, str]] = {}
-    # Those that have ended come first: of several trainers with one file, one that trains is named.
-    for trainer in sorted(trainers.values(), key=lambda trainer: not trainer.ended):
-        file = file_of(trainer.spec)
+    owners: dict[Path, KnownTrainer] = {}
+    # Trainers that have ended come first: of several with one file, one that trains is named.
+    for trainer in sorted(trainers.values(), key=lambda trainer: not trainer.final_status):
+        file = checkpoint_file(trainer.spec)
         if file is not None:
-            owners[file] = (trainer.spec.name, trainer.ended)
+            owners[file] = trainer
     for spec in specs:
-        file = file_of(spec)
-        if file is not None:
-            other, ended = owners.setdefault(file, (spec.name, ""))
-            if other != spec.name and (not ended or os.access(file, os.F_OK)):
-                hint = ", such as one with {name}" if spec.parameters else ""
-                problem = (
-                    f"saves to {file}, as {other} {'did' if ended else 'does'}, and may "
-                    "load its work"
-                )
-                note(f"{spec.name} {problem}; expected a file for each{hint}")
-                return
+        file = checkpoint_file(spec)
+        if file is None:
+            continue
+        owner = owners.setdefault(file, KnownTrainer(spec))
+        if owner.spec.name == spec.name:
+            continue
+        has_ended = bool(owner.final_status)
+        if has_ended and not os.access(file, os.F_OK):
+            continue  # it left no file to load
+        hint = ", such as one with {name}" if spec.parameters else ""
+        note(
+            f"{spec.name} saves to {file}, as {owner.spec.name} {'did' if has_ended else 'does'}, "
+            f"and may load its work; expected a file for each{hint}"
+        )
+        return
 
 
 def _difference(spec: TrainerSpec, other: TrainerSpec) -> str:

@@ -48,12 +48,16 @@ def parse_grid(texts: Iterable[str]) -> dict[str, tuple[str, ...]]:
 
 
 def _values(part: str, where: str) -> Iterator[str]:
-    """Yield the values of one part of a grid: "0..9" gives 0 to 9, another text itself."""
+    """Yield the values of one part of a grid: "0..9" gives 0 to 9, another text itself.
+
+    ``where`` names the option in errors. Raises ``InputFileError``.
+    """
     if not part:
         raise InputFileError(
             where, "has an empty value; expected VALUE,VALUE,... (empty values: use --array)"
         )
-    if (match := _RANGE.fullmatch(part)) is None:
+    match = _RANGE.fullmatch(part)
+    if match is None:
         yield part
         return
     first, last = int(match[1]), int(match[2])
@@ -68,8 +72,12 @@ def _values(part: str, where: str) -> Iterator[str]:
 def grid_trials(
     grid: Mapping[str, Sequence[object]], where: str = "grid"
 ) -> tuple[TrialParameters, ...]:
-    """Combine all values of a grid; the last parameter changes fastest."""
-    if (count := prod(len(values) for values in grid.values())) > MOST_TRIALS:
+    """Combine all values of a grid; the last parameter changes fastest.
+
+    ``where`` names the grid in errors. Raises ``InputFileError`` for too many trials.
+    """
+    count = prod(len(values) for values in grid.values())
+    if count > MOST_TRIALS:
         raise InputFileError(
             where, f"gives {counted(count, 'trial')}, expected at most {MOST_TRIALS:,}"
         )
@@ -79,16 +87,17 @@ def grid_trials(
     return tuple(dict(zip(texts, values, strict=True)) for values in product(*texts.values()))
 
 
-def given_trials(trials: Iterable[Mapping[str, object]]) -> tuple[TrialParameters, ...]:
-    """Convert trials that were given in Python to text."""
-    return tuple(map(_given_trial, trials))
+def trials_as_text(trials: Iterable[Mapping[str, object]]) -> tuple[TrialParameters, ...]:
+    """Convert the values of trials from Python to text."""
+    return tuple(map(_trial_as_text, trials))
 
 
-def _given_trial(trial: Mapping[str, object]) -> TrialParameters:
+def _trial_as_text(trial: Mapping[str, object]) -> TrialParameters:
     return {key: _text(value, key) for key, value in trial.items()}
 
 
 def _text(value: object, key: str) -> str:
+    """Return the value of a parameter as text. Raises ``InvalidValueError`` if it has none."""
     text = as_text(value)
     if not isinstance(text, str):
         raise InvalidValueError(
@@ -135,13 +144,19 @@ def read_trials(path: Path) -> tuple[TrialParameters, ...]:
 def combined(
     first: Sequence[TrialParameters], second: Sequence[TrialParameters]
 ) -> tuple[TrialParameters, ...]:
-    """Combine each trial of ``first`` with each of ``second``."""
-    if both := {*first[0]} & {*second[0]}:
-        raise InvalidValueError(f"parameter {min(both)!r} is given twice: in --array and --grid")
-    if len(first) * len(second) > MOST_TRIALS:
+    """Combine each trial of ``first`` with each of ``second``; neither is empty.
+
+    Raises ``InvalidValueError`` for a parameter of both, and for too many trials.
+    """
+    common_keys = {*first[0]} & {*second[0]}
+    if common_keys:
         raise InvalidValueError(
-            f"--array and --grid give {counted(len(first) * len(second), 'trial')}, expected "
-            f"at most {MOST_TRIALS:,}"
+            f"parameter {min(common_keys)!r} is given twice: in --array and --grid"
+        )
+    count = len(first) * len(second)
+    if count > MOST_TRIALS:
+        raise InvalidValueError(
+            f"--array and --grid give {counted(count, 'trial')}, expected at most {MOST_TRIALS:,}"
         )
     return tuple({**trial, **other} for trial, other in product(first, second))
 
@@ -150,37 +165,33 @@ def drafts_of(base: Draft, trials: Sequence[TrialParameters]) -> tuple[Draft, ..
     """Make one draft per trial.
 
     Names are a function of the base name and the parameters: the same sweep has the same names.
-    Raises :class:`InputFileError` if two trials have the same name.
+    Raises :class:`InputFileError` if two trials have the same name. Values of the wrong type are
+    left as they are: the validation of the drafts reports them.
     """
     drafts: list[Draft] = []
-    places: dict[str, int] = {}
-    given = base.table.get("parameters", {})
+    numbers_by_name: dict[str, int] = {}
+    base_values = base.table.get("parameters", {})
     base_parameters: dict[str, object] = {}
-    if isinstance(given, dict):
-        base_parameters = {key: as_text(value) for key, value in given.items()}
+    if isinstance(base_values, dict):
+        base_parameters = {key: as_text(value) for key, value in base_values.items()}
     template, group = base.table.get("name"), base.table.get("group")
-    for place, trial in enumerate(trials, 1):
-        own_parameters = {key: value for key, value in trial.items() if key != NAME_COLUMN}
-        parameters = {**base_parameters, **own_parameters}
+    for number, trial in enumerate(trials, 1):
+        trial_parameters = {key: value for key, value in trial.items() if key != NAME_COLUMN}
+        parameters = {**base_parameters, **trial_parameters}
         name = trial.get(NAME_COLUMN, template)
         if isinstance(name, str) and NAME_COLUMN not in trial:
-            name = _name(name, own_parameters, parameters, base.where)
-        if isinstance(name, str) and places.setdefault(name, place) != place:
+            name = _name(name, trial_parameters, parameters, base.where)
+        if isinstance(name, str) and numbers_by_name.setdefault(name, number) != number:
             raise InputFileError(
                 f"{base.where}: name",
-                f"trials {places[name]} and {place} are both {name!r}; expected different "
-                "parameters",
+                f"trials {numbers_by_name[name]} and {number} are both {name!r}; expected "
+                "different parameters",
             )
         table: dict[str, Any] = {**base.table, "name": name, "parameters": parameters}
         if group is None and isinstance(template, str):
             table["group"] = group_of(template)
-        drafts.append(
-            Draft(
-                {key: value for key, value in table.items() if value is not None},
-                base.where,
-                base.home,
-            )
-        )
+        keys = {key: value for key, value in table.items() if value is not None}
+        drafts.append(Draft(keys, base.where, base.home))
     return tuple(drafts)
 
 
@@ -189,17 +200,21 @@ def group_of(template: str) -> str:
     return _ODD.sub("", re.sub(r"\{[^{}]*\}", "", template)).strip("-._")[:64] or "sweep"
 
 
-def _name(template: str, varied: TrialParameters, parameters: Mapping[str, Any], where: str) -> str:
-    """Return the name of a trial: the template filled, or with its parameters at its end.
+def _name(
+    template: str, trial_parameters: TrialParameters, parameters: Mapping[str, Any], where: str
+) -> str:
+    """Return the name of a trial: a template with placeholders filled with all ``parameters``, or
+    another one with the trial's own parameters at its end.
 
-    "digits" with lr=0.1 gives "digits-lr0.1"; a name that is too long or has odd characters ends in
-    a digest instead.
+    "digits" with lr=0.1 gives "digits-lr0.1"; a name that is too long or has characters that a name
+    cannot have ends in a digest instead.
     """
     if "{" in template:
-        return filled(template, {k: str(v) for k, v in parameters.items()}, f"{where}: name")
-    text = "-".join((template, *(f"{key}{value}" for key, value in varied.items())))
-    if NAME.fullmatch(text):
-        return text
-    # Too long, or with characters that a name cannot have.
-    digest = hashlib.sha256(repr(sorted(varied.items())).encode()).hexdigest()[:10]
+        values = {key: str(value) for key, value in parameters.items()}
+        return filled(template, values, f"{where}: name")
+    name = "-".join((template, *(f"{key}{value}" for key, value in trial_parameters.items())))
+    if NAME.fullmatch(name):
+        return name
+    parameters_text = repr(sorted(trial_parameters.items()))
+    digest = hashlib.sha256(parameters_text.encode()).hexdigest()[:10]
     return f"{template[:53]}-{digest}"

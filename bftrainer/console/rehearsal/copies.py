@@ -33,25 +33,34 @@ def copy_folder(source: Path, target: Path, limit_bytes: int, where: str) -> Non
             "--copy-mb, or use --in-place (trains on "
             "your real checkpoint)",
         )
+    copy_whole(source, target)
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """Copy the files and links of a folder as :func:`copy_folder` does, of any size.
+
+    The target may exist, if it is empty.
+    """
     _copy(source.resolve(), target, source.resolve(), target)
 
 
 def moved(spec: TrainerSpec, source: Path, target: Path) -> TrainerSpec:
-    """Return the trainer with the copy as its working directory.
+    """Return the trainer with the copy ``target`` of ``source`` as its working directory.
 
-    All paths below the original in its command and environment lead into the copy.
+    Paths in its command and environment are adjusted: those below the original lead into the copy,
+    and relative ones that lead out of it become absolute. Nothing is sent to trackers.
     """
 
     def in_copy(text: str) -> str:
-        """Return a word with the path in it, if it is one below the original, led into the copy."""
+        """Return a word with its path adjusted, if it has one."""
         # A path may be an option's value: --checkpoint=DIRECTORY/model.pt
         head, sign, path = text.rpartition("=")
         for name in (path, str(Path(path).resolve()) if path.startswith("/") else ""):
             if _is_below(name, source):
                 return f"{head}{sign}{target}{name.removeprefix(str(source))}"
-        if path.startswith("..") and (beside := source / path).exists():
+        if path.startswith("..") and (source / path).exists():
             # The copy has other neighbors.
-            return f"{head}{sign}{beside.resolve()}"
+            return f"{head}{sign}{(source / path).resolve()}"
         return text
 
     # PATH stays: an environment in the working directory is linked, and its programs contain their
@@ -69,20 +78,18 @@ def outside(spec: TrainerSpec) -> list[Path]:
     They are not copied: the rehearsal uses the originals.
     """
     words = [word.rpartition("=")[2] for word in spec.command[1:]]
-    beside = [word for word in (*words, *spec.env.values()) if word.startswith("..")]
+    relative_words = [word for word in (*words, *spec.env.values()) if word.startswith("..")]
     paths = [
         *(Path(word) for word in words if word.startswith("/")),
-        *((spec.cwd / word).resolve() for word in beside),
+        *((spec.cwd / word).resolve() for word in relative_words),
     ]
-    named = [
+    outside_paths = [
         path for path in paths if path.exists() and not _is_below(str(path.resolve()), spec.cwd)
     ]
-    links = [path.resolve() for path in _links(spec.cwd) if path.exists()]
-    return list(
-        dict.fromkeys(
-            [*named, *(path for path in links if not _is_below(str(path), spec.cwd.resolve()))]
-        )
-    )
+    link_targets = [path.resolve() for path in _links(spec.cwd) if path.exists()]
+    root = spec.cwd.resolve()
+    outside_paths += [path for path in link_targets if not _is_below(str(path), root)]
+    return list(dict.fromkeys(outside_paths))
 
 
 def missing(tail: Iterable[str], home: Path, work: Path) -> tuple[str, ...]:
@@ -104,22 +111,25 @@ def missing(tail: Iterable[str], home: Path, work: Path) -> tuple[str, ...]:
     return tuple(dict.fromkeys(paths))
 
 
-def written_since(places: list[Path], at_s: float) -> list[Path]:
-    """The places that have changed since ``at_s`` (a folder: itself or one of its entries)."""
-    changed = []
-    for place in places:
-        entries = [place, *(place.iterdir() if place.is_dir() else ())]
-        if any(path.lstat().st_mtime >= at_s for path in entries):
-            changed.append(place)
-    return changed
+def written_since(paths: list[Path], at_s: float) -> list[Path]:
+    """Return the files that have changed since ``at_s``, and the folders that have, or one of whose
+    entries has.
+    """
+    changed_paths = []
+    for path in paths:
+        entries = [path, *(path.iterdir() if path.is_dir() else ())]
+        if any(entry.lstat().st_mtime >= at_s for entry in entries):
+            changed_paths.append(path)
+    return changed_paths
 
 
 def _is_below(path: str, folder: Path) -> bool:
+    """Whether a path is the folder or below it, by its text."""
     return path == str(folder) or path.startswith(f"{folder}{os.sep}")
 
 
 def is_linked(folder: Path) -> bool:
-    """Whether the folder is an environment or a repository, which are linked."""
+    """Whether a copy has a link instead of this folder: an environment or a repository."""
     return folder.name in _LINKED or any((folder / name).exists() for name in _ENVIRONMENTS)
 
 
@@ -148,19 +158,22 @@ def _links(folder: Path) -> Iterator[Path]:
 
 
 def _copy(source: Path, target: Path, root: Path, copy: Path) -> None:
-    """Copy a folder below ``root`` to ``target`` below ``copy``. Links into ``root`` lead into the
-    copy.
+    """Copy a folder below ``root`` to the new folder ``target`` below ``copy``. Links into ``root``
+    lead into the copy.
     """
-    target.mkdir(mode=0o700, parents=True)
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in source.iterdir():
-        to = target / path.name
+        new_path = target / path.name
         if path.is_symlink():
             real = Path(os.path.abspath(path.parent / path.readlink()))  # noqa: PTH100 - one link, not the next as well
-            to.symlink_to(copy / real.relative_to(root) if real.is_relative_to(root) else real)
+            is_inside = real.is_relative_to(root)
+            leads_to = copy / real.relative_to(root) if is_inside else real
+            if leads_to != new_path:  # an environment that was linked by the copy of this folder
+                new_path.symlink_to(leads_to)
         elif path.is_dir():
             if is_linked(path):
-                to.symlink_to(path)
+                new_path.symlink_to(path)
             elif not _is_left_out(path):
-                _copy(path, to, root, copy)
+                _copy(path, new_path, root, copy)
         elif path.is_file():
-            shutil.copy2(path, to)
+            shutil.copy2(path, new_path)

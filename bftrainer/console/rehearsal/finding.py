@@ -18,7 +18,7 @@ class CheckVerdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RehearsalFinding:
-    """The result of one check: verdict, observation, remedy."""
+    """The result of one check: its verdict, the observation (``seen``), and a remedy."""
 
     check: str
     title: str
@@ -36,11 +36,13 @@ class RehearsalCheck:
     name: str
     title: str
 
-    def passed(self, seen: str) -> RehearsalFinding:
-        return RehearsalFinding(self.name, self.title, CheckVerdict.PASS, seen)
+    def passed(self, observation: str) -> RehearsalFinding:
+        return RehearsalFinding(self.name, self.title, CheckVerdict.PASS, observation)
 
-    def failed(self, seen: str, remedy: str) -> RehearsalFinding:
-        return RehearsalFinding(self.name, self.title, CheckVerdict.FAIL, seen, remedy)
+    def failed(self, observation: str, remedy: str) -> RehearsalFinding:
+        return RehearsalFinding(self.name, self.title, CheckVerdict.FAIL, observation, remedy)
 
-    def undecided(self, seen: str, remedy: str = "") -> RehearsalFinding:
-        return RehearsalFinding(self.name, self.title, CheckVerdict.CANNOT_TELL, seen, remedy)
+    def undecided(self, observation: str, remedy: str = "") -> RehearsalFinding:
+        return RehearsalFinding(
+            self.name, self.title, CheckVerdict.CANNOT_TELL, observation, remedy
+        )

@@ -56,7 +56,13 @@ _OUTCOMES = {
 class Options:
     """How a rehearsal is played.
 
-    ``steps`` are waited for after each change; ``window_s`` is the duration of a speed measurement.
+    ``quick``: play only the start, stop, grow and kill acts.
+    ``in_place``: train in the trainer's own working directory.
+    ``slots``: workers per node.
+    ``steps``: steps that are waited for after each change.
+    ``window_s``: duration of a speed measurement.
+    ``patience_s``: timeout of one step.
+    ``copy_bytes``: size of the largest working directory that is copied.
     """
 
     quick: bool = False
@@ -83,221 +89,247 @@ class Player:
     ) -> None:
         self.spec = spec
         self.folder = root / spec.name
-        directory = TrainerDirectory(self.folder)
+        # What the trainer has written so far: lines of progress, of the driver, and of each rank.
         self.lines: list[Line] = []
         self.events: list[Line] = []
+        self.ranks: list[RankLine] = []
+        directory = TrainerDirectory(self.folder)
+        self._event_tail = JsonTail(directory.events)
+        self._line_tail = JsonTail(directory.progress)
+        self._ranks_folder = directory.ranks
+        self._rank_tails: dict[Path, JsonTail] = {}
         workers = WorkersConfig(allow_stock_horovodrun=options.allow_stock_horovodrun)
         self._launcher = DirectoryLauncher(root, driver_settings(workers, DRIVER_POLL_S))
         self._options = options
+        # A hang that the trainer file allows is no timeout.
         self._patience_s = max(options.patience_s, 1.25 * (spec.hang_s or 0.0))
         self._meter = TrainerMeter()
-        self._stalls: list[float] = []
-        self._measured = False
-        self._places: tuple[HostSlots, ...] = ()
-        self._count = 0
-        self._event_tail = JsonTail(directory.events)
-        self._line_tail = JsonTail(directory.progress)
-        self._ranks = directory.ranks
-        self._rank_tails: dict[Path, JsonTail] = {}
-        self.ranks: list[RankLine] = []
-        self._pids: set[ProcessId] = set()
+        # Measurements in the present act: stalls, and whether a speed was measured on its nodes.
+        self._stalls_s: list[float] = []
+        self._has_rate = False
+        self._hosts: tuple[HostSlots, ...] = ()  # those that the trainer has, or shall have
+        self._host_count = 0  # all that it has ever had
+        self._process_ids: set[ProcessId] = set()
 
     def play(self, act: Act) -> Played:
         """Play one act until it has taken effect, or until it no longer can."""
         if act.kind in (ActKind.KILL, ActKind.KILL_ALL):
             self._wait_for_unsaved_work()
-        at_s = time.time()
-        self._stalls, self._measured = [], False
+        start_s = time.time()
+        self._stalls_s, self._has_rate = [], False
         if act.kind in LEAVES:
-            self._ask(act)
-            ended = self._follow(lambda: False, self.spec.stop_s + LEAVES_WITHIN_S, renewed=False)
-            ended = TrialOutcome.OK if ended is TrialOutcome.STOPPED else ended
+            self._request_end(act)
+            outcome = self._wait_until(
+                lambda: False, self.spec.stop_s + LEAVES_WITHIN_S, is_renewed=False
+            )
+            if outcome is TrialOutcome.STOPPED:
+                outcome = TrialOutcome.OK
         else:
-            self._order(act)
-            ended = self._settle(at_s)
-        return self._played(act, at_s, ended)
+            self._change(act)
+            outcome = self._settle(start_s)
+        return self._played(act, start_s, outcome)
 
-    def run_on(self, step: int) -> None:
+    def run_to(self, step: int) -> None:
         """Let the trainer run to this step, or to its end."""
-        self._follow(lambda: (self._last_step() or 0) >= step, self._patience_s)
+        self._wait_until(lambda: (self._last_step() or 0) >= step, self._patience_s)
 
-    def left(self) -> tuple[int, ...]:
+    def remaining_pids(self) -> tuple[int, ...]:
         """Return the pids of the trainer's remaining processes, after 2 s for those that are just
         ending.
         """
-        give_up = time.monotonic() + 2.0
-        while time.monotonic() < give_up and any(map(is_alive, self._processes())):
+        deadline_s = time.monotonic() + 2.0
+        while time.monotonic() < deadline_s and any(map(is_alive, self._processes())):
             time.sleep(POLL_S)
         return tuple(sorted(process.pid for process in self._processes() if is_alive(process)))
 
     def end(self) -> None:
-        """End all processes of the trainer."""
+        """End all processes of the trainer; wait up to 10 s for those of its workers."""
         view = self._launcher.look(self.spec.name)
         self._launcher.kill(self.spec.name)
         while view.alive:
             time.sleep(POLL_S)
             view = self._launcher.look(self.spec.name)
         self._launcher.look(self.spec.name)  # reaps a driver that has just ended
-        give_up = time.monotonic() + 10.0
-        while time.monotonic() < give_up:
-            left = [process for process in self._processes() if is_alive(process)]
-            if not left:
+        deadline_s = time.monotonic() + 10.0
+        while time.monotonic() < deadline_s:
+            remaining = [process for process in self._processes() if is_alive(process)]
+            if not remaining:
                 return
-            for process in left:
+            for process in remaining:
                 send(process, signal.SIGKILL)
             time.sleep(POLL_S)
 
-    def look(self) -> DriverView:
-        """Return the current state of the driver, and read what it and the workers have written."""
+    def read_view(self) -> DriverView:
+        """Return the current state of the driver, after reading all that it and the workers have
+        written: lines, events and measurements.
+        """
         view = self._launcher.look(self.spec.name)
-        measured, _ = self._meter.hear(self.spec.name, view, self._options.window_s)
-        for seen in measured:
-            if isinstance(seen, StallSeen):
-                self._stalls.append(seen.seconds)
-            elif isinstance(seen, RateSeen):
-                self._measured |= view.on == self._wanted()
+        measurements, _ = self._meter.hear(self.spec.name, view, self._options.window_s)
+        for measurement in measurements:
+            if isinstance(measurement, StallSeen):
+                self._stalls_s.append(measurement.seconds)
+            elif isinstance(measurement, RateSeen):
+                self._has_rate |= view.on == self._fragments()
         self.events += self._event_tail.read()
         self.lines += self._line_tail.read()
-        for path in self._ranks.glob("*.jsonl"):
+        for path in self._ranks_folder.glob("*.jsonl"):
             self._rank_tails.setdefault(path, JsonTail(path))
         for tail in self._rank_tails.values():
             self.ranks += [line for line in map(parse_rank, tail.read()) if line is not None]
         return view
 
-    def _wanted(self) -> frozenset[str]:
-        return frozenset(place.fragment for place in self._places)
+    def _fragments(self) -> frozenset[str]:
+        """Return the fragments that the trainer shall be on."""
+        return frozenset(host.fragment for host in self._hosts)
 
-    def _order(self, act: Act) -> None:
+    def _change(self, act: Act) -> None:
         """Request the change of an act from the driver, or kill workers, and note the resulting
-        places.
+        hosts. Call it for acts after which the trainer runs.
         """
-        self.look()
+        self.read_view()
         match act.kind:
             case ActKind.START:
-                self._places = self._new(act.nodes)
-                self._launcher.start(self.spec, self._places)
+                self._hosts = self._new_hosts(act.nodes)
+                self._launcher.start(self.spec, self._hosts)
             case ActKind.GROW:
-                self._places += self._new(act.nodes - len(self._places))
-                self._launcher.order(self.spec.name, self._places)
+                self._hosts += self._new_hosts(act.nodes - len(self._hosts))
+                self._launcher.order(self.spec.name, self._hosts)
             case ActKind.KILL_ALL:
-                for place in self._places:
-                    self._kill(place)
-                self._places = self._new(act.nodes)
+                for host in self._hosts:
+                    self._kill_workers(host)
+                self._hosts = self._new_hosts(act.nodes)
             case ActKind.SHRINK:
-                self._places = self._places[: act.nodes]
-                self._launcher.order(self.spec.name, self._places)
+                self._hosts = self._hosts[: act.nodes]
+                self._launcher.order(self.spec.name, self._hosts)
             case ActKind.MOVE:
-                self._places = self._new(act.nodes)
-                self._launcher.order(self.spec.name, self._places)
+                self._hosts = self._new_hosts(act.nodes)
+                self._launcher.order(self.spec.name, self._hosts)
             case _:
-                self._kill(self._places[-1])
-                self._places = self._places[:-1]
-                if len(self._places) < self.spec.min_nodes:
+                self._kill_workers(self._hosts[-1])
+                self._hosts = self._hosts[:-1]
+                if len(self._hosts) < self.spec.min_nodes:
                     # Too few are left: the pilot would restart the trainer on other nodes.
-                    self._places = self._new(act.nodes)
-                elif len(self._places) > act.nodes:
-                    self._places = self._places[: act.nodes]
-                    self._launcher.order(self.spec.name, self._places)
-        # The driver of a pool lives on, and starts others there.
+                    self._hosts = self._new_hosts(act.nodes)
+                elif len(self._hosts) > act.nodes:
+                    self._hosts = self._hosts[: act.nodes]
+                    self._launcher.order(self.spec.name, self._hosts)
+        # The driver of a pool lives on after a kill, and starts other workers there.
         if self.spec.is_pool and act.kind in (ActKind.KILL, ActKind.KILL_ALL):
-            self._launcher.order(self.spec.name, self._places)
+            self._launcher.order(self.spec.name, self._hosts)
 
-    def _new(self, count: int) -> tuple[HostSlots, ...]:
-        self._count += count
-        numbers = range(self._count - count + 1, self._count + 1)
+    def _new_hosts(self, count: int) -> tuple[HostSlots, ...]:
+        """Return hosts with names that the trainer has not had."""
+        first_number = self._host_count + 1
+        self._host_count += count
+        numbers = range(first_number, self._host_count + 1)
         return tuple(HostSlots(f"node-{n}", self._options.slots, f"f{n}") for n in numbers)
 
-    def _kill(self, place: HostSlots) -> None:
-        """Kill the worker processes of one place, as when its node is lost."""
-        events = [e for e in self.events if e.get("fragment") == place.fragment]
-        ended = {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_EXITED}
-        for pid in {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_STARTED} - ended:
+    def _kill_workers(self, host: HostSlots) -> None:
+        """Kill the worker processes of one host with their children, as when its node is lost."""
+        events = [event for event in self.events if event.get("fragment") == host.fragment]
+        started = {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_STARTED}
+        exited = {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_EXITED}
+        for pid in started - exited:
             with suppress(ProcessLookupError):
-                if os.getpgid(pid) == pid:  # with its children, as when a node is lost
+                if os.getpgid(pid) == pid:
                     os.killpg(pid, signal.SIGKILL)
                 else:
                     os.kill(pid, signal.SIGKILL)
 
-    def _ask(self, act: Act) -> None:
+    def _request_end(self, act: Act) -> None:
+        """Request the end of the workers: by a stop request, or by a list of no nodes."""
         if act.kind is ActKind.STOP:
             self._launcher.ask_to_stop(self.spec.name)
         else:
             self._launcher.order(self.spec.name, ())
-        self._places = ()
+        self._hosts = ()
 
-    def _settle(self, at_s: float) -> TrialOutcome:
-        """Wait until the trainer has made its steps on exactly the places of the act, and its stall
-        is measured.
+    def _settle(self, start_s: float) -> TrialOutcome:
+        """Wait until the trainer has made its steps on exactly the hosts of the act, which began at
+        ``start_s``, and its stall is measured; return the outcome.
 
-        Returns how that ended. A trainer that had lost all nodes is started again, as by the pilot.
+        A trainer that had lost all nodes is started again, as by the pilot.
         """
 
-        def holds() -> bool:
-            view = self.look()
+        def has_settled() -> bool:
+            view = self.read_view()
             # The last "running" line may belong to the previous change: count lines from the later
             # of the two times.
-            has_arrived = view.on == self._wanted() and self._made(max(view.said_s, at_s))
-            return has_arrived and (self._measured or view.samples is None)
+            is_on_hosts = view.on == self._fragments()
+            has_steps = is_on_hosts and self._has_enough_steps(max(view.said_s, start_s))
+            # Without samples, no speed is measured.
+            return has_steps and (self._has_rate or view.samples is None)
 
         for _ in range(STARTS):
-            ended = self._follow(holds, self._patience_s)
-            if ended is not TrialOutcome.STOPPED:
-                return ended
+            outcome = self._wait_until(has_settled, self._patience_s)
+            if outcome is not TrialOutcome.STOPPED:
+                return outcome
             # The trainer had lost all nodes: restart it, as the pilot does.
-            self._launcher.start(self.spec, self._places)
-        return ended
+            self._launcher.start(self.spec, self._hosts)
+        return outcome
 
-    def _follow(
-        self, holds: Callable[[], bool], patience_s: float, renewed: bool = True
+    def _wait_until(
+        self, condition: Callable[[], bool], patience_s: float, is_renewed: bool = True
     ) -> TrialOutcome:
-        """Wait until ``holds()`` or the driver's end, for ``patience_s`` at most; return how that
-        ended.
+        """Wait for a condition or the driver's end, for ``patience_s`` at most; return the outcome,
+        OK if the condition has come true.
 
-        ``renewed``: each step restarts the patience, up to ``LONGEST`` times.
+        With ``is_renewed``, each step restarts the patience, up to ``LONGEST`` times its length.
         """
-        last, since = None, time.monotonic()
-        give_up = since + LONGEST * patience_s
-        while (now_s := time.monotonic()) - since < patience_s and now_s < give_up:
-            if holds():
+        previous_step = None
+        start_s = time.monotonic()
+        deadline_s = start_s + LONGEST * patience_s
+        while (now_s := time.monotonic()) - start_s < patience_s and now_s < deadline_s:
+            if condition():
                 return TrialOutcome.OK
-            view = self.look()
+            view = self.read_view()
             if view.ending is not None and not view.alive:
                 return _OUTCOMES[view.ending]
-            if renewed and (now := (view.incarnation, view.step)) != last:
-                last, since = now, time.monotonic()
+            step = (view.incarnation, view.step)
+            if is_renewed and step != previous_step:
+                previous_step, start_s = step, time.monotonic()
             time.sleep(POLL_S)
         return TrialOutcome.TIMEOUT
 
-    def _played(self, act: Act, at_s: float, outcome: TrialOutcome) -> Played:
+    def _played(self, act: Act, start_s: float, outcome: TrialOutcome) -> Played:
         """Build the record of an act that was played, with the reason if it did not end as
         expected.
         """
-        view, until_s = self.look(), time.time()
+        view, end_s = self.read_view(), time.time()
         reasons = {
             TrialOutcome.FAILED: view.reason,
-            TrialOutcome.TIMEOUT: f"timed out after {until_s - at_s:.0f} s",
+            TrialOutcome.TIMEOUT: f"timed out after {end_s - start_s:.0f} s",
             TrialOutcome.DIED: view.reason
             or f"its driver ended without a report; see {_DRIVER_LOG}",
             TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
-        reason = reasons.get(outcome, "")
-        tail, hung = view.tail, ""
+        tail, hang_place = view.tail, ""
         if outcome is TrialOutcome.TIMEOUT and act.kind not in LEAVES:
-            tail, hung = self._hung()
-        # A stall within the noise of the speed counts as 0.
-        measured = self._measured and act.kind in (ActKind.GROW, ActKind.SHRINK)
-        stalls_s = tuple(self._stalls) or ((0.0,) if measured else ())
-        return Played(act, at_s, until_s, outcome, reason, tail, stalls_s, hung)
+            tail, hang_place = self._end_hung_workers()
+        stalls_s = tuple(self._stalls_s)
+        # A stall within the noise of the speed is not reported, and counts as 0.
+        if not stalls_s and self._has_rate and act.kind in (ActKind.GROW, ActKind.SHRINK):
+            stalls_s = (0.0,)
+        return Played(
+            act=act,
+            at_s=start_s,
+            until_s=end_s,
+            outcome=outcome,
+            reason=reasons.get(outcome, ""),
+            tail=tail,
+            stalls_s=stalls_s,
+            hung_at=hang_place,
+        )
 
-    def _hung(self) -> tuple[tuple[str, ...], str]:
-        """End hung workers; return their last output, and where one of them was."""
+    def _end_hung_workers(self) -> tuple[tuple[str, ...], str]:
+        """End hung workers; return the last output of one of them, and where one of them was."""
         logs = TrainerDirectory(self.folder).latest_logs()
         request_stacks([process for process in self._processes() if is_alive(process)])
         outputs = filter(None, map(output_before_stack, logs))
         return tuple(next(outputs, [])), hung_at(logs)
 
-    def _made(self, since_s: float) -> bool:
-        """Whether more steps than the options ask for were reported since then."""
+    def _has_enough_steps(self, since_s: float) -> bool:
+        """Whether more steps than the options request were reported since a time."""
         steps: set[int] = set()
         for line in reversed(self.lines):
             if line["time"] < since_s or len(steps) > self._options.steps:
@@ -307,30 +339,33 @@ class Player:
         return len(steps) > self._options.steps
 
     def _last_step(self) -> int | None:
-        self.look()
+        """Read new lines, and return the last reported step; None if there is none lately."""
+        self.read_view()
         steps = [line["step"] for line in self.lines[-50:] if is_whole(line.get("step"))]
         return steps[-1] if steps else None
 
     def _wait_for_unsaved_work(self) -> None:
-        """Wait until some steps after a checkpoint, for ``UNSAVED_S`` at most.
+        """Wait until some steps after a new checkpoint, for ``UNSAVED_S`` at most.
 
         A kill just after or just before a checkpoint would lose nothing, and so would show nothing.
         """
-        self.look()
-        seen, give_up = len(self.lines), time.monotonic() + UNSAVED_S
-        while time.monotonic() < give_up:
-            self.look()
-            new = self.lines[seen:]
-            saved = [
-                number for number, line in enumerate(new) if line.get("phase") == Phase.CHECKPOINTED
+        self.read_view()
+        old_count, deadline_s = len(self.lines), time.monotonic() + UNSAVED_S
+        while time.monotonic() < deadline_s:
+            self.read_view()
+            new_lines = self.lines[old_count:]
+            checkpoint_indices = [
+                index
+                for index, line in enumerate(new_lines)
+                if line.get("phase") == Phase.CHECKPOINTED
             ]
-            if saved and len(new) - saved[-1] > UNSAVED_STEPS:
+            if checkpoint_indices and len(new_lines) - checkpoint_indices[-1] > UNSAVED_STEPS:
                 return
             time.sleep(POLL_S / 4)
 
     def _processes(self) -> set[ProcessId]:
-        """Return the processes of this trainer's workers, found by their environment, with those
-        found before.
+        """Return all processes that this trainer's workers have had, those of earlier calls
+        included; some may have ended. They are recognized by their environment.
         """
-        self._pids |= set(with_variable(TRAINER_DIR, str(self.folder)))
-        return self._pids
+        self._process_ids |= set(with_variable(TRAINER_DIR, str(self.folder)))
+        return self._process_ids

@@ -21,30 +21,30 @@ def judge(record: Record) -> RehearsalFinding:
     """Compare the weights and rates of all ranks of a group, step by step."""
     if not any(line.weights is not None or line.rate is not None for line in record.ranks):
         return _CHECK.undecided("the ranks do not report their weights", WATCH)
-    compared = [lines for lines in _steps(record.ranks) if len(lines) > 1]
-    if not compared:
+    steps = [lines for lines in _steps(record.ranks) if len(lines) > 1]
+    if not steps:
         return _CHECK.undecided("no two ranks have reported the same step", WATCH)
-    for lines in compared:
-        if (difference := disagreement(lines)) is not None:
-            seen = f"after {record.act_at(difference.one.at_s) or 'the start'}: {difference}"
-            if difference.what == "rate":
-                return _CHECK.failed(
-                    seen,
-                    "compute the rate on every rank before each step (progress.LearningRate in "
-                    "keep, rate.apply): a reset "
-                    "callback does not run on workers that join",
-                )
+    for lines in steps:
+        difference = disagreement(lines)
+        if difference is None:
+            continue
+        observation = f"after {record.act_at(difference.line.at_s) or 'the start'}: {difference}"
+        if difference.quantity == "rate":
             return _CHECK.failed(
-                seen,
-                "synchronize all that a step depends on, and use the same on every rank: "
-                "weights, optimizer, rate",
+                observation,
+                "compute the rate on every rank before each step (progress.LearningRate in "
+                "keep, rate.apply): a reset callback does not run on workers that join",
             )
-    sizes = sorted({lines[0].world_size for lines in compared})
+        return _CHECK.failed(
+            observation,
+            "synchronize all that a step depends on, and use the same on every rank: "
+            "weights, optimizer, rate",
+        )
+    sizes = sorted({lines[0].world_size for lines in steps})
     has_rates = any(line.rate is not None for line in record.ranks)
-    what = "weights and learning rates" if has_rates else "weights"
+    values = "weights and learning rates" if has_rates else "weights"
     return _CHECK.passed(
-        f"equal {what} at {counted(len(compared), 'step')} with {', '.join(map(str, sizes))} "
-        "workers"
+        f"equal {values} at {counted(len(steps), 'step')} with {', '.join(map(str, sizes))} workers"
     )
 
 

@@ -27,36 +27,35 @@ def judge(record: Record, scaling: Scaling) -> RehearsalFinding:
         return _CHECK.undecided(
             "no learning rate is reported", "report.watch(model, optimizer, rate=rate)"
         )
-    if (wrong := _restored(record, lines) or _constructed(lines)) is not None:
-        return _CHECK.failed(wrong, _REMEDY)
-    last = {line.world_size: line.rate for line in lines}
-    if len(last) < 2:
+    problem = _restored_rate_problem(record, lines) or _construction_problem(lines)
+    if problem is not None:
+        return _CHECK.failed(problem, _REMEDY)
+    last_rates = {line.world_size: line.rate for line in lines}
+    if len(last_rates) < 2:
         return _CHECK.undecided("it ran at one size only")
-    seen = ", ".join(
-        f"{rate:.4g} with {size} worker{'s' * (size != 1)}" for size, rate in sorted(last.items())
+    text = ", ".join(
+        f"{rate:.4g} with {size} worker{'s' * (size != 1)}"
+        for size, rate in sorted(last_rates.items())
     )
     if scaling is Scaling.WEAK and len({line.rate for line in lines}) == 1:
         return _CHECK.undecided(
-            f"{seen}: the rate does not follow the global batch, which grows with the size",
+            f"{text}: the rate does not follow the global batch, which grows with the size",
             'intended? Else use progress.LearningRate, or scaling = "strong" with a global '
             "batch that stays",
         )
-    return _CHECK.passed(f"last values: {seen}")
+    return _CHECK.passed(f"last values: {text}")
 
 
-def _restored(record: Record, lines: list[RankLine]) -> str | None:
-    """Return what is wrong if a rate of the old size is in force after a change of size; None if
-    none is.
+def _restored_rate_problem(record: Record, lines: list[RankLine]) -> str | None:
+    """Name the first change of size after which the rate is still that of the old size; None if
+    there is none.
 
-    ``progress.LearningRate`` has given another rate, but loading the optimizer's state brought the
-    old one back.
+    ``progress.LearningRate`` has given another rate (``wanted``), but loading the optimizer's state
+    brought the old one back.
     """
     for old, new in itertools.pairwise(lines):
-        if (
-            old.incarnation == new.incarnation
-            or old.world_size == new.world_size
-            or new.wanted is None
-        ):
+        is_restart = old.incarnation != new.incarnation and old.world_size != new.world_size
+        if not is_restart or new.wanted is None:
             continue
         if new.rate == old.rate and new.wanted != new.rate:
             act = record.act_at(new.at_s)
@@ -69,20 +68,21 @@ def _restored(record: Record, lines: list[RankLine]) -> str | None:
     return None
 
 
-def _constructed(lines: list[RankLine]) -> str | None:
-    """Return what is wrong if the optimizer is constructed with a rate that follows the size, but
-    trains with one that does not.
+def _construction_problem(lines: list[RankLine]) -> str | None:
+    """Name a size at which the optimizer is constructed with a rate of this size, but trains with
+    that of another one; None if there is none.
 
-    None if that is not so.
+    So it is if the rates at construction differ between sizes, and training has one rate for all.
     """
-    made = {line.world_size: line.made_with for line in lines}
+    constructed = {line.world_size: line.made_with for line in lines}
     used = {line.world_size: line.rate for line in lines}
     rates = {line.rate for line in lines}
-    if None in made.values() or len(set(made.values())) < 2 or len(rates) > 1:
+    if None in constructed.values() or len(set(constructed.values())) < 2 or len(rates) > 1:
         return None
-    size = max(made, key=lambda size: (made[size] != used[size], size))
+    # The largest size at which both rates differ is the clearest example.
+    size = max(constructed, key=lambda size: (constructed[size] != used[size], size))
     return (
-        f"with {size} workers the optimizer is constructed with the rate {made[size]:.4g}, and "
-        f"trains with {used[size]:.4g} as "
+        f"with {size} workers the optimizer is constructed with the rate "
+        f"{constructed[size]:.4g}, and trains with {used[size]:.4g} as "
         "at every other size: optimizer.load_state_dict has brought back the rate of another size"
     )

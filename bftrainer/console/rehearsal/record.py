@@ -30,9 +30,11 @@ class TrialOutcome(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One act as it was played. Times are in seconds since 1970.
+    """One act as it was played, from ``at_s`` to ``until_s`` (seconds since 1970).
 
-    ``stalls_s`` were measured by the pilot's meter; ``tail`` is the end of a failing worker's log.
+    ``reason``: why it did not end as expected; empty if it did.
+    ``tail``: the last lines of a failing worker's log.
+    ``stalls_s``: the stalls in the act, as the pilot's meter measured them.
     ``hung_at``: where a worker was when the act had timed out; empty if it is not known.
     """
 
@@ -63,22 +65,31 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Files below the working directory that the last save wrote in place, or renamed into
-    place.
+    """Files below the working directory that the last save wrote in place, or renamed into place,
+    the latest first. ``created``: those written in place that did not exist before it.
     """
 
     in_place: tuple[str, ...] = ()
     renamed: tuple[str, ...] = ()
+    created: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
     """A whole rehearsal, from which the checks are made.
 
-    ``lines`` are rank 0's progress lines, ``events`` those of the driver. ``reference`` are the
-    lines of a run without any change. ``left`` are the pids that still ran. ``ranks``: what every
-    rank reported of itself, in order of time. ``missing``: files that a failing script looked for
-    in the copy, and that are beside the original.
+    ``acts``: the acts of the scenario.
+    ``played``: those that were played; none follows one that did not end as expected.
+    ``lines``: rank 0's progress lines.
+    ``events``: the lines of the driver's events.
+    ``reference``: the progress lines of a run without any change; None, with
+    ``no_reference_reason``, if there was no such run.
+    ``saved``: the files that the last save wrote.
+    ``trials``: starts with a truncated file; None if the rehearsal did not get that far.
+    ``left``: the pids of processes that still ran after a stop.
+    ``ranks``: what every rank reported of itself, in order of time.
+    ``missing``: files that a failing script looked for in the copy, and that are beside the
+    original.
     """
 
     acts: tuple[Act, ...]
@@ -86,7 +97,7 @@ class Record:
     lines: tuple[Line, ...]
     events: tuple[Line, ...]
     reference: tuple[Line, ...] | None = None
-    why_no_reference: str = ""
+    no_reference_reason: str = ""
     saved: Saved = Saved()
     trials: tuple[Trial, ...] | None = None
     left: tuple[int, ...] = ()
@@ -95,14 +106,16 @@ class Record:
 
     def resumed_without_a_step(self) -> bool:
         """Whether the last start of the workers resumed, and has reported no step."""
-        numbers = [
+        incarnations = [
             line["incarnation"]
             for line in (*self.events, *self.lines)
             if is_whole(line.get("incarnation"))
         ]
-        latest = max(numbers, default=0)
-        of_steps = [part.last.get("incarnation") for part in stretches(self.lines)]
-        return bool(of_steps) and latest not in of_steps
+        latest = max(incarnations, default=0)
+        incarnations_with_steps = [
+            part.last_line.get("incarnation") for part in stretches(self.lines)
+        ]
+        return bool(incarnations_with_steps) and latest not in incarnations_with_steps
 
     def progress(self) -> tuple[float, float] | None:
         """Return the samples that the script has processed, and those of its whole training.
@@ -118,7 +131,7 @@ class Record:
         acts = [played.act for played in self.played if played.at_s <= at_s]
         return acts[-1] if acts else None
 
-    def saved_by(self, at_s: float) -> list[int]:
+    def saved_steps(self, at_s: float) -> list[int]:
         """Return the steps whose checkpoints had been reported at a time, in the order in which
         they were saved.
         """
@@ -129,8 +142,8 @@ class Record:
         )
         return [int(line["step"]) for line in saves if float(line["time"]) <= at_s]
 
-    def of(self, *kinds: object) -> list[Played]:
-        """The played acts of these kinds."""
+    def played_of_kinds(self, *kinds: object) -> list[Played]:
+        """Return the played acts of these kinds, in order."""
         return [played for played in self.played if played.act.kind in kinds]
 
 
@@ -142,11 +155,11 @@ class Stretch:
     world_size: int
 
     @property
-    def first(self) -> Line:
+    def first_line(self) -> Line:
         return self.lines[0]
 
     @property
-    def last(self) -> Line:
+    def last_line(self) -> Line:
         return self.lines[-1]
 
 
@@ -163,6 +176,16 @@ class Boundary:
     after: Line
     saved: int | None
 
+    @property
+    def last_step(self) -> int:
+        """The last step before the change."""
+        return int(self.before["step"])
+
+    @property
+    def next_step(self) -> int:
+        """The first step after the change."""
+        return int(self.after["step"])
+
 
 def stretches(lines: Iterable[Line]) -> list[Stretch]:
     """Cut the "running" lines with a step where a group of workers is formed, and return the
@@ -172,10 +195,10 @@ def stretches(lines: Iterable[Line]) -> list[Stretch]:
     for line in lines:
         if line.get("phase") != Phase.RUNNING or not is_whole(line.get("step")):
             continue
-        same = bool(parts) and all(
+        is_same_group = bool(parts) and all(
             line.get(key) == parts[-1][-1].get(key) for key in ("incarnation", "world_size")
         )
-        if same and not line.get("formed"):
+        if is_same_group and not line.get("formed"):
             parts[-1].append(line)
         else:
             parts.append([line])
@@ -186,10 +209,13 @@ def boundaries(record: Record) -> list[Boundary]:
     """Return all changes from one stretch to the next, with the act in which the next one began."""
     changes = []
     for old, new in itertools.pairwise(stretches(record.lines)):
-        at_s = float(new.first["time"])
-        saved = record.saved_by(at_s)
-        if (act := record.act_at(at_s)) is not None:
-            changes.append(Boundary(act, old.last, new.first, saved[-1] if saved else None))
+        at_s = float(new.first_line["time"])
+        act = record.act_at(at_s)
+        if act is None:
+            continue
+        saved_steps = record.saved_steps(at_s)
+        last_saved = saved_steps[-1] if saved_steps else None
+        changes.append(Boundary(act, before=old.last_line, after=new.first_line, saved=last_saved))
     return changes
 
 

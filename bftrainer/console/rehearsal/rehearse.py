@@ -16,19 +16,17 @@ from bftrainer.console.rehearsal.record import (
     Line,
     Played,
     Record,
-    Trial,
     TrialOutcome,
     is_whole,
     stretches,
 )
 from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
+from bftrainer.console.rehearsal.trials import try_halves
 from bftrainer.console.rehearsal.writes import Writes
 from bftrainer.wires.driver_events import DriverEvent
 from bftrainer.wires.environment import REPORT_EVERY_S
 from bftrainer.wires.stacks import VARIABLE
 
-TRIALS = 3
-"""Number of files written in place that are tried with half of their bytes."""
 Tell = Callable[[str], None]
 
 
@@ -49,153 +47,143 @@ def rehearse(
 ) -> Record:
     """Play a rehearsal of a trainer, and return its record.
 
-    All files are written below ``scratch``, unless ``in_place``.
+    All files are written below ``scratch``; with ``options.in_place``, the script writes in the
+    trainer's own working directory. ``tell`` is called with each act, as text. ``where`` names the
+    trainer file in errors: raises ``InputFileError`` if the working directory is too large to copy.
     """
     home = spec.cwd
     # Report every step, not one line per second; a worker that hangs can say where.
     spec = spec.model_copy(update={"env": {VARIABLE: "1", **spec.env, REPORT_EVERY_S: "0"}})
-    here = spec
+    played_spec = spec
     if not options.in_place:
+        # The reference run needs a copy from before the rehearsal.
         copy_folder(home, scratch / "work", options.copy_bytes, where)
         copy_folder(home, scratch / "work-alone", options.copy_bytes, where)
-        here = moved(spec, home, scratch / "work")
+        played_spec = moved(spec, home, scratch / "work")
     acts = scenario(*sizes_of(spec), options.quick)
-    player = Player(scratch / "trainers", here, options)
-    with Writes(here.cwd) as writes:
+    player = Player(scratch / "trainers", played_spec, options)
+    with Writes(played_spec.cwd) as writes:
         try:
             record = _play(player, acts, writes, tell)
             if _is_whole(record) and not spec.is_pool:
-                record = replace(record, trials=_try_halves(player, record, here.cwd, tell))
+                trials = try_halves(
+                    player,
+                    record,
+                    played_spec.cwd,
+                    scratch / "saved",
+                    tell,
+                    in_place=options.in_place,
+                )
+                record = replace(record, trials=trials)
         finally:
             player.end()
-    if not options.in_place:
-        tails = [line for played in record.played for line in played.tail]
-        record = replace(record, missing=missing(tails, home, here.cwd))
     if options.in_place:
         return replace(
             record,
-            why_no_reference=(
+            no_reference_reason=(
                 "requires a second run from the same start, which --in-place rules out"
             ),
         )
-    if len(record.of(ActKind.START)) < 2 or spec.is_pool:
+    tails = [line for played in record.played for line in played.tail]
+    record = replace(record, missing=missing(tails, home, played_spec.cwd))
+    if len(record.played_of_kinds(ActKind.START)) < 2 or spec.is_pool:
         return record
+    reference_spec = moved(spec, home, scratch / "work-alone")
     return replace(
-        record,
-        reference=_alone(moved(spec, home, scratch / "work-alone"), options, scratch, record, tell),
+        record, reference=_reference_lines(reference_spec, options, scratch, record, tell)
     )
 
 
 def costs(record: Record) -> Costs:
     """Return R_up, R_dw and all stalls of a rehearsal."""
 
-    def median(kind: ActKind) -> float | None:
-        stalls_s = [seconds for played in record.of(kind) for seconds in played.stalls_s]
+    def median_s(kind: ActKind) -> float | None:
+        """Return the median stall in acts of a kind; None if none was measured."""
+        acts = record.played_of_kinds(kind)
+        stalls_s = [stall_s for played in acts for stall_s in played.stalls_s]
         return statistics.median(stalls_s) if stalls_s else None
 
     stalls = tuple(
-        (str(played.act), seconds)
+        (str(played.act), stall_s)
         for played in record.played
-        for seconds in _stalls(record, played)
+        for stall_s in _stalls_s(record, played)
     )
-    return Costs(median(ActKind.GROW), median(ActKind.SHRINK), stalls)
+    return Costs(
+        up_s=median_s(ActKind.GROW),
+        down_s=median_s(ActKind.SHRINK),
+        stalls=stalls,
+    )
 
 
-def _stalls(record: Record, played: Played) -> tuple[float, ...]:
+def _stalls_s(record: Record, played: Played) -> tuple[float, ...]:
     """Return the stalls of an act; after a start of the driver, the time until the first step."""
     if played.act.kind not in (ActKind.START, ActKind.KILL_ALL):
         return played.stalls_s
-    first = [
-        float(part.first["time"])
-        for part in stretches(record.lines)
-        if float(part.first["time"]) >= played.at_s
-    ]
-    return (first[0] - played.at_s,) if first else ()
+    first_steps_s = [float(part.first_line["time"]) for part in stretches(record.lines)]
+    later_steps_s = [at_s for at_s in first_steps_s if at_s >= played.at_s]
+    return (later_steps_s[0] - played.at_s,) if later_steps_s else ()
 
 
 def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> Record:
-    """Play the acts until one does not go as expected, and return the record of what happened."""
-    played: list[Played] = []
-    left: tuple[int, ...] = ()
+    """Play the acts until one does not end as expected, and return the record so far.
+
+    ``writes`` collects the files that are written; those of the last save stay in it.
+    """
+    played_acts: list[Played] = []
+    remaining_pids: tuple[int, ...] = ()
     for act in acts:
         tell(str(act))
         if act.kind in LEAVES:
             writes.forget()
-        done = player.play(act)
-        played.append(done)
-        if act.kind in LEAVES and done.outcome is TrialOutcome.OK:
-            left = left or player.left()
-        if done.outcome is not TrialOutcome.OK or _was_killed(player, done):
+        played = player.play(act)
+        played_acts.append(played)
+        if act.kind in LEAVES and played.outcome is TrialOutcome.OK and not remaining_pids:
+            remaining_pids = player.remaining_pids()
+        if played.outcome is not TrialOutcome.OK or _has_killed_workers(player, played):
             break
-    player.look()
-    ranks = tuple(sorted(player.ranks, key=lambda line: line.at_s))
+    player.read_view()
     return Record(
-        acts,
-        tuple(played),
-        tuple(player.lines),
-        tuple(player.events),
+        acts=acts,
+        played=tuple(played_acts),
+        lines=tuple(player.lines),
+        events=tuple(player.events),
         saved=writes.saved(),
-        left=left,
-        ranks=ranks,
+        left=remaining_pids,
+        ranks=tuple(sorted(player.ranks, key=lambda line: line.at_s)),
     )
 
 
-def _was_killed(player: Player, played: Played) -> bool:
-    """Whether workers ignored the stop request of an act, and were killed.
+def _has_killed_workers(player: Player, played: Played) -> bool:
+    """Whether workers ignored the stop request of an act, and the driver killed them.
 
     Every further change would then take ``stop_s``, with the same result.
     """
     return played.act.kind in LEAVES and any(
-        e.get("event") == DriverEvent.WORKER_EXITED
-        and e.get("status") == -9
-        and e.get("planned")
-        and e["time"] >= played.at_s
-        for e in player.events
+        event.get("event") == DriverEvent.WORKER_EXITED
+        and event.get("status") == -9
+        and event.get("planned")
+        and event["time"] >= played.at_s
+        for event in player.events
     )
 
 
 def _is_whole(record: Record) -> bool:
+    """Whether all acts were played, and the last one ended as expected."""
     last = record.played[-1]
     return len(record.played) == len(record.acts) and last.outcome is TrialOutcome.OK
 
 
-def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tuple[Trial, ...]:
-    """Start the trainer with half of each file that the last save wrote in place, and return what
-    happened.
-
-    A kill during the save would leave such a file.
-    """
-    trials = []
-    small = record.acts[0].nodes
-    for name in record.saved.in_place[:TRIALS]:
-        path = folder / name
-        content = path.read_bytes()
-        if len(content) < 2:
-            continue
-        tell(f"start with half of {name}")
-        path.write_bytes(content[: len(content) // 2])
-        seen = len(player.lines)
-        try:
-            played = player.play(Act(ActKind.START, small))
-            player.end()
-        finally:
-            path.write_bytes(content)
-        steps = [line["step"] for line in player.lines[seen:] if is_whole(line.get("step"))]
-        trials.append(
-            Trial(name, played.outcome, steps[0] if steps else None, played.reason, played.tail)
-        )
-    return tuple(trials)
-
-
-def _alone(
+def _reference_lines(
     spec: TrainerSpec, options: Options, scratch: Path, record: Record, tell: Tell
 ) -> tuple[Line, ...]:
-    """Return the lines of the reference run: the same work without a stop, up to the last step of
-    the second start.
+    """Play the reference run, and return its lines: the same work without a stop, up to the last
+    step of the second start. Empty if the rehearsal has no step until then.
+
+    ``record`` has at least two starts.
     """
-    starts = record.of(ActKind.START)
+    end_s = record.played_of_kinds(ActKind.START)[1].until_s
     lines = [
-        x for x in record.lines if is_whole(x.get("step")) and float(x["time"]) <= starts[1].until_s
+        line for line in record.lines if is_whole(line.get("step")) and float(line["time"]) <= end_s
     ]
     if not lines:
         return ()
@@ -203,7 +191,7 @@ def _alone(
     player = Player(scratch / "trainers-alone", spec, options)
     try:
         player.play(Act(ActKind.START, record.acts[0].nodes))
-        player.run_on(int(lines[-1]["step"]))
+        player.run_to(int(lines[-1]["step"]))
     finally:
         player.end()
     return tuple(player.lines)

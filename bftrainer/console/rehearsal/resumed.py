@@ -38,12 +38,12 @@ _STANDARD = frozenset(
 
 
 def not_finite(lines: Iterable[Line]) -> str:
-    """Say which loss is no finite number, the first one; empty if there is none."""
-    line = next(
-        (line for line in lines if (loss := _loss(line)) is not None and not math.isfinite(loss)),
-        None,
-    )
-    return "" if line is None else f"the loss is {shown(line['loss'])} at step {line.get('step')}"
+    """Name the first loss that is no finite number; empty if there is none."""
+    for line in lines:
+        loss = _loss(line)
+        if loss is not None and not math.isfinite(loss):
+            return f"the loss is {shown(line['loss'])} at step {line.get('step')}"
+    return ""
 
 
 def compare(
@@ -51,111 +51,120 @@ def compare(
 ) -> RehearsalFinding:
     """Compare a run with a stop with ``reference``, the same work on the same size without a stop.
 
-    ``before`` and ``after`` are the lines of the run before and after its stop.
+    ``before`` and ``after`` are the lines of the run before and after its stop. All lines have a
+    step.
     """
-    plain = {int(line["step"]): line for line in reversed(reference) if _loss(line) is not None}
-    ahead = [
-        (plain[line["step"]], line)
-        for line in before
-        if line["step"] in plain and _loss(line) is not None
-    ]
-    pairs = [
-        (plain[line["step"]], line)
-        for line in after
-        if line["step"] in plain and _loss(line) is not None
-    ]
-    if not plain or not any(_loss(line) is not None for line in (*before, *after)):
+    # Of several lines of one step, the first one counts.
+    reference_by_step = {
+        int(line["step"]): line for line in reversed(reference) if _loss(line) is not None
+    }
+    pairs_before = _pairs(reference_by_step, before)
+    pairs = _pairs(reference_by_step, after)
+    has_loss = any(_loss(line) is not None for line in (*before, *after))
+    if not reference_by_step or not has_loss:
         return CHECK.undecided(
             "no loss is reported",
             "report the loss, and a checksum of the weights if that is cheap",
         )
-    if len(pairs) < ENOUGH or not ahead:
+    if len(pairs) < ENOUGH or not pairs_before:
         return CHECK.undecided(
             f"only {counted(len(pairs), 'step')} after the stop can be compared",
             "give the rehearsal more steps",
         )
-    noise = max(_difference(*pair) for pair in ahead)
-    first, later = _difference(*pairs[0], ("loss",)), [_difference(*pair) for pair in pairs]
-    since = f"{counted(len(pairs), 'step')} after the stop, compared with a run without one"
+    noise = max(_difference(*pair) for pair in pairs_before)
+    first_difference = _difference(*pairs[0], ("loss",))
+    largest_difference = max(_difference(*pair) for pair in pairs)
+    basis = f"{counted(len(pairs), 'step')} after the stop, compared with a run without one"
     if noise > EXACT:
-        return _by_level(
-            plain,
+        return _finding_by_level(
+            reference_by_step,
             pairs,
             f"two runs differ by {noise:.1g} before any stop, so single steps are inconclusive "
-            f"({since})",
+            f"({basis})",
         )
-    if first > ROUNDING:
-        return _by_level(
-            plain,
+    if first_difference > ROUNDING:
+        return _finding_by_level(
+            reference_by_step,
             pairs,
-            f"the first loss after the stop differs by {first:.1g}: other data, or other "
-            f"weights ({since})",
+            f"the first loss after the stop differs by {first_difference:.1g}: other data, or "
+            f"other weights ({basis})",
         )
-    if max(later) <= EXACT:
-        return CHECK.passed(f"equal numbers at each of {since}")
-    if first > EXACT and max(later) <= DRIFT:
-        return CHECK.passed(f"equal to {max(later):.1g}, within rounding, at each of {since}")
-    seen = (
-        "the first loss after the stop is equal, the next ones differ by up to "
-        f"{max(later):.1g} ({since})"
-    )
+    if largest_difference <= EXACT:
+        return CHECK.passed(f"equal numbers at each of {basis}")
+    if first_difference > EXACT and largest_difference <= DRIFT:
+        return CHECK.passed(
+            f"equal to {largest_difference:.1g}, within rounding, at each of {basis}"
+        )
+    # Equal weights and data, but other updates: see the signature above.
     return CHECK.failed(
-        seen,
+        "the first loss after the stop is equal, the next ones differ by up to "
+        f"{largest_difference:.1g} ({basis})",
         "save the optimizer state (momentum, moments, learning-rate schedule) with the "
         "weights, and load it",
     )
 
 
-def _by_level(
-    plain: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], seen: str
+def _pairs(reference_by_step: Mapping[int, Line], lines: Sequence[Line]) -> list[tuple[Line, Line]]:
+    """Return each line that has a loss, with the line of the reference for its step, if any:
+    (reference, line).
+    """
+    return [
+        (reference_by_step[line["step"]], line)
+        for line in lines
+        if line["step"] in reference_by_step and _loss(line) is not None
+    ]
+
+
+def _finding_by_level(
+    reference_by_step: Mapping[int, Line], pairs: Sequence[tuple[Line, Line]], reason: str
 ) -> RehearsalFinding:
     """Judge runs of which single steps cannot be compared, by the level of the loss alone.
 
     Only a loss that returns to near its initial value, far beyond its scatter, is a failure.
-    ``seen`` says why the steps are no evidence.
+    ``reason`` says why the steps are no evidence.
     """
-    losses = [_loss(plain[step]) or 0.0 for step in sorted(plain)]
-    wanted = [_loss(old) or 0.0 for old, _ in pairs]
-    reached = [_loss(new) or 0.0 for _, new in pairs]
-    start = statistics.fmean(losses[:ENOUGH])
-    gained = start - statistics.fmean(wanted)
+    losses = [_loss(reference_by_step[step]) or 0.0 for step in sorted(reference_by_step)]
+    reference_losses = [_loss(old) or 0.0 for old, _ in pairs]
+    resumed_losses = [_loss(new) or 0.0 for _, new in pairs]
+    initial = statistics.fmean(losses[:ENOUGH])
     scatter = statistics.fmean(abs(b - a) for a, b in itertools.pairwise(losses))
-    if gained > 4 * scatter and start - statistics.fmean(reached[:ENOUGH]) < 0.5 * (
-        start - statistics.fmean(wanted[:ENOUGH])
-    ):
+    # How much the loss had fallen: in the reference after the stop, and just after it in both runs.
+    drop = initial - statistics.fmean(reference_losses)
+    reference_drop = initial - statistics.fmean(reference_losses[:ENOUGH])
+    resumed_drop = initial - statistics.fmean(resumed_losses[:ENOUGH])
+    if drop > 4 * scatter and resumed_drop < 0.5 * reference_drop:
         return CHECK.failed(
-            f"the loss falls back from {wanted[0]:.4g} to {reached[0]:.4g}; its initial value "
-            f"was {losses[0]:.4g}; {seen}",
+            f"the loss falls back from {reference_losses[0]:.4g} to {resumed_losses[0]:.4g}; "
+            f"its initial value was {losses[0]:.4g}; {reason}",
             "save the weights and load them",
         )
     return CHECK.undecided(
-        f"the loss continues without a jump; {seen}",
+        f"the loss continues without a jump; {reason}",
         "for a conclusive check, make runs repeatable (seeds; save the state of the sampler "
         "and the random generators)",
     )
 
 
 def _loss(line: Mapping[str, Any]) -> float | None:
+    """Return the loss of a line; None if the line has no number for it."""
     value = line.get("loss")
     return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _difference(old: Line, new: Line, keys: Sequence[str] | None = None) -> float:
     """Return the largest relative difference of two lines of one step, in the loss and the script's
-    other numbers.
+    other numbers, or only in those of ``keys``.
 
-    ``keys``: compare these numbers only.
+    A difference from infinity or NaN is infinite; two NaNs are equal.
     """
-    own = keys or [key for key in old if key not in _STANDARD or key == "loss"]
-    worst = 0.0
-    for key in own:
+    compared_keys = keys or [key for key in old if key not in _STANDARD or key == "loss"]
+    largest = 0.0
+    for key in compared_keys:
         a, b = old.get(key), new.get(key)
-        if (
-            isinstance(a, (int, float))
-            and isinstance(b, (int, float))
-            and a != b
-            and str(a) != str(b)
-        ):
-            apart = abs(a - b) / max(abs(a), abs(b))
-            worst = max(worst, apart if math.isfinite(apart) else math.inf)
-    return worst
+        if not isinstance(a, (int, float)) or not isinstance(b, (int, float)):
+            continue
+        if a == b or str(a) == str(b):
+            continue
+        difference = abs(a - b) / max(abs(a), abs(b))
+        largest = max(largest, difference if math.isfinite(difference) else math.inf)
+    return largest

@@ -40,14 +40,14 @@ class Act:
 
     def __str__(self) -> str:
         """Return the act in words, as in "grow to 2 nodes"."""
-        on: str = f"{self.nodes} node{'s' * (self.nodes != 1)}"
+        nodes: str = f"{self.nodes} node{'s' * (self.nodes != 1)}"
         match self.kind:
             case ActKind.START:
-                return f"start on {on}"
+                return f"start on {nodes}"
             case ActKind.GROW | ActKind.SHRINK:
-                return f"{self.kind.value} to {on}"
+                return f"{self.kind.value} to {nodes}"
             case ActKind.MOVE:
-                return f"move to {on} with new names"
+                return f"move to {nodes} with new names"
             case ActKind.KILL:
                 return "kill -9 of a worker"
             case ActKind.KILL_ALL:
@@ -60,22 +60,22 @@ def sizes_of(spec: TrainerSpec) -> tuple[int, int | None]:
     """Return the smallest legal size and the next one; None for the latter if there is only one
     size.
     """
-    legal = (
-        spec.sizes
-        if spec.sizes is not None
-        else range(spec.min_nodes, min(spec.max_nodes, spec.min_nodes + 1) + 1)
-    )
-    sizes = sorted(n for n in legal if spec.min_nodes <= n <= spec.max_nodes and n > 0)
+    candidates = spec.sizes
+    if candidates is None:  # any number of nodes: the smallest two are enough
+        candidates = (spec.min_nodes, spec.min_nodes + 1)
+    sizes = sorted(n for n in candidates if spec.min_nodes <= n <= spec.max_nodes and n > 0)
     return sizes[0], sizes[1] if len(sizes) > 1 else None
 
 
 def scenario(small: int, large: int | None, quick: bool = False) -> tuple[Act, ...]:
-    """Return the acts of a rehearsal, in order.
+    """Return the acts of a rehearsal on the sizes ``small`` and ``large``, in order; ``large`` is
+    None for a trainer of one size.
 
     The first two starts have one size, so that they can be compared with a run without a stop.
     """
     begin = [Act(ActKind.START, small), Act(ActKind.STOP, 0), Act(ActKind.START, small)]
     grow = [] if large is None else [Act(ActKind.GROW, large)]
+    # With one node at most, the loss of a node is the loss of all.
     kill_one = [] if large is None and small == 1 else [*grow, Act(ActKind.KILL, small)]
     kill = [*kill_one, Act(ActKind.KILL_ALL, small)]
     if quick:

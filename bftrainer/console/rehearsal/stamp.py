@@ -24,10 +24,10 @@ def key_of(spec: TrainerSpec) -> str:
     rehearsal.
     """
     words, content = list(spec.command), b""
-    for number, word in enumerate(spec.command[1:], 2):
+    for word_count, word in enumerate(spec.command[1:], 2):
         path = spec.cwd / word
-        if path.is_file():
-            words, content = words[:number], path.read_bytes()
+        if path.is_file():  # the script
+            words, content = words[:word_count], path.read_bytes()
             break
     facts = [
         words,
@@ -41,7 +41,7 @@ def key_of(spec: TrainerSpec) -> str:
 
 
 def note(state: Path, spec: TrainerSpec) -> None:
-    """Record that the trainer has passed."""
+    """Record in the state directory that the trainer has passed."""
     (state / FOLDER).mkdir(mode=0o700, exist_ok=True)
     value = {
         "version": 1,
@@ -53,7 +53,9 @@ def note(state: Path, spec: TrainerSpec) -> None:
 
 
 def require(state: Path, spec: TrainerSpec, where: str) -> None:
-    """Reject a trainer that has not passed. Raises :class:`~bftrainer.errors.InputFileError`."""
+    """Reject a trainer that has not passed; ``where`` names its file in the error. Raises
+    :class:`~bftrainer.errors.InputFileError`.
+    """
     if not (state / FOLDER / f"{key_of(spec)}.json").exists():
         file = where if where.endswith(".toml") else "FILE.toml"
         raise InputFileError(

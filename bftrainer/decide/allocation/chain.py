@@ -40,7 +40,10 @@ class Chain:
         assert self.solvers, "a chain needs at least one solver"
 
     def solve(self, problem: Problem) -> Answer:
-        """Return the optimum, or the best known counts, with every fallback that led there."""
+        """Return the optimum, or the best known counts, with every fallback that led there.
+
+        Raises ``NoFeasibleCountsError`` and ``SolverError``, as the class says.
+        """
         require_feasible(problem)
         fallbacks: list[Fallback] = []
         best: Answer | None = None
@@ -72,11 +75,11 @@ class Chain:
         """
         if all(f.reason in ABSENT for f in fallbacks):
             raise self._error(fallbacks)
-        kept = current_map(problem)
-        if kept is not None:
-            value = objective_value(problem, kept)
+        counts = current_map(problem)
+        if counts is not None:
+            value = objective_value(problem, counts)
             gap = relative_gap(problem, value)
-            best = _better(best, Answer(kept, value, self.name, Status.KEPT, gap))
+            best = _better(best, Answer(counts, value, self.name, Status.KEPT, gap))
         if best is None:
             raise self._error(fallbacks)
         return replace(best, fallbacks=fallbacks)
@@ -87,22 +90,26 @@ class Chain:
         """
         if len(fallbacks) == 1:
             return SolverError(fallbacks[0].solver, fallbacks[0].reason, fallbacks[0].detail)
-        tried = "; ".join(f"{f.solver}: {f.reason.value}: {f.detail}" for f in fallbacks)
+        failures = "; ".join(f"{f.solver}: {f.reason.value}: {f.detail}" for f in fallbacks)
         return SolverError(
             self.name,
             fallbacks[-1].reason,
-            f"no solver found an answer, and the current map is not legal: {tried}",
+            f"no solver found an answer, and the current map is not legal: {failures}",
         )
 
 
-def _better(seen: Answer | None, new: Answer) -> Answer:
-    """Return the answer with the higher value; of equal ones a proven optimum, else the first."""
-    if seen is None:
-        return new
-    equal = math.isclose(seen.objective_value, new.objective_value, rel_tol=VALUE_TOLERANCE)
-    if equal and new.status is Status.OPTIMAL:
-        return new
-    return new if new.objective_value > seen.objective_value else seen
+def _better(incumbent: Answer | None, candidate: Answer) -> Answer:
+    """Return the answer with the higher value; of equal ones a proven optimum, else the
+    ``incumbent``.
+    """
+    if incumbent is None:
+        return candidate
+    are_equal = math.isclose(
+        incumbent.objective_value, candidate.objective_value, rel_tol=VALUE_TOLERANCE
+    )
+    if are_equal and candidate.status is Status.OPTIMAL:
+        return candidate
+    return candidate if candidate.objective_value > incumbent.objective_value else incumbent
 
 
 _SOLVERS: dict[str, Callable[[float, bool], Sequence[Allocator]]] = {

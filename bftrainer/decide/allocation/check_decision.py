@@ -65,8 +65,8 @@ def _check_named(state: State, decision: Decision) -> None:
     taken: set[str] = set()
     for active, count in zip(state.active, decision.counts, strict=True):
         nodes = named.pop(active.trainer.id, None)
-        if nodes is None:
-            _add(taken, active.nodes, active.trainer.id)
+        if nodes is None:  # not named: its present nodes are not free for others
+            _take(taken, active.nodes, active.trainer.id)
             continue
         if len(nodes) != count:
             raise RejectedAnswerError(
@@ -85,15 +85,16 @@ def _check_named(state: State, decision: Decision) -> None:
                 f"{min(active.nodes - nodes)} to "
                 f"{min(nodes - active.nodes)}"
             )
-        _add(taken, nodes, active.trainer.id)
-    if named:
+        _take(taken, nodes, active.trainer.id)
+    if named:  # the loop has taken out those of all admitted trainers
         raise RejectedAnswerError(
             f"nodes were named for {min(named)}, which is no admitted trainer"
         )
 
 
-def _add(taken: set[str], nodes: Collection[str], trainer: str) -> None:
-    """Add the nodes of one trainer to ``taken``. Raises if another trainer has one of them.
+def _take(taken: set[str], nodes: Collection[str], trainer: str) -> None:
+    """Add the nodes of one trainer to ``taken``, those of the others so far. Raises
+    :class:`RejectedAnswerError` if another trainer has one of them.
 
     The caller passes all present nodes of a trainer for which none are named, even where it
     shrinks: it is not decided yet which ones it gives up.
@@ -118,10 +119,12 @@ def still_named(
     named = dict(decision.nodes)
     unchanged = {
         a.trainer.id: named[a.trainer.id]
-        for a, n, wanted in zip(state.active, counts, decision.counts, strict=True)
-        if n == wanted and a.trainer.id in named
+        for a, count, decided in zip(state.active, counts, decision.counts, strict=True)
+        if count == decided and a.trainer.id in named
     }
-    held: Nodes = frozenset().union(
+    nodes_of_others: Nodes = frozenset().union(
         *(a.nodes for a in state.active if a.trainer.id not in unchanged)
     )
-    return tuple((name, nodes) for name, nodes in unchanged.items() if nodes.isdisjoint(held))
+    return tuple(
+        (name, nodes) for name, nodes in unchanged.items() if nodes.isdisjoint(nodes_of_others)
+    )

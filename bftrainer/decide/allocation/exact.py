@@ -69,7 +69,7 @@ def _solved(problem: Problem) -> tuple[tuple[int, ...], float]:
     """
     table = gains(problem)[:, : problem.pool_size + 1]
     counts = _optimum(_scores(problem, table), problem.pool_size)
-    return tuple(counts.tolist()), math.fsum(_at(table, counts).tolist())
+    return tuple(counts.tolist()), math.fsum(_entries(table, counts).tolist())
 
 
 def _scores(problem: Problem, gained: GainTable) -> Ints:
@@ -92,7 +92,7 @@ def _scores(problem: Problem, gained: GainTable) -> Ints:
     return scores
 
 
-def _at(table: npt.NDArray[_Number], counts: Ints) -> npt.NDArray[_Number]:
+def _entries(table: npt.NDArray[_Number], counts: Ints) -> npt.NDArray[_Number]:
     """Return the entry of each trainer's row at its count."""
     return table[np.arange(len(counts)), counts]
 
@@ -101,11 +101,11 @@ def _optimum(scores: Ints, pool: int) -> Ints:
     """Return the counts with the largest total score that fit the pool, by steps 1 to 4 of the
     module.
     """
-    wanted = _choices(scores, 0)
-    if wanted.nodes <= pool:  # no competition
-        return wanted.counts
-    price, bound, counts = _price(scores, pool, wanted)
-    value = int(_at(scores, counts).sum())
+    unlimited = _choices(scores, 0)
+    if unlimited.nodes <= pool:  # no competition
+        return unlimited.counts
+    price, bound, counts = _price(scores, pool, unlimited)
+    value = int(_entries(scores, counts).sum())
     reduced = scores - price * np.arange(scores.shape[1])
     loss = reduced.max(axis=1, keepdims=True) - reduced
     return _program(scores, loss <= bound - value, pool)
@@ -122,8 +122,10 @@ class _Choices:
     score: int
     nodes: int
 
-    def paying(self, price: int, pool: int) -> int:
-        """Return the value of the dual bound's tangent at these choices, for another price."""
+    def dual_at(self, price: int, pool: int) -> int:
+        """Return the value at another ``price`` of the tangent that these choices are to the dual
+        bound.
+        """
         return self.score + price * (pool - self.nodes)
 
 
@@ -132,119 +134,121 @@ def _choices(scores: Ints, price: int) -> _Choices:
     smallest.
     """
     counts = (scores - price * np.arange(scores.shape[1])).argmax(axis=1)
-    return _of(scores, counts)
+    return _choices_at(scores, counts)
 
 
-def _of(scores: Ints, counts: Ints) -> _Choices:
+def _choices_at(scores: Ints, counts: Ints) -> _Choices:
+    """Return these counts as choices, with their total score and their sum."""
     # For a few dozen numbers, sum() is faster than numpy's.
-    return _Choices(counts, sum(_at(scores, counts).tolist()), sum(counts.tolist()))
+    return _Choices(counts, sum(_entries(scores, counts).tolist()), sum(counts.tolist()))
 
 
-def _price(scores: Ints, pool: int, wanted: _Choices) -> tuple[int, int, Ints]:
+def _price(scores: Ints, pool: int, unlimited: _Choices) -> tuple[int, int, Ints]:
     """Return the node price that minimizes the dual bound, the bound there, and good counts that
     fit the pool.
 
     The dual D(p) = sum_j max_n (score - p n) + p * pool is convex and piecewise linear; each choice
-    of counts is a tangent. The search starts with a tangent that needs too many nodes (``wanted``)
-    and one that fits (the smallest legal counts). The next price is where the two cross; the
-    choices there replace one of them, until no tangent lies above.
+    of counts is a tangent. The search starts with a tangent that needs too many nodes
+    (``unlimited``) and one that fits (the smallest legal counts). The next price is where the two
+    cross; the choices there replace one of them, until no tangent lies above.
     """
-    over = wanted
+    too_many = unlimited
     smallest = (scores > _ILLEGAL).argmax(axis=1)
-    fits = _of(scores, smallest)
+    fitting = _choices_at(scores, smallest)
     while True:
-        price = (over.score - fits.score) // (over.nodes - fits.nodes)
-        here = _choices(scores, price)
-        bound = here.paying(price, pool)
-        if bound <= over.paying(price, pool):
-            return price, bound, _primal(scores, fits.counts, over.counts, pool)
-        if here.nodes > pool:
-            over = here
+        price = (too_many.score - fitting.score) // (too_many.nodes - fitting.nodes)
+        choices = _choices(scores, price)
+        bound = choices.dual_at(price, pool)
+        if bound <= too_many.dual_at(price, pool):
+            return price, bound, _primal(scores, fitting.counts, too_many.counts, pool)
+        if choices.nodes > pool:
+            too_many = choices
         else:
-            fits = here
+            fitting = choices
 
 
-def _primal(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
+def _primal(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
     """Turn the choices at the best price into a good allocation that fits the pool.
 
-    ``fits`` are choices that need no more than the pool, ``over`` choices that need more. Two
-    repairs are tried, and the better one is returned: ``fits`` moved toward ``over``, and ``over``
-    with one trainer shrunk.
+    ``fitting`` are counts that need no more than the pool, ``too_many`` counts that need more. Two
+    repairs are tried, and the better one is returned: ``fitting`` filled up, and ``too_many`` with
+    one trainer shrunk.
     """
-    moved = _moved(scores, fits, over, pool)
-    shrunk = _shrunk(scores, over, pool)
-    if shrunk is not None and _at(scores, shrunk).sum() > _at(scores, moved).sum():
+    filled_up = _filled_up(scores, fitting, too_many, pool)
+    shrunk = _with_one_shrunk(scores, too_many, pool)
+    if shrunk is not None and _entries(scores, shrunk).sum() > _entries(scores, filled_up).sum():
         return shrunk
-    return moved
+    return filled_up
 
 
-def _moved(scores: Ints, fits: Ints, over: Ints, pool: int) -> Ints:
-    """Return counts that fit the pool: ``fits``, moved toward ``over`` trainer by trainer while
-    there is room.
+def _filled_up(scores: Ints, fitting: Ints, too_many: Ints, pool: int) -> Ints:
+    """Return counts that fit the pool: ``fitting``, in which one trainer after the other gets its
+    count of ``too_many`` while there is room.
 
     Then the remaining nodes are given by the best single change of a count, until none gains.
     """
-    counts: Ints = fits.copy()
+    counts: Ints = fitting.copy()
     free = pool - int(counts.sum())
-    for j in np.flatnonzero(over != fits).tolist():
-        if over[j] - counts[j] <= free:
-            free -= int(over[j] - counts[j])
-            counts[j] = over[j]
+    for j in np.flatnonzero(too_many != fitting).tolist():
+        if too_many[j] - counts[j] <= free:
+            free -= int(too_many[j] - counts[j])
+            counts[j] = too_many[j]
     n = np.arange(scores.shape[1])
     while free > 0:
-        better = scores - _at(scores, counts)[:, None]
-        better[n > counts[:, None] + free] = 0
-        j, count = divmod(int(better.argmax()), len(n))
-        if better[j, count] <= 0:
+        change = scores - _entries(scores, counts)[:, None]
+        change[n > counts[:, None] + free] = 0
+        j, count = divmod(int(change.argmax()), len(n))
+        if change[j, count] <= 0:
             break
         free += int(counts[j]) - count
         counts[j] = count
     return counts
 
 
-def _shrunk(scores: Ints, over: Ints, pool: int) -> Ints | None:
-    """Return the choices ``over`` with one trainer shrunk until they fit: the one that loses least
-    by it.
+def _with_one_shrunk(scores: Ints, too_many: Ints, pool: int) -> Ints | None:
+    """Return the counts ``too_many`` with one trainer shrunk until they fit the pool: the one that
+    loses least by it.
 
     None if no trainer can shrink that far.
     """
-    too_many = int(over.sum()) - pool
-    change = scores - _at(scores, over)[:, None]
-    change[np.arange(scores.shape[1]) > over[:, None] - too_many] = _ILLEGAL
+    excess = int(too_many.sum()) - pool
+    change = scores - _entries(scores, too_many)[:, None]
+    change[np.arange(scores.shape[1]) > too_many[:, None] - excess] = _ILLEGAL
     j, count = divmod(int(change.argmax()), scores.shape[1])
-    if scores[j, count] <= _ILLEGAL or count > over[j] - too_many:
+    if scores[j, count] <= _ILLEGAL or count > too_many[j] - excess:
         return None
-    counts: Ints = over.copy()
+    counts: Ints = too_many.copy()
     counts[j] = count
     return counts
 
 
-def _program(scores: Ints, keep: npt.NDArray[np.bool_], pool: int) -> Ints:
-    """Return the optimal counts among those that ``keep`` marks, by dynamic programming.
+def _program(scores: Ints, survivors: npt.NDArray[np.bool_], pool: int) -> Ints:
+    """Return the optimal counts among the ``survivors`` (True; shape (J, width)), by dynamic
+    programming.
 
     best[m] is the largest score of the trainers so far on m nodes beyond their smallest surviving
     counts. The program goes from the last trainer to the first, so that backtracking gives the
     first trainer as many nodes as any optimum does.
     """
-    low = keep.argmax(axis=1)
-    room = pool - int(low.sum())
-    keep = keep & (np.arange(keep.shape[1]) <= low[:, None] + room)
-    trainers, counts = np.nonzero(keep)
-    extras, gained = counts - low[trainers], scores[trainers, counts]
-    ends = [0, *np.cumsum(keep.sum(axis=1)).tolist()]
+    smallest = survivors.argmax(axis=1)
+    room = pool - int(smallest.sum())
+    survivors = survivors & (np.arange(survivors.shape[1]) <= smallest[:, None] + room)
+    trainers, counts = np.nonzero(survivors)
+    extras, gained = counts - smallest[trainers], scores[trainers, counts]
+    ends = [0, *np.cumsum(survivors.sum(axis=1)).tolist()]
     best = np.zeros(1, dtype=np.int64)
     stages: list[tuple[int, Ints]] = []
     for j in reversed(range(len(scores))):
-        own = slice(ends[j], ends[j + 1])
-        if ends[j + 1] - ends[j] > 1:
-            best, chosen = _extended(best, extras[own][::-1], gained[own][::-1], room)
+        entries = slice(ends[j], ends[j + 1])
+        if ends[j + 1] - ends[j] > 1:  # else the trainer has no choice
+            best, chosen = _extended(best, extras[entries][::-1], gained[entries][::-1], room)
             stages.append((j, chosen))
-    totals: Ints = low.copy()
-    left = int(best.argmax())
+    totals: Ints = smallest.copy()
+    remaining = int(best.argmax())
     for j, chosen in reversed(stages):
-        extra = int(chosen[left])
+        extra = int(chosen[remaining])
         totals[j] += extra
-        left -= extra
+        remaining -= extra
     return totals
 
 

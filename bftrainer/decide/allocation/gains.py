@@ -31,12 +31,12 @@ def gains(problem: Problem) -> GainTable:
     width = 1 + max((c.max_nodes for c in demands), default=0)
     if not demands:
         return np.empty((0, width))
-    facts = [(c.standing, c.scale_up_s, c.scale_down_s, c.max_nodes, c.min_nodes) for c in demands]
-    held, up_s, down_s, largest, smallest = np.array(facts).T
+    rows = [(c.standing, c.scale_up_s, c.scale_down_s, c.max_nodes, c.min_nodes) for c in demands]
+    standing_floats, up_s, down_s, largest, smallest = np.array(rows).T
     values = _values(demands, width, largest, smallest)
-    standing = held.astype(np.int64)
-    running = _values_at(values, demands, standing)
-    up, down = running * up_s, running * down_s
+    standing = standing_floats.astype(np.int64)
+    standing_values = _values_at(values, demands, standing)
+    up_cost, down_cost = standing_values * up_s, standing_values * down_s
     two_costs = [
         j for j, c in enumerate(demands) if c.stalled_s or c.ramp_s or c.pending is not None
     ]
@@ -48,11 +48,11 @@ def gains(problem: Problem) -> GainTable:
     if problem.forward_s:
         values *= problem.forward_s
     else:
-        values[values > -np.inf] = 0.0
-    everyone = np.arange(len(demands))
-    stays = values[everyone, standing]
-    values -= np.where(np.arange(width) > standing[:, None], up[:, None], down[:, None])
-    values[everyone, standing] = stays
+        values[values > -np.inf] = 0.0  # 0 times -inf is no number
+    all_rows = np.arange(len(demands))
+    unchanged = values[all_rows, standing]
+    values -= np.where(np.arange(width) > standing[:, None], up_cost[:, None], down_cost[:, None])
+    values[all_rows, standing] = unchanged
     if two_cost_gains is not None:
         values[two_costs] = two_cost_gains
     if problem.weights:
@@ -80,7 +80,8 @@ def gain(demand: TrainerDemand, n: int, forward_s: float) -> float:
     """Return the summand of Eqn 16 for one demand at ``n`` nodes; -inf if ``n`` is not legal."""
     if not demand.is_legal(n):
         return -np.inf
-    if n == demand.current and not demand.has_two_costs:  # most trainers at most events
+    # A short cut for most trainers at most events: without a rescale there is no cost.
+    if n == demand.current and not demand.has_two_costs:
         return forward_s * demand.value.at(n)
     return seconds(demand, forward_s) * demand.value.at(n) - rescale_cost(demand, n)
 
@@ -114,19 +115,23 @@ class CostTerms:
 
 def costs_of(demand: TrainerDemand) -> CostTerms:
     """Return the cost terms of one demand, in the objective's unit."""
-    running, pending = demand.value.at(demand.standing), demand.pending
+    standing_value, pending = demand.value.at(demand.standing), demand.pending
     if pending is None:
-        up, down = running * demand.scale_up_s, running * demand.scale_down_s
-        lost = -demand.scale_down_s if demand.has_two_costs else 0.0
-        return CostTerms(up, down, demand.standing, demand.ramp_s, lost)
-    before = demand.value.at(pending.training)
+        return CostTerms(
+            up=standing_value * demand.scale_up_s,
+            down=standing_value * demand.scale_down_s,
+            kept=demand.standing,
+            ramp=demand.ramp_s,
+            lost=-demand.scale_down_s if demand.has_two_costs else 0.0,
+        )
+    training_value = demand.value.at(pending.training)
     return CostTerms(
-        demand.ramp_s * running - pending.longer_s * before,
-        before * demand.scale_down_s,
-        pending.training,
-        demand.ramp_s,
-        pending.ahead_s + pending.switch_s - demand.scale_down_s,
-        before * pending.switch_s,
+        up=demand.ramp_s * standing_value - pending.longer_s * training_value,
+        down=training_value * demand.scale_down_s,
+        kept=pending.training,
+        ramp=demand.ramp_s,
+        lost=pending.ahead_s + pending.switch_s - demand.scale_down_s,
+        canceled=training_value * pending.switch_s,
     )
 
 
@@ -169,15 +174,15 @@ def _two_cost_gains(
         [(c.up, c.down, c.kept, c.ramp, c.lost, c.canceled) for c in costs]
     )
     standing, left_s = _columns([(d.standing, seconds(d, forward_s)) for d in demands])
-    running, before = _columns(
+    standing_value, kept_value = _columns(
         [(d.value.at(d.standing), d.value.at(c.kept)) for d, c in zip(demands, costs, strict=True)]
     )
     legal, n = values > -np.inf, np.arange(values.shape[1])
     per_s = np.where(legal, values, 0.0)
     gained: GainTable = left_s * per_s - np.where(n > standing, up, 0.0)
     gained -= np.where(n < kept, down, 0.0)
-    gained -= ramp * np.maximum(per_s - running, 0.0)
-    gained -= np.where(n < kept, lost * (before - per_s), 0.0)
+    gained -= ramp * np.maximum(per_s - standing_value, 0.0)
+    gained -= np.where(n < kept, lost * (kept_value - per_s), 0.0)
     gained += np.where(n <= kept, canceled, 0.0)
     gained[~legal] = -np.inf
     return gained
@@ -197,10 +202,10 @@ def _values_at(
 
     For a standing count that is not legal (not in ``sizes``), the value comes from the curve.
     """
-    running: GainTable = values[np.arange(len(demands)), standing]
-    for j in np.flatnonzero(np.isneginf(running)).tolist():
-        running[j] = demands[j].value.at(int(standing[j]))
-    return running
+    standing_values: GainTable = values[np.arange(len(demands)), standing]
+    for j in np.flatnonzero(np.isneginf(standing_values)).tolist():
+        standing_values[j] = demands[j].value.at(int(standing[j]))
+    return standing_values
 
 
 def _values(
@@ -208,13 +213,15 @@ def _values(
 ) -> GainTable:
     """Return O_j(n) of all demands for n = 0 .. ``width`` - 1; -inf where n is not legal.
 
-    One call interpolates all curves: each has a stretch of the x axis to itself.
+    ``largest`` and ``smallest`` are N_j^max and N_j^min of all demands. One call interpolates all
+    curves: each has a stretch of the x axis to itself.
     """
     curves = {id(c.value): c.value for c in demands}  # trainers of one model share a curve
     row = {key: i for i, key in enumerate(curves)}
     nodes: list[int] = []
     per_s: list[float] = []
-    start, stretch = 0, 1 + max([curve.nodes[-1] for curve in curves.values()])
+    start = 0
+    stretch = 1 + max([curve.nodes[-1] for curve in curves.values()])
     for curve in curves.values():
         nodes.append(start)
         nodes += [start + n for n in curve.nodes]
@@ -228,6 +235,7 @@ def _values(
     values[n > largest[:, None]] = -np.inf
     for j in np.flatnonzero(smallest > 1).tolist():
         values[j, 1 : demands[j].min_nodes] = -np.inf
-    for j in [j for j, c in enumerate(demands) if c.sizes is not None]:
+    listed = [j for j, c in enumerate(demands) if c.sizes is not None]
+    for j in listed:
         values[j, np.isin(n, demands[j].sizes or (), invert=True)] = -np.inf
     return values

@@ -117,13 +117,13 @@ class Gurobi:
         """Turn the state in which Gurobi ended into an answer. Raises ``SolverError`` where there
         is none.
         """
-        ends = package.GRB.Status
+        statuses = package.GRB.Status
         x = model.getAttr("X", variables) if model.SolCount > 0 else None
-        if model.Status == ends.OPTIMAL and x is not None:
+        if model.Status == statuses.OPTIMAL and x is not None:
             return optimal(problem, milp, self.name, x, model.ObjVal)
-        if model.Status == ends.TIME_LIMIT:
+        if model.Status == statuses.TIME_LIMIT:
             return out_of_time(problem, milp, self.name, x, model.ObjBound)
-        if model.Status in (ends.INFEASIBLE, ends.INF_OR_UNBD):  # every variable is bounded
+        if model.Status in (statuses.INFEASIBLE, statuses.INF_OR_UNBD):  # every variable is bounded
             raise SolverError(self.name, Reason.INFEASIBLE, f"status {model.Status}")
         raise SolverError(self.name, Reason.NUMERICAL, f"ended with status {model.Status}")
 
@@ -138,8 +138,9 @@ def _environment(package: Any) -> Any:
 
 @lru_cache(maxsize=4)
 def is_restricted(package: Any) -> bool:
-    """Whether only the restricted license in the package is there. No model is solved with it: it
-    refuses the one that is tried.
+    """Whether the only license of Gurobi is the restricted one in ``package``.
+
+    The trial breaks no condition of that license, which refuses the model before it is solved.
     """
     return find_license(lambda: package).restricted
 
@@ -224,7 +225,13 @@ def find_license(load: Callable[[], Any] = load) -> License:
     try:
         package = load()
     except ImportError as error:
-        return License(None, False, False, None, f"{PACKAGE} is not installed: {error}")
+        return License(
+            version=None,
+            usable=False,
+            restricted=False,
+            expires=None,
+            detail=f"{PACKAGE} is not installed: {error}",
+        )
     version = ".".join(map(str, package.gurobi.version()))
     try:
         with package.Model(env=_environment(package)) as model:
@@ -236,15 +243,25 @@ def find_license(load: Callable[[], Any] = load) -> License:
             except package.GurobiError as error:
                 if error.errno != SIZE_LIMIT_EXCEEDED:
                     raise
-                return License(version, True, True, expires, str(error))
-            return License(version, True, False, expires, "")
+                return License(
+                    version, usable=True, restricted=True, expires=expires, detail=str(error)
+                )
+            return License(version, usable=True, restricted=False, expires=expires, detail="")
     except package.GurobiError as error:
         return License(
-            version, False, False, None, f"{PACKAGE} {version}: error {error.errno}: {error}"
+            version,
+            usable=False,
+            restricted=False,
+            expires=None,
+            detail=f"{PACKAGE} {version}: error {error.errno}: {error}",
         )
 
 
 def _date(yyyymmdd: int) -> str | None:
-    """20271129 as 2027-11-29. Licenses that do not expire have 99999999 or 0."""
+    """Return 20271129 as 2027-11-29; None for a license that does not expire, which has 99999999
+    or 0.
+    """
     text = str(yyyymmdd)
-    return f"{text[:4]}-{text[4:6]}-{text[6:]}" if len(text) == 8 and text < "99990000" else None
+    if len(text) != 8 or text >= "99990000":
+        return None
+    return f"{text[:4]}-{text[4:6]}-{text[6:]}"

@@ -95,17 +95,18 @@ class Highs:
             highspy.SolutionStatus.kSolutionStatusFeasible
         )
         x = solver.getSolution().col_value if has_solution else None
-        ends = highspy.HighsModelStatus
-        if status == ends.kOptimal and x is not None:
+        statuses = highspy.HighsModelStatus
+        if status == statuses.kOptimal and x is not None:
             return optimal(problem, milp, self.name, x, info.objective_function_value)
-        if status == ends.kTimeLimit:
+        if status == statuses.kTimeLimit:
             return out_of_time(problem, milp, self.name, x, info.mip_dual_bound)
-        if status in (ends.kInfeasible, ends.kUnboundedOrInfeasible):  # every variable is bounded
+        # Every variable is bounded, so no model is unbounded.
+        if status in (statuses.kInfeasible, statuses.kUnboundedOrInfeasible):
             raise SolverError(self.name, Reason.INFEASIBLE, _text(solver))
         raise SolverError(self.name, Reason.NUMERICAL, f"ended with {_text(solver)}")
 
 
-def silent(highspy: Any) -> Any:
+def silent_solver(highspy: Any) -> Any:
     """Return a HiGHS that prints nothing.
 
     HiGHS 1.16 prints a banner on descriptor 1, amid the JSON of a command, as soon as callbacks are
@@ -124,10 +125,10 @@ def silent(highspy: Any) -> Any:
 
 
 def loaded(highspy: Any, milp: Milp, name: str, options: Mapping[str, object]) -> Any:
-    """Return a silent HiGHS with the options set and the model passed. Raises ``SolverError`` if it
-    refuses either.
+    """Return a HiGHS that prints nothing, with the options set and the model passed; ``name`` is
+    that of the solver in errors. Raises ``SolverError`` if it refuses either.
     """
-    solver = silent(highspy)
+    solver = silent_solver(highspy)
     for option, value in options.items():
         if solver.setOptionValue(option, value) == highspy.HighsStatus.kError:
             raise SolverError(name, Reason.NUMERICAL, f"option {option} = {value} was rejected")

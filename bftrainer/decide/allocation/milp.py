@@ -194,6 +194,7 @@ class ConstraintRows:
 
 
 def _columns(rows: Iterable[tuple[float, ...]], width: int) -> Sequence[tuple[float, ...]]:
+    """Turn rows of ``width`` entries into ``width`` columns, which are empty if there is no row."""
     return tuple(zip(*rows, strict=True)) or ((),) * width
 
 
@@ -203,11 +204,11 @@ def _add_listed(
     """Add a trainer with listed sizes: one binary per legal size, with its gain (the summand of Eqn
     16) as objective.
     """
-    worth = [gain(demand, n, problem.forward_s) for n in sizes]
-    chosen = [model.binary(value) for value in worth]
-    model.row(1, 1, [(b, 1.0) for b in chosen])
-    model.counted.extend((j, b, n) for b, n in zip(chosen, sizes, strict=True))
-    model.total += max(map(abs, worth))
+    gains = [gain(demand, n, problem.forward_s) for n in sizes]
+    choices = [model.binary(value) for value in gains]
+    model.row(1, 1, [(b, 1.0) for b in choices])
+    model.counted.extend((j, b, n) for b, n in zip(choices, sizes, strict=True))
+    model.total += max(map(abs, gains))
 
 
 def _add_curve(model: ConstraintRows, problem: Problem, j: int, demand: TrainerDemand) -> None:
@@ -263,24 +264,26 @@ def _add_later_value(
     (:class:`CostTerms`).
 
     They are a_j e_j with e_j >= O_j(N_j) - O_j(C_j), and the costs and gains of fewer than C_j or
-    B_j nodes. ``per_s`` has (weight's column, O_j at its breakpoint); ``down`` is the column of
-    z_j^d.
+    B_j nodes. ``nodes`` is the column of N_j, ``down`` that of z_j^d; ``per_s`` has (column of a
+    weight, O_j at its breakpoint), and ``largest`` is the largest possible N_j.
     """
     top = max(value for _, value in per_s)
-    running, before = demand.value.at(demand.standing), demand.value.at(costs.kept)
+    standing_value, kept_value = demand.value.at(demand.standing), demand.value.at(costs.kept)
     if costs.ramp:
-        gained = model.variable(0, top, objective=-costs.ramp)
-        model.row(-running, np.inf, [(gained, 1.0), *((w, -value) for w, value in per_s)])
+        gained = model.variable(0, top, objective=-costs.ramp)  # e_j
+        model.row(-standing_value, np.inf, [(gained, 1.0), *((w, -value) for w, value in per_s)])
         model.total += costs.ramp * top
     if costs.lost and down is not None:
-        # O(C) - O(N) if z^d is 1, else 0; with a pending start, B replaces C.
-        fewer = model.variable(before - top, before, objective=-costs.lost)
+        # O(C) - O(N) if z^d is 1, else 0; with a pending start, B replaces C. The maximum makes
+        # the variable small where it is a cost, and large where it is a gain: only that side is
+        # bounded.
+        lost_value = model.variable(kept_value - top, kept_value, objective=-costs.lost)
         if costs.lost > 0:
-            model.row(0, np.inf, [(fewer, 1.0), *per_s, (down, -before)])
-            model.row(0, np.inf, [(fewer, 1.0), (down, top - before)])
+            model.row(0, np.inf, [(lost_value, 1.0), *per_s, (down, -kept_value)])
+            model.row(0, np.inf, [(lost_value, 1.0), (down, top - kept_value)])
         else:
-            model.row(-np.inf, top, [(fewer, 1.0), *per_s, (down, top - before)])
-            model.row(-np.inf, 0, [(fewer, 1.0), (down, -before)])
+            model.row(-np.inf, top, [(lost_value, 1.0), *per_s, (down, top - kept_value)])
+            model.row(-np.inf, 0, [(lost_value, 1.0), (down, -kept_value)])
         model.total += abs(costs.lost) * top
     if costs.canceled:
         canceled = model.binary(costs.canceled)  # 1 only if N <= B
@@ -296,7 +299,8 @@ def _add_rescale_cost(
 
     Returns the column of z_j^d; None if no rescale costs anything. The sum over j in Eqn 14 is a
     misprint. M is the largest possible count N_j. A start from C_j = 0 (Eqn 1) costs nothing, as
-    O_j(0) = 0. With a pending start, B_j replaces C_j where the trainer shrinks.
+    O_j(0) = 0. With a pending start, B_j replaces C_j where the trainer shrinks. ``nodes`` is the
+    column of N_j, and ``largest`` its M.
     """
     standing, kept = demand.standing, costs.kept
     if not (costs.up or costs.down or costs.lost):

@@ -27,12 +27,14 @@ def equal_share(trainers: Sequence[Trainer], pool_size: int) -> float:
 
     The nodes that a trainer cannot use because of its largest size are shared by the others.
     """
-    left, waiting = float(pool_size), len(trainers)
+    nodes_left = float(pool_size)
+    trainers_left = len(trainers)
     for largest in sorted(trainer.max_nodes for trainer in trainers):
-        if largest * waiting >= left:
-            return left / waiting
-        left, waiting = left - largest, waiting - 1
-    return float(pool_size)
+        if largest * trainers_left >= nodes_left:
+            return nodes_left / trainers_left
+        nodes_left -= largest  # it has all that it can use, which is less than the share
+        trainers_left -= 1
+    return float(pool_size)  # every trainer has its largest size (or there is none)
 
 
 def equal_share_rate(trainer: Trainer, share: float) -> float:
@@ -70,7 +72,9 @@ def _corners(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
         rate = trainer.curve.at(n)
         if rate <= per_s[-1]:
             continue
-        while len(nodes) > 1 and _below(nodes[-2], per_s[-2], nodes[-1], per_s[-1], n, rate):
+        while len(nodes) > 1 and _is_on_or_below(
+            nodes[-2], per_s[-2], nodes[-1], per_s[-1], n, rate
+        ):
             nodes.pop()
             per_s.pop()
         nodes.append(n)
@@ -78,7 +82,7 @@ def _corners(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
     return tuple(nodes), tuple(per_s)
 
 
-def _below(n0: int, rate0: float, n1: int, rate1: float, n2: int, rate2: float) -> bool:
+def _is_on_or_below(n0: int, rate0: float, n1: int, rate1: float, n2: int, rate2: float) -> bool:
     """Whether the middle point is on or below the line between the others."""
     return (rate1 - rate0) * (n2 - n0) <= (rate2 - rate0) * (n1 - n0)
 
@@ -110,7 +114,7 @@ class Objective:
     forward_s: float = 120.0
 
     def of(self, state: State) -> tuple[Curve, ...]:
-        """Return the value curve of every admitted trainer."""
+        """Return the value curve of every admitted trainer, in the order of ``State.active``."""
         trainers = [active.trainer for active in state.active]
         curves = [self.value(active.trainer, active.remaining_samples) for active in state.active]
         relative = self.among(trainers, curves, len(state.pool))
@@ -124,7 +128,10 @@ class Objective:
     def among(
         self, trainers: Sequence[Trainer], curves: Sequence[Curve], pool_size: int
     ) -> Sequence[Curve]:
-        """Return the value curve of every trainer that shares a pool, from its own ``value``."""
+        """Return the value curves of trainers that share a pool of ``pool_size`` nodes.
+
+        ``curves`` are their ``value`` alone; they are returned unchanged without ``share_rate``.
+        """
         if self.share_rate is None or not trainers:
             return curves
         return _relative(self.share_rate, tuple(trainers), tuple(curves), pool_size)
@@ -199,8 +206,8 @@ def growth_weight(active: Active, now_s: float) -> float:
 
 
 def aging_weight(active: Active, now_s: float) -> float:
-    """Return 1 + the hours without nodes since admission, so that a trainer that others always
-    outbid gets nodes in time (paper 5.3).
+    """Return 1 + the hours without nodes since admission, at ``now_s``: a trainer that others
+    always outbid gets nodes in time (paper 5.3).
     """
     waited_s = max(now_s - active.admitted_s - active.run_s, 0.0)
     return 1.0 + waited_s / 3600
@@ -219,10 +226,9 @@ OBJECTIVES = {
         Objective(
             "priority",
             priority,
-            None,
-            "weighted samples",
-            frozenset({Need.PRIORITY}),
-            equal_share_rate,
+            unit="weighted samples",
+            needs=frozenset({Need.PRIORITY}),
+            share_rate=equal_share_rate,
         ),
         Objective(
             "progress",
@@ -233,9 +239,9 @@ OBJECTIVES = {
         Objective(
             "growth",
             throughput,
-            growth_weight,
-            "shares of the first loss",
-            frozenset({Need.LENGTH}),
+            weight=growth_weight,
+            unit="shares of the first loss",
+            needs=frozenset({Need.LENGTH}),
         ),
         # Kappa and T_fwd were chosen on a week of Summit (docs/policies.md, "How many trainers at
         # once").
@@ -243,7 +249,11 @@ OBJECTIVES = {
         Objective("soon", speed_of_one, unit="one-node seconds", kappa=0.0),
         Objective("most", speed_of_one, unit="one-node seconds", kappa=3.0, forward_s=240.0),
         Objective(
-            "ageing", throughput, aging_weight, "aged weighted samples", share_rate=equal_share_rate
+            "ageing",
+            throughput,
+            weight=aging_weight,
+            unit="aged weighted samples",
+            share_rate=equal_share_rate,
         ),
     )
 }
@@ -312,10 +322,12 @@ def _relative(
     largest = max(rates)
     relative = []
     for curve, rate in zip(curves, rates, strict=True):
+        # A trainer without progress on its share keeps its curve: there is nothing to divide by.
         relative.append(_scaled(curve, rate / largest) if rate else curve)
     return tuple(relative)
 
 
 @lru_cache(maxsize=8192)
 def _scaled(curve: Curve, unit: float) -> Curve:
+    """Return the curve with its values divided by ``unit``, which is not 0."""
     return Curve(curve.nodes, tuple(value / unit for value in curve.per_s))

@@ -27,12 +27,13 @@ def current_map(problem: Problem) -> tuple[int, ...] | None:
 def relative_gap(problem: Problem, value: float, bound: float = math.inf) -> float:
     """Return how far ``value`` may be from the optimum: (bound - value) / max(|value|, 1e-9).
 
-    The bound is the solver's, or every trainer at its best size if that is tighter.
+    ``bound`` is the solver's (infinite: it has none); every trainer at its best size is one too,
+    and the tighter one counts.
     """
     table = gains(problem)
-    at_best = float(table.max(axis=1).sum()) if len(table) else 0.0
-    usable = bound if math.isfinite(bound) else at_best
-    return max(min(usable, at_best) - value, 0.0) / max(abs(value), 1e-9)
+    best_total = float(table.max(axis=1).sum()) if len(table) else 0.0
+    usable = bound if math.isfinite(bound) else best_total
+    return max(min(usable, best_total) - value, 0.0) / max(abs(value), 1e-9)
 
 
 def without_variables(problem: Problem, milp: Milp, solver: str) -> Answer | None:
@@ -76,9 +77,9 @@ def out_of_time(
     Of equal ones it is the current map, which moves no node. ``bound`` is that of the solver,
     scaled. Raises ``SolverError(Reason.TIME_LIMIT)`` if there is neither.
     """
-    kept = current_map(problem)
+    current = current_map(problem)
     incumbent = milp.counts(x) if x is not None else None
-    candidates = [c for c in (kept, incumbent) if c is not None and _is_legal(problem, c)]
+    candidates = [c for c in (current, incumbent) if c is not None and _is_legal(problem, c)]
     if not candidates:
         raise SolverError(
             solver, Reason.TIME_LIMIT, "no solution found, and the current allocation is not legal"
@@ -90,6 +91,7 @@ def out_of_time(
 
 
 def _is_legal(problem: Problem, counts: Sequence[int]) -> bool:
+    """Whether the counts satisfy Eqns 3 and 5."""
     try:
         check_counts(problem.demands, problem.pool_size, counts)
     except RejectedAnswerError:

@@ -31,7 +31,8 @@ Nodes = frozenset[str]
 NEVER: Mapping[str, float] = MappingProxyType({})
 _DIGITS = re.compile(r"\d+")
 _WIDTH = 20
-_FEW = 8
+_RESORT_PART = 8
+"""A pool is sorted again if more than one in this many of its nodes has changed, or is free."""
 
 
 def place(
@@ -46,6 +47,9 @@ def place(
     """Return new node sets, one per trainer: a superset of the old one where it grows, a subset
     where it shrinks.
 
+    ``held`` are the old sets, within ``pool``, and ``counts`` the new sizes. A set that is as large
+    as its count is returned as the same object.
+
     Shrinking trainers release the nodes that do not train yet (``starting``, one set per trainer),
     then their last nodes in name order; growing ones take the free nodes in name order, the first
     trainer first. Nodes with a known window end (``ends``, node -> time in s) are released first
@@ -57,13 +61,14 @@ def place(
     divides_nodes = grain.divides_nodes
     for j, (nodes, count) in enumerate(zip(held, counts, strict=True)):
         if count < len(nodes):
-            kept = in_name_order(nodes)
+            # Each sort is stable: the criterion of the last one comes first.
+            keeping_order = in_name_order(nodes)
             if divides_nodes:
-                kept = _last_released_first(kept)
-            kept = _lasting_first(kept, ends)
+                keeping_order = _last_released_first(keeping_order)
+            keeping_order = _lasting_first(keeping_order, ends)
             if starting and starting[j]:
-                kept.sort(key=starting[j].__contains__)
-            placed[j] = frozenset(kept[:count])
+                keeping_order.sort(key=starting[j].__contains__)
+            placed[j] = frozenset(keeping_order[:count])
     growing = [
         j for j, (nodes, count) in enumerate(zip(held, counts, strict=True)) if count > len(nodes)
     ]
@@ -82,8 +87,8 @@ def check_placement(
     """Check that each node has one trainer and is in the pool (Eqn 5), and that old and new sets
     are nested (Eqn 6).
 
-    Raises :class:`RejectedAnswerError`. ``held`` satisfies both already: where no set is new, only
-    the counts are checked.
+    Raises :class:`RejectedAnswerError`. ``held`` are the old sets, which satisfy both already:
+    where all of ``placed`` are the same objects, only the counts are checked.
     """
     for old, count, new in zip(held, counts, placed, strict=True):
         if len(new) != count:
@@ -110,15 +115,17 @@ def _grow_by_slots(
     growing: Sequence[int],
     ends: Mapping[str, float],
 ) -> None:
-    """Add to ``placed`` the slots (GPUs of nodes) that the ``growing`` trainers still need.
+    """Add to ``placed`` the slots (GPUs of nodes) that trainers still need to reach ``counts``;
+    ``growing`` are their indices.
 
     All slots whose window ends last are handed out before any that ends earlier.
     """
     taken: Nodes = frozenset().union(*placed)
     lasting = _lasting_first(in_name_order(pool - taken), ends)
     for _, free in groupby(lasting, key=lambda slot: ends.get(slot, math.inf)):
-        wanted = {j: counts[j] - len(placed[j]) for j in growing}
-        for j, slots in _take(free, wanted, {j: placed[j] for j in growing}).items():
+        needs = {j: counts[j] - len(placed[j]) for j in growing}
+        present = {j: placed[j] for j in growing}
+        for j, slots in _chosen_slots(free, needs, present).items():
             placed[j] = placed[j].union(slots)
 
 
@@ -128,65 +135,71 @@ def _part_of(slot: str) -> str:
 
 
 def _last_released_first(held: Sequence[str]) -> list[str]:
-    """Sort a trainer's slots so that those it releases first come last: on the part where it has
-    the fewest.
+    """Sort the slots of one trainer so that those which it releases first come last: the slots on
+    the part where it has the fewest.
     """
-    count = Counter(map(_part_of, held))
-    return sorted(held, key=lambda slot: -count[_part_of(slot)])
+    slot_count = Counter(map(_part_of, held))
+    return sorted(held, key=lambda slot: -slot_count[_part_of(slot)])
 
 
-def _take(
-    free: Iterable[str], wanted: Mapping[int, int], own: Mapping[int, Iterable[str]]
+def _chosen_slots(
+    free: Iterable[str], needs: Mapping[int, int], present: Mapping[int, Iterable[str]]
 ) -> dict[int, list[str]]:
-    """Choose slots of the ``free`` ones for each growing trainer (by number).
+    """Choose slots of the ``free`` ones for each growing trainer, by its index.
 
-    ``wanted`` has the number of slots that each needs, ``own`` those that it has; no free slot is
-    among them. All trainers take slots beside their own first. Then each takes the largest part
-    that it fills, as long as there is one, and the smallest part that has its rest (best fit): for
-    one trainer, the fewest parts possible. The order of ``free`` decides ties. Cost: O(f log f) for
-    f free slots.
+    ``needs`` has the number of further slots of each trainer, ``present`` the slots that it has,
+    none of which is free. A trainer gets fewer if not enough are free.
+
+    All trainers take slots beside their own first. Then each takes the largest part that it fills,
+    as long as there is one, and the smallest part that has its rest (best fit): for one trainer,
+    the fewest parts possible. The order of ``free`` decides ties. Cost: O(f log f) for f free
+    slots.
     """
     parts: dict[str, list[str]] = {}
     for slot in free:
         parts.setdefault(_part_of(slot), []).append(slot)
-    taken: dict[int, list[str]] = {j: [] for j in wanted}
+    chosen: dict[int, list[str]] = {j: [] for j in needs}
 
-    def from_part(j: int, part: str) -> None:
-        count = wanted[j] - len(taken[j])
-        taken[j] += parts[part][:count]
+    def choose_from(part: str, j: int) -> None:
+        """Move slots of a part to trainer ``j``: all that it still needs, or the whole part."""
+        count = needs[j] - len(chosen[j])
+        chosen[j] += parts[part][:count]
         parts[part] = parts[part][count:]
 
-    for j in wanted:
-        beside = {_part_of(slot) for slot in own[j]} & parts.keys()
+    for j in needs:
+        beside = {_part_of(slot) for slot in present[j]} & parts.keys()
         for part in sorted(beside, key=lambda part: (len(parts[part]), part)):
-            from_part(j, part)
+            choose_from(part, j)
     by_size = sorted((part for part in parts if parts[part]), key=lambda part: len(parts[part]))
     sizes = [len(parts[part]) for part in by_size]
-    for j in wanted:
-        while by_size and len(taken[j]) < wanted[j]:
-            covers = bisect_left(sizes, wanted[j] - len(taken[j]))
-            place = covers if covers < len(sizes) else bisect_left(sizes, sizes[-1])
-            part = by_size.pop(place)
-            del sizes[place]
-            from_part(j, part)
+    for j in needs:
+        while by_size and len(chosen[j]) < needs[j]:
+            # The smallest part that covers the rest; where none does, the first of the largest.
+            index = bisect_left(sizes, needs[j] - len(chosen[j]))
+            if index == len(sizes):
+                index = bisect_left(sizes, sizes[-1])
+            part = by_size.pop(index)
+            del sizes[index]
+            choose_from(part, j)
             if rest := len(parts[part]):
-                place = bisect_left(sizes, rest)
-                by_size.insert(place, part)
-                sizes.insert(place, rest)
-    return taken
+                index = bisect_left(sizes, rest)
+                by_size.insert(index, part)
+                sizes.insert(index, rest)
+    return chosen
 
 
 def _in_taking_order(
     pool: Nodes, placed: Sequence[Nodes], ends: Mapping[str, float], order: NameOrder
 ) -> Iterator[str]:
-    """Return the free nodes in the order in which growing trainers take them.
+    """Return the free nodes of the pool in the order in which growing trainers take them: by window
+    end, then by name.
 
     If many are free, they are filtered from ``order`` instead of being sorted at every event.
     """
     taken: Nodes = frozenset().union(*placed)
-    if ends or _FEW * (len(pool) - len(taken)) < len(pool):
+    if ends or _RESORT_PART * (len(pool) - len(taken)) < len(pool):
         return iter(_lasting_first(in_name_order(pool - taken), ends))
-    return (node for node in order.of(pool) if node not in taken)
+    return (node for node in order.names_of(pool) if node not in taken)
 
 
 class NameOrder:
@@ -196,27 +209,31 @@ class NameOrder:
     """
 
     def __init__(self) -> None:
-        self._last: tuple[Nodes, list[str]] = (frozenset(), [])
+        self._pool: Nodes = frozenset()
+        self._names: list[str] = []  # those of _pool, in name order
 
-    def of(self, pool: Nodes) -> Sequence[str]:
+    def names_of(self, pool: Nodes) -> Sequence[str]:
         """Return the pool in name order, as :func:`in_name_order` does."""
-        before, names = self._last
-        if pool is before:
+        previous, names = self._pool, self._names
+        if pool is previous:
             return names
-        left, joined = before - pool, pool - before
-        if _FEW * (len(left) + len(joined)) > len(pool):
+        left, joined = previous - pool, pool - previous
+        if _RESORT_PART * (len(left) + len(joined)) > len(pool):
             names = in_name_order(pool)
         else:
-            names = names.copy()
+            names = names.copy()  # a caller may still iterate over the old list
             for name in left:
                 del names[bisect_left(names, _name_key(name), key=_name_key)]
             for name in joined:
                 insort(names, name, key=_name_key)
-        self._last = (pool, names)
+        self._pool, self._names = pool, names
         return names
 
 
 def _lasting_first(nodes: list[str], ends: Mapping[str, float]) -> list[str]:
+    """Return the nodes with the latest window end first, else in the given order; the same list
+    without ``ends``. A node without a known end counts as the latest.
+    """
     return sorted(nodes, key=lambda node: -ends.get(node, math.inf)) if ends else nodes
 
 

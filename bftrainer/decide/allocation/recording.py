@@ -18,8 +18,8 @@ class RecordingAllocator:
     allocator: Allocator
     solved: list[Solved] = field(default_factory=list)
 
-    def taken(self) -> tuple[Solved, ...]:
-        """The problems since the last call, each with its answer."""
+    def take_solved(self) -> tuple[Solved, ...]:
+        """Return the problems since the last call, each with its answer, and forget them."""
         solved, self.solved = tuple(self.solved), []
         return solved
 

@@ -34,38 +34,48 @@ not even from 0 nodes.
 
 
 def with_two_costs(
-    demand: TrainerDemand, start_s: float, left: Rescaling | None, at_s: float, forward_s: float
+    demand: TrainerDemand,
+    start_s: float,
+    rescaling: Rescaling | None,
+    at_s: float,
+    forward_s: float,
 ) -> TrainerDemand:
     """Return the demand at ``at_s`` with the costs of the module's text: s_j, a_j, w_j, d_j and the
     pending start.
 
-    ``demand`` has its trainer's W_j^up and W_j^dw as costs, ``start_s`` is S_j, and ``left`` what
-    is left of its rescales. If start and switch take longer than ``MOST`` of T_fwd, they are scaled
-    down to it.
+    ``demand`` has its trainer's W_j^up and W_j^dw as costs, ``start_s`` is S_j, ``rescaling`` the
+    rescale that was under way at the last event, and ``forward_s`` T_fwd. If start and switch take
+    longer than ``MOST`` of T_fwd, they are scaled down to it.
     """
-    up_s, down_s = demand.scale_up_s, demand.scale_down_s
-    left = None if left is None else left.at(at_s)
-    if left is None or left.switch_s is None:
-        stalled_s = 0.0 if left is None else left.ready_s - at_s
+    up_s, down_s = demand.scale_up_s, demand.scale_down_s  # W_j^up and W_j^dw, then w_j and d_j
+    rest = None if rescaling is None else rescaling.at(at_s)
+    pending: PendingStart | None = None
+    if rest is None or rest.switch_s is None:
+        stalled_s = 0.0 if rest is None else rest.ready_s - at_s
         ramp_s = max(start_s + up_s - stalled_s, 0.0)
-        up_s, down_s, pending = min(up_s, ramp_s), max(down_s - stalled_s, 0.0), None
+        up_s = min(up_s, ramp_s)
+        down_s = max(down_s - stalled_s, 0.0)
     else:
-        due_s, first_s = left.switch_s - at_s, max(left.stalled_until_s - at_s, 0.0)
-        joined_s, stalled_s = max(due_s, start_s), left.ready_s - at_s
+        first_stall_s = max(rest.stalled_until_s - at_s, 0.0)  # r_j
+        due_s = rest.switch_s - at_s  # p_j
+        joint_s = max(due_s, start_s)  # q_j
+        stalled_s = rest.ready_s - at_s
         # Not below 0, if W^up has been learned to be less since the start began, or by rounding.
-        ramp_s = max(max(first_s, joined_s + up_s) - stalled_s, 0.0)
-        down_s = max(down_s - first_s, 0.0)
-        training = len(left.training) if len(left.training) >= demand.min_nodes else 0
+        ramp_s = max(max(first_stall_s, joint_s + up_s) - stalled_s, 0.0)
+        down_s = max(down_s - first_stall_s, 0.0)
+        # Fewer nodes than the minimum do not train on.
+        training = len(rest.training) if len(rest.training) >= demand.min_nodes else 0
         pending = PendingStart(
             training,
-            max(due_s - first_s, 0.0),
-            stalled_s - max(due_s, first_s),
-            max(joined_s, first_s) - max(due_s, first_s),
+            ahead_s=max(due_s - first_stall_s, 0.0),
+            switch_s=stalled_s - max(due_s, first_stall_s),
+            longer_s=max(joint_s, first_stall_s) - max(due_s, first_stall_s),
         )
-    if (longest_s := stalled_s + ramp_s) > MOST * forward_s:
-        part = MOST * forward_s / longest_s
-        stalled_s, ramp_s, up_s = part * stalled_s, part * ramp_s, part * up_s
-        pending = None if pending is None else _stretched(pending, part)
+    longest_s = stalled_s + ramp_s
+    if longest_s > MOST * forward_s:
+        factor = MOST * forward_s / longest_s
+        stalled_s, ramp_s, up_s = factor * stalled_s, factor * ramp_s, factor * up_s
+        pending = None if pending is None else _stretched(pending, factor)
     return replace(
         demand,
         scale_up_s=up_s,
@@ -92,8 +102,12 @@ def stretched(demand: TrainerDemand, factor: float) -> TrainerDemand:
 
 
 def _stretched(start: PendingStart, factor: float) -> PendingStart:
+    """Return the pending start with all times multiplied by ``factor``."""
     return PendingStart(
-        start.training, factor * start.ahead_s, factor * start.switch_s, factor * start.longer_s
+        start.training,
+        ahead_s=factor * start.ahead_s,
+        switch_s=factor * start.switch_s,
+        longer_s=factor * start.longer_s,
     )
 
 

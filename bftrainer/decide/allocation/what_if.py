@@ -51,7 +51,8 @@ def force(problem: Problem, j: int, count: int) -> Problem:
 def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> WhatIf | None:
     """Compare the optimum with demand ``j`` forced to ``count`` nodes with the given ``counts``.
 
-    None if the pool is too small for it. Cost: one solve by ``exact``.
+    ``counts`` are those of the decision, one per demand. None if the pool is too small for
+    ``count`` and the smallest sizes of the others. Cost: one solve by ``exact``.
     """
     try:
         best = Exact().solve(force(problem, j, count))
@@ -60,14 +61,14 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
     weighted = [problem.weighted(i) for i in range(len(counts))]
     own_gain = 0.0
     others: list[Shift] = []
-    for i, (demand, n, m) in enumerate(zip(weighted, counts, best.counts, strict=True)):
-        if n == m:
+    for i, (demand, old, new) in enumerate(zip(weighted, counts, best.counts, strict=True)):
+        if old == new:
             continue
-        change = gain(demand, m, problem.forward_s) - gain(demand, n, problem.forward_s)
+        change = gain(demand, new, problem.forward_s) - gain(demand, old, problem.forward_s)
         if i == j:
             own_gain = change
         else:
-            others.append(Shift(demand.id, n, m, change))
+            others.append(Shift(demand.id, old, new, change))
     total_change = best.objective_value - objective_value(problem, counts)
     return WhatIf(count, total_change, own_gain, tuple(others))
 
@@ -75,7 +76,7 @@ def what_if(problem: Problem, counts: Sequence[int], j: int, count: int) -> What
 def next_sizes(demand: TrainerDemand, count: int) -> tuple[int | None, int | None]:
     """Return the next legal sizes below and above ``count``; None where there is none."""
     sizes = demand.sizes or (0, *range(demand.min_nodes, demand.max_nodes + 1))
-    legal = [n for n in sizes if demand.is_legal(n)]
-    below = max((n for n in legal if n < count), default=None)
-    above = min((n for n in legal if n > count), default=None)
+    legal_sizes = [n for n in sizes if demand.is_legal(n)]
+    below = max((n for n in legal_sizes if n < count), default=None)
+    above = min((n for n in legal_sizes if n > count), default=None)
     return below, above

@@ -19,9 +19,11 @@ from bftrainer.decide.allocation.placement import Nodes, in_name_order
 from bftrainer.decide.domain.model import Trainer, rates
 
 
-def lasts_s(pool: Nodes, window_ends: Sequence[tuple[str, float]], now_s: float) -> float:
-    """Return the seconds until the last known window end of the pool; infinite while a node has
-    none.
+def lifetime_s(pool: Nodes, window_ends: Sequence[tuple[str, float]], now_s: float) -> float:
+    """Return the seconds until the last window of the pool ends; infinite while the end of any node
+    is unknown, or the pool is empty.
+
+    ``window_ends`` has (node, time in s) for each node of the pool with a known end.
     """
     if not pool or len(window_ends) < len(pool):
         return math.inf
@@ -36,65 +38,69 @@ def drop_unprofitable_growth(
 ) -> tuple[Nodes, ...]:
     """Return the placement without growth that cannot pay off before the windows of its nodes end.
 
-    ``left_s`` has the seconds left of windows with known ends. A trainer that was to shrink for
-    growth that is dropped keeps its nodes. Sets stay nested and legal.
+    ``held`` are the present nodes of the trainers, and ``placed`` those that were decided.
+    ``left_s`` has the seconds left of windows with known ends, by node. A trainer that was to
+    shrink for growth that is dropped keeps its nodes. Sets stay nested and legal.
     """
     after = [
-        _cut(trainer, before, planned, left_s)
+        _without_short_windows(trainer, before, planned, left_s)
         for trainer, before, planned in zip(trainers, held, placed, strict=True)
     ]
     dropped: Nodes = frozenset().union(
         *(planned - kept for planned, kept in zip(placed, after, strict=True))
     )
     for j, (trainer, before) in enumerate(zip(trainers, held, strict=True)):
-        given = before - after[j]
-        if given and given <= dropped and trainer.is_legal(len(before)):
+        released = before - after[j]
+        if released and released <= dropped and trainer.is_legal(len(before)):
             after[j] = before
-            dropped -= given
+            dropped -= released
     return tuple(after)
 
 
-def _cut(trainer: Trainer, held: Nodes, placed: Nodes, left_s: Mapping[str, float]) -> Nodes:
+def _without_short_windows(
+    trainer: Trainer, held: Nodes, placed: Nodes, left_s: Mapping[str, float]
+) -> Nodes:
     """Return the placed nodes of one trainer without new ones whose windows end too soon to pay
     off.
 
     Of the new nodes with a known end, the k that last longest are kept, with the largest k that
-    pays.
+    pays off.
     """
     ending = sorted((n for n in placed - held if n in left_s), key=lambda n: (-left_s[n], n))
     if not ending:
         return placed
-    sure = placed.difference(ending)
-    if not trainer.is_legal(len(sure)):
-        sure = _legal(trainer, held, sure)
+    lasting = placed.difference(ending)
+    fallback = lasting
+    if not trainer.is_legal(len(lasting)):
+        fallback = _largest_legal_set(trainer, held, lasting)
     for k in range(len(ending), 0, -1):
-        new = (placed - frozenset(ending)) | frozenset(ending[:k])
-        if trainer.is_legal(len(new)) and _pays(
-            trainer, len(held), len(sure), len(new), left_s[ending[k - 1]]
+        candidate = lasting | frozenset(ending[:k])
+        first_end_s = left_s[ending[k - 1]]
+        if trainer.is_legal(len(candidate)) and _pays_off(
+            trainer, len(held), len(fallback), len(candidate), first_end_s
         ):
-            return new
-    return sure
+            return candidate
+    return fallback
 
 
-def _pays(trainer: Trainer, held: int, sure: int, n: int, left_s: float) -> bool:
-    """Whether growth to ``n`` nodes pays off within ``left_s``, by the module's inequality with
-    ``sure`` as w.
+def _pays_off(trainer: Trainer, held: int, fallback: int, n: int, left_s: float) -> bool:
+    """Whether growth from ``held`` to ``n`` nodes pays off within ``left_s``, by the module's
+    inequality with ``fallback`` as w.
     """
     rate = rates(trainer)
-    without = left_s - (trainer.growth_s if sure > held else 0.0)
-    return rate[n] * (left_s - trainer.growth_s - trainer.scale_down_s) > rate[sure] * max(
-        without, 0.0
-    )
+    trained_s = left_s - trainer.growth_s - trainer.scale_down_s
+    fallback_s = left_s - (trainer.growth_s if fallback > held else 0.0)
+    return rate[n] * trained_s > rate[fallback] * max(fallback_s, 0.0)
 
 
-def _legal(trainer: Trainer, held: Nodes, sure: Nodes) -> Nodes:
-    """Return the largest legal set between ``held`` and ``sure``.
+def _largest_legal_set(trainer: Trainer, held: Nodes, lasting: Nodes) -> Nodes:
+    """Return the largest set of legal size between ``held`` and its superset ``lasting``.
 
-    If there is none, it is the largest legal subset of ``held``.
+    If there is none, it is the largest subset of ``held`` with a legal size (0 is one).
     """
-    more = in_name_order(sure - held)
+    more = in_name_order(lasting - held)
     for n in range(len(more), -1, -1):
         if trainer.is_legal(len(held) + n):
             return held | frozenset(more[:n])
-    kept = in_name_order(held)
-    return next(frozenset(kept[:n]) for n in range(len(kept), -1, -1) if trainer.is_legal(n))
+    names = in_name_order(held)
+    return next(frozenset(names[:n]) for n in range(len(names), -1, -1) if trainer.is_legal(n))

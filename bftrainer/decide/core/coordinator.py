@@ -23,7 +23,12 @@ from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.ports import Policy
 from bftrainer.decide.domain.rescaling import rescaled
 from bftrainer.decide.domain.state import Active, Losses, Nodes, Plan, Rescale, State
-from bftrainer.decide.estimation.update import updated, wake_s, with_estimates, with_lengths
+from bftrainer.decide.estimation.update import (
+    add_measurements,
+    wake_s,
+    with_estimates,
+    with_lengths,
+)
 from bftrainer.errors import InvalidValueError
 from bftrainer.slots import Grain
 
@@ -36,8 +41,9 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
     head of the queue.
 
     Cost: O(|joined| + |left| + J), plus a copy of the pool when it changes, and of the queue when
-    trainers are submitted. A caller with many events and a long queue passes a ``queued`` of its
-    own: then its ids are not collected at each of them.
+    trainers are submitted. A caller with many events and a long queue passes the same ``queued`` at
+    each event: then the ids of the queue are not collected again. Raises
+    :class:`InvalidValueError` for a change that contradicts the state.
     """
     draft = _StateDraft(state, event.at_s, _advanced(state, event), queued or QueuedIds())
     for change in event.changes:
@@ -58,42 +64,46 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
     after = with_lengths(after, event.measured)
     if not _changes_estimates(state, after, event, admitted):
         return after
-    measurements, learned = updated(state, event.measured)
+    measurements, learned = add_measurements(state, event.measured)
     return with_estimates(replace(after, measurements=measurements), learned)
 
 
 def _changes_estimates(
     before: State, after: State, event: Event, admitted: Sequence[Trainer]
 ) -> bool:
-    """Whether an event changes the estimate of any trainer's curve.
+    """Whether an event may change the estimate of any trainer's curve; ``before`` and ``after`` are
+    the states around the event, and ``admitted`` the trainers that it admits.
 
-    A change of the pool does so for trainers without a curve: their placeholder depends on its
-    size.
+    A change of the pool may do so for trainers without a curve: their placeholder depends on the
+    pool's size.
     """
     if event.measured or any(trainer.learning is not None for trainer in admitted):
         return True
-    if after.pool is before.pool:
+    if after.pool is before.pool:  # the same object unless the event changes the pool
         return False
     return any(a.trainer.learning and a.trainer.learning.blank for a in after.active)
 
 
 def _advanced(state: State, event: Event) -> tuple[Active, ...]:
-    """Return the admitted trainers at the time of the event, with the reports that it contains."""
+    """Return the admitted trainers at the time of the event, with the reports that it contains.
+
+    A trainer that waits without any report is the same object: thousands may wait.
+    """
     samples_done, losses = dict(event.samples_done), dict(event.losses)
     # The clock of a host may have been set back while no pilot ran.
     passed_s = max(event.at_s - state.at_s, 0.0)
-    reported = samples_done.keys() | losses.keys()
+    reporting_ids = samples_done.keys() | losses.keys()
     advanced = []
     for active in state.active:
-        if active.nodes or active.rescaling is not None or active.trainer.id in reported:
-            active = _later(active, event.at_s, passed_s, samples_done, losses)
+        if active.nodes or active.rescaling is not None or active.trainer.id in reporting_ids:
+            active = _with_reports(active, event.at_s, passed_s, samples_done, losses)
         advanced.append(active)
     return tuple(advanced)
 
 
 class _StateDraft:
-    """The parts of a state that an event can change; :meth:`apply` makes its changes one after the
-    other.
+    """The parts of a state that an event at ``at_s`` can change: :meth:`apply` makes one change
+    after the other, then :meth:`admit` updates the queue and the admitted trainers (``active``).
     """
 
     def __init__(
@@ -107,9 +117,9 @@ class _StateDraft:
         self.max_parallel = state.max_parallel
         self._at_s = at_s
         self._queued = queued
-        self._new: list[Trainer] = []
+        self._submitted: list[Trainer] = []
         """Submitted since the queue was last updated: a workload may submit thousands at once."""
-        self._fill: list[Trainer] = []
+        self._submitted_pools: list[Trainer] = []
         """Pools that fill. They take no place of P_jmax, so they are admitted at once."""
 
     def apply(self, change: Change) -> None:
@@ -118,7 +128,7 @@ class _StateDraft:
             case PoolChanged():
                 self._change_pool(change)
             case TrainerSubmitted(trainer):
-                (self._fill if trainer.fill else self._new).append(trainer)
+                (self._submitted_pools if trainer.fill else self._submitted).append(trainer)
             case TrainerFinished(trainer_id):
                 self._enqueue()
                 self.active, self.queue = _finished(trainer_id, self.active, self.queue)
@@ -128,32 +138,39 @@ class _StateDraft:
                 pass
 
     def admit(self) -> tuple[Trainer, ...]:
-        """Admit trainers from the head of the queue as far as P_jmax allows, and return them."""
+        """Admit trainers from the head of the queue as far as P_jmax allows, and all pools that
+        fill; return the trainers and pools that were admitted.
+
+        Raises :class:`InvalidValueError` for an id that is taken.
+        """
         self._enqueue()
         places = len(self.queue)
         if self.max_parallel is not None:
-            training = sum(not a.trainer.fill for a in self.active)
-            places = max(self.max_parallel - training, 0)
+            admitted_count = sum(not a.trainer.fill for a in self.active)
+            places = max(self.max_parallel - admitted_count, 0)
         admitted, self.queue = self.queue[:places], self.queue[places:]
-        if self._fill:
-            _check_new(self._fill, ({t.id for t in (*self.queue, *admitted)}, _ids(self.active)))
-            admitted = (*admitted, *self._fill)
+        if self._submitted_pools:
+            unfinished_ids = ({t.id for t in (*self.queue, *admitted)}, _ids(self.active))
+            _check_new(self._submitted_pools, unfinished_ids)
+            admitted = (*admitted, *self._submitted_pools)
         new = (Active(trainer, admitted_s=self._at_s) for trainer in admitted)
         self.active = (*self.active, *new)
         return admitted
 
     def _change_pool(self, change: PoolChanged) -> None:
+        """Update the pool and its classes; trainers lose the nodes that left."""
         _check_pool_change(self.pool, change)
         self.pool = (self.pool - change.left) | change.joined
         self.grain = self.grain.finer(Grain.of(change.joined))
-        self.classes = node_classes.changed(self.classes, change)
+        self.classes = node_classes.changed_classes(self.classes, change)
         if change.left:
             self.active = tuple([_without(a, change.left, self._at_s) for a in self.active])
 
     def _enqueue(self) -> None:
-        if self._new:
-            self.queue = _enqueued(self.active, self.queue, self._new, self._queued)
-            self._new = []
+        """Append the submitted trainers to the queue."""
+        if self._submitted:
+            self.queue = _enqueued(self.active, self.queue, self._submitted, self._queued)
+            self._submitted = []
 
 
 def decide(state: State, policy: Policy, event: Event, order: NameOrder | None = None) -> Plan:
@@ -164,9 +181,11 @@ def decide(state: State, policy: Policy, event: Event, order: NameOrder | None =
     of a large pool. Raises :class:`~bftrainer.errors.RejectedAnswerError` for a decision that
     breaks a rule.
     """
-    without = trainings(state)
-    plan = _decide(without, policy, event, order)
-    return plan if without is state else filled(state, plan)
+    without_pools = trainings(state)
+    plan = _decide(without_pools, policy, event, order)
+    if without_pools is state:  # no pool fills
+        return plan
+    return filled(state, plan)
 
 
 def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
@@ -179,28 +198,29 @@ def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None)
     decision, memory = node_classes.decide_by_class(policy, state, event, parts)
     ends = dict(state.window_ends) if state.window_ends else NEVER
     held = [a.nodes for a in state.active]
-    named = dict(decision.nodes)  # place leaves a set alone that is as large as its count
-    chosen = held
+    named = dict(decision.nodes)
+    # Placement leaves a set alone that is as large as its count, as named sets are.
+    to_place = held
     if named:
-        chosen = [named.get(a.trainer.id, a.nodes) for a in state.active]
+        to_place = [named.get(a.trainer.id, a.nodes) for a in state.active]
     starting = [_NONE] * len(state.active)
     for j, active in enumerate(state.active):
         if active.rescaling is not None:  # thousands may wait, without any
             starting[j] = _starting(active)
     nodes = node_classes.place_by_class(
-        parts, chosen, decision.counts, ends, starting, order, state.grain
+        parts, to_place, decision.counts, ends, starting, order, state.grain
     )
     if ends:
         left_s = {node: end_s - state.at_s for node, end_s in ends.items()}
         nodes = drop_unprofitable_growth([a.trainer for a in state.active], held, nodes, left_s)
         counts = tuple(len(placed) for placed in nodes)
-        if counts != decision.counts:
-            still = tuple(
-                (a.trainer.id, n)
-                for a, n in zip(state.active, nodes, strict=True)
-                if named.get(a.trainer.id) == n
+        if counts != decision.counts:  # then they are not the solver's, nor all names the policy's
+            still_named = tuple(
+                (a.trainer.id, placed)
+                for a, placed in zip(state.active, nodes, strict=True)
+                if named.get(a.trainer.id) == placed
             )
-            decision = replace(decision, counts=counts, answer=None, nodes=still)
+            decision = replace(decision, counts=counts, answer=None, nodes=still_named)
     check_placement(state.pool, held, decision.counts, nodes)
     node_classes.check_one_class(parts, nodes)
     return Plan(decision, nodes, memory)
@@ -234,12 +254,12 @@ def adopt(state: State, plan: Plan) -> State:
 
 def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Rescale, ...]:
     """Return the rescales that lead from ``before`` to ``after``, those of shrinking trainers
-    first.
+    first: nodes are released before they are taken.
 
-    So nodes are released before they are taken.
+    ``forced`` says of all of them that nodes left the pool. Trainers that have finished get none.
     """
-    same = set(map(id, before.active))  # hundreds may wait: most are the same object
-    changed = [a for a in after.active if id(a) not in same]
+    old_objects = set(map(id, before.active))  # hundreds may wait: most are the same object
+    changed = [a for a in after.active if id(a) not in old_objects]
     if not changed:
         return ()
     held = {a.trainer.id: a.nodes for a in before.active}
@@ -259,6 +279,9 @@ def _starting(a: Active) -> Nodes:
 
 
 def _without(active: Active, left: Nodes, at_s: float) -> Active:
+    """Return the trainer after the nodes ``left`` have left the pool; the same object if it had
+    none of them.
+    """
     if active.nodes.isdisjoint(left):
         return active
     return _with_nodes(active, active.nodes - left, at_s)
@@ -266,50 +289,47 @@ def _without(active: Active, left: Nodes, at_s: float) -> Active:
 
 def _with_nodes(a: Active, nodes: Nodes, at_s: float) -> Active:
     """Return the trainer on ``nodes`` from ``at_s`` on, with the rescale that this begins."""
-    sized_s = a.sized_s if len(nodes) == len(a.nodes) else at_s
-    left = rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s)
     return Active(
-        a.trainer,
-        nodes,
-        a.samples_done,
-        a.admitted_s,
-        a.run_s,
-        a.node_s,
-        a.losses,
-        a.submitted,
-        sized_s,
-        left,
+        trainer=a.trainer,
+        nodes=nodes,
+        samples_done=a.samples_done,
+        admitted_s=a.admitted_s,
+        run_s=a.run_s,
+        node_s=a.node_s,
+        losses=a.losses,
+        submitted=a.submitted,
+        sized_s=a.sized_s if len(nodes) == len(a.nodes) else at_s,
+        rescaling=rescaled(a.trainer, a.rescaling, a.nodes, nodes, at_s),
     )
 
 
-def _later(
+def _with_reports(
     a: Active, at_s: float, passed_s: float, done: dict[str, float], losses: dict[str, float]
 ) -> Active:
     """Return the trainer at ``at_s``, ``passed_s`` seconds later, with its latest reports.
 
-    ``done`` and ``losses`` are by trainer id. The same object is returned if nothing of it changes.
+    ``done`` has the samples processed so far and ``losses`` the latest loss, by trainer id. The
+    same object is returned if nothing of it changes.
     """
-    name, nodes = a.trainer.id, a.nodes
-    samples = done.get(name, a.samples_done)
-    reported = a.losses
-    if (loss := losses.get(name)) is not None:
-        reported = Losses(loss, loss, samples) if reported is None else reported.then(samples, loss)
-    left = None if a.rescaling is None else a.rescaling.at(at_s)
-    if not nodes and samples == a.samples_done and reported is a.losses and left is a.rescaling:
+    trainer_id, nodes = a.trainer.id, a.nodes
+    samples = done.get(trainer_id, a.samples_done)
+    history = a.losses
+    if (loss := losses.get(trainer_id)) is not None:
+        history = Losses(loss, loss, samples) if history is None else history.then(samples, loss)
+    rest = None if a.rescaling is None else a.rescaling.at(at_s)
+    if not nodes and samples == a.samples_done and history is a.losses and rest is a.rescaling:
         return a
-    run_s = a.run_s + passed_s if nodes else a.run_s
-    node_s = a.node_s + passed_s * len(nodes)
     return Active(
-        a.trainer,
-        nodes,
-        samples,
-        a.admitted_s,
-        run_s,
-        node_s,
-        reported,
-        a.submitted,
-        a.sized_s,
-        left,
+        trainer=a.trainer,
+        nodes=nodes,
+        samples_done=samples,
+        admitted_s=a.admitted_s,
+        run_s=a.run_s + passed_s if nodes else a.run_s,
+        node_s=a.node_s + passed_s * len(nodes),
+        losses=history,
+        submitted=a.submitted,
+        sized_s=a.sized_s,
+        rescaling=rest,
     )
 
 
@@ -329,23 +349,22 @@ def _enqueued(
     queued: QueuedIds,
 ) -> tuple[Trainer, ...]:
     """Return the queue with the new trainers at its end. Cost: O(J + queue + new)."""
-    _check_new(new, (queued.of(queue), _ids(active)))
-    return queued.then(queue, new)
+    _check_new(new, (queued.ids_of(queue), _ids(active)))
+    return queued.appended(queue, new)
 
 
 def _check_new(new: Sequence[Trainer], taken: Sequence[Set[str]]) -> None:
-    """Check that no two new trainers have the same id, and that none is taken.
-
-    Raises :class:`InvalidValueError`.
+    """Check that no two ``new`` trainers have the same id, and that none of their ids is in the
+    sets ``taken``. Raises :class:`InvalidValueError`.
     """
     new_ids: set[str] = set()
     for trainer in new:
         if trainer.id in new_ids:
-            raise _taken(trainer.id)
+            raise _taken_id_error(trainer.id)
         new_ids.add(trainer.id)
     for ids in taken:
         if not new_ids.isdisjoint(ids):
-            raise _taken(next(trainer.id for trainer in new if trainer.id in ids))
+            raise _taken_id_error(next(trainer.id for trainer in new if trainer.id in ids))
 
 
 def _ids(active: Sequence[Active]) -> set[str]:
@@ -356,7 +375,7 @@ class QueuedIds:
     """Keeps the ids of the last queue, so that they are not collected again at each event.
 
     A queue may be long, and mostly only grows at its end and shrinks at its head from one event to
-    the next. What :meth:`of` returns depends on its arguments only, and is valid until the next
+    the next. What :meth:`ids_of` returns depends on its arguments only, and is valid until the next
     call.
     """
 
@@ -364,37 +383,38 @@ class QueuedIds:
         self._queue: tuple[Trainer, ...] = ()
         self._ids: set[str] = set()
 
-    def of(self, queue: tuple[Trainer, ...]) -> Set[str]:
+    def ids_of(self, queue: tuple[Trainer, ...]) -> Set[str]:
         """Return the ids of the queue's trainers."""
         previous = self._queue
         if previous is not queue:
-            left_count = len(previous) - len(queue)
-            if left_count > 0 and previous[left_count:] == queue:
-                self._ids.difference_update(map(_ID, previous[:left_count]))
+            admitted_count = len(previous) - len(queue)
+            if admitted_count > 0 and previous[admitted_count:] == queue:  # it shrank at its head
+                self._ids.difference_update(map(_ID, previous[:admitted_count]))
             else:
                 self._ids = set(map(_ID, queue))
             self._queue = queue
         return self._ids
 
-    def then(self, queue: tuple[Trainer, ...], new: Sequence[Trainer]) -> tuple[Trainer, ...]:
-        """Return the queue with the new trainers at its end, and keep their ids. No trainer may
-        have them yet.
+    def appended(self, queue: tuple[Trainer, ...], new: Sequence[Trainer]) -> tuple[Trainer, ...]:
+        """Return the queue with the ``new`` trainers at its end, and keep their ids, which no
+        trainer of the queue may have.
         """
-        self.of(queue)
+        self.ids_of(queue)
         self._ids.update(map(_ID, new))
         self._queue = (*queue, *new)
         return self._queue
 
 
-def _taken(trainer_id: str) -> InvalidValueError:
+def _taken_id_error(trainer_id: str) -> InvalidValueError:
     return InvalidValueError(f"trainer id {trainer_id!r} is taken, expected a new one")
 
 
 def _finished(
     trainer_id: str, active: tuple[Active, ...], queue: tuple[Trainer, ...]
 ) -> tuple[tuple[Active, ...], tuple[Trainer, ...]]:
-    """Return the active trainers and the queue without the finished trainer. An unknown id is a bug
-    of the world.
+    """Return the active trainers and the queue without the finished trainer.
+
+    Raises :class:`InvalidValueError` for an id that neither has: that is a bug of the world.
     """
     rest = tuple(a for a in active if a.trainer.id != trainer_id)
     if len(rest) < len(active):

@@ -19,10 +19,10 @@ from bftrainer.decide.domain.state import Nodes
 
 @dataclass(frozen=True, slots=True)
 class DebounceState:
-    """Which idle nodes have been seen, and for how long.
+    """Which nodes are idle, and since when.
 
-    ``offered`` nodes are in the pool; ``fresh`` nodes have been idle in every observation since a
-    time, but not for long.
+    ``offered`` nodes are in the pool; ``fresh`` nodes have been idle in every observation since the
+    time given, but not for long.
     """
 
     offered: Nodes = frozenset()
@@ -30,18 +30,20 @@ class DebounceState:
 
 
 def debounce(
-    seen: DebounceState, idle: Nodes | None, at_s: float, confirm_s: float
+    state: DebounceState, idle: Nodes | None, at_s: float, confirm_s: float
 ) -> tuple[DebounceState, PoolChanged | None]:
     """Apply one observation of the scheduler at ``at_s``; return the new state, and the change of
-    the pool that it confirms.
+    the pool that the observation confirms (None: no change).
 
-    ``idle`` are its idle nodes, or None if it failed.
+    ``idle`` are the idle nodes of the observation, or None if it failed. A node joins once it was
+    idle for ``confirm_s``.
     """
     if idle is None:
-        return seen, None
-    since = {node: seen.fresh.get(node, at_s) for node in idle - seen.offered}
-    joined = Nodes(node for node, since_s in since.items() if at_s - since_s >= confirm_s)
-    left = seen.offered - idle
-    fresh = {node: since_s for node, since_s in since.items() if node not in joined}
-    after = DebounceState((seen.offered - left) | joined, MappingProxyType(fresh))
-    return after, PoolChanged(joined, left) if joined or left else None
+        return state, None
+    idle_since = {node: state.fresh.get(node, at_s) for node in idle - state.offered}
+    joined = Nodes(node for node, since_s in idle_since.items() if at_s - since_s >= confirm_s)
+    left = state.offered - idle
+    fresh = {node: since_s for node, since_s in idle_since.items() if node not in joined}
+    new_state = DebounceState((state.offered - left) | joined, MappingProxyType(fresh))
+    change = PoolChanged(joined, left) if joined or left else None
+    return new_state, change

@@ -24,6 +24,8 @@ class DemandCap:
     tried: int
     demand: int
 
-    def counts(self, trainers: frozenset[str], demand: int, held: int) -> bool:
-        """Whether the cap still counts: same trainers, no larger demand, at least as many nodes."""
+    def is_valid(self, trainers: frozenset[str], demand: int, held: int) -> bool:
+        """Whether the cap still counts: same ``trainers``, no larger ``demand``, and ``held`` nodes
+        are at least as many as those that they used.
+        """
         return trainers == self.trainers and demand <= self.demand and held >= self.nodes

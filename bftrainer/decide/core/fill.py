@@ -35,7 +35,7 @@ def filled(state: State, plan: Plan) -> Plan:
     """
     planned = iter(plan.nodes)
     nodes = [_NONE if a.trainer.fill else next(planned) for a in state.active]
-    free = state.pool.difference(*plan.nodes)
+    free = state.pool.difference(*plan.nodes)  # a pool's present nodes are free, too
     pools = [j for j, a in enumerate(state.active) if a.trainer.fill]
     for name, of_class in _by_class(state, free):
         members = [
@@ -49,13 +49,14 @@ def filled(state: State, plan: Plan) -> Plan:
 def _fill_class(state: State, free: Nodes, members: Sequence[int], nodes: list[Nodes]) -> None:
     """Divide the ``free`` nodes of one class among pools, and write what each gets into ``nodes``.
 
-    ``members`` are the indices of the pools. Every pool keeps what it has of its part before any
-    pool takes another node.
+    ``members`` are the indices of the pools. Every pool keeps the nodes of its part that it has
+    before any pool takes another node. A pool that keeps its nodes has the same object in
+    ``nodes``: rescales compare identity first.
     """
     ends = dict(state.window_ends)
-    counts = _parts([state.active[j].trainer for j in members], len(free))
+    counts = _equal_parts([state.active[j].trainer for j in members], len(free))
     for j, count in sorted(zip(members, counts, strict=True)):
-        nodes[j] = _first(state.active[j].nodes & free, count)
+        nodes[j] = _first_nodes(state.active[j].nodes & free, count)
         free -= nodes[j]
     for j, count in zip(members, counts, strict=True):
         active = state.active[j]
@@ -64,7 +65,7 @@ def _fill_class(state: State, free: Nodes, members: Sequence[int], nodes: list[N
             if ends:
                 ready_s = state.at_s + active.trainer.growth_s
                 lasting = frozenset(n for n in free if ends.get(n, math.inf) > ready_s)
-            more = _first(lasting, count - len(nodes[j]))
+            more = _first_nodes(lasting, count - len(nodes[j]))
             nodes[j] |= more
             free -= more
         if not active.trainer.is_legal(len(nodes[j])):
@@ -74,24 +75,28 @@ def _fill_class(state: State, free: Nodes, members: Sequence[int], nodes: list[N
             nodes[j] = active.nodes
 
 
-def _first(nodes: Nodes, count: int) -> Nodes:
+def _first_nodes(nodes: Nodes, count: int) -> Nodes:
     """Return the first ``count`` nodes in name order.
 
-    A set that is no larger, which thousands of nodes mostly are, is not sorted.
+    A set that is no larger than that is returned as it is, unsorted: it may have thousands of
+    nodes.
     """
     return nodes if len(nodes) <= count else frozenset(in_name_order(nodes)[:count])
 
 
 def _by_class(state: State, free: Nodes) -> list[tuple[str, Nodes]]:
+    """Return the ``free`` nodes of each class, as (class, nodes); those without a class are
+    first.
+    """
     rest = free.difference(*(nodes for _, nodes in state.classes))
     return [("", rest), *((name, nodes & free) for name, nodes in state.classes)]
 
 
 def _class_of(a: Active, state: State, free: Nodes) -> str:
-    """Return the class whose nodes a pool gets.
+    """Return the class whose nodes a pool gets, if the trainings leave the nodes ``free``.
 
-    It is the one that it names, else the one of its present nodes as long as any of them is free
-    for it, else the one with the most free nodes.
+    It is the class that the pool names; else that of its present nodes, as long as any of them is
+    free; else the class with the most free nodes.
     """
     if a.trainer.node_class is not None:
         return a.trainer.node_class
@@ -102,12 +107,15 @@ def _class_of(a: Active, state: State, free: Nodes) -> str:
     return name
 
 
-def _parts(pools: Sequence[Trainer], free: int) -> list[int]:
+def _equal_parts(pools: Sequence[Trainer], free: int) -> list[int]:
     """Return equal parts of ``free`` nodes, one per pool; what is beyond a pool's largest size goes
     to the others.
     """
     parts = [0] * len(pools)
-    for left, j in enumerate(sorted(range(len(pools)), key=lambda j: pools[j].max_nodes)):
-        parts[j] = min(pools[j].max_nodes, -(-free // (len(pools) - left)))
-        free -= parts[j]
+    rest = free
+    smallest_first = sorted(range(len(pools)), key=lambda j: pools[j].max_nodes)
+    for done_count, j in enumerate(smallest_first):
+        share = math.ceil(rest / (len(pools) - done_count))
+        parts[j] = min(pools[j].max_nodes, share)
+        rest -= parts[j]
     return parts

@@ -33,8 +33,10 @@ class Part:
     members: tuple[int, ...]
 
 
-def changed(classes: Classes, change: PoolChanged) -> Classes:
-    """Return the classes of the pool after nodes have joined and left."""
+def changed_classes(classes: Classes, change: PoolChanged) -> Classes:
+    """Return the classes of the pool after nodes have joined and left; those without nodes are
+    left out.
+    """
     if not classes and not change.classes:
         return ()
     by_class = {name: nodes - change.left for name, nodes in classes}
@@ -54,7 +56,7 @@ def parts(state: State) -> tuple[Part, ...]:
     if not state.classes and all(a.trainer.node_class is None for a in state.active):
         return (Part(ALIKE, state.pool, everyone),)
     pools = _pools(state)
-    if len(pools) <= 1:
+    if len(pools) <= 1:  # no choice for any trainer
         return tuple(Part(name, nodes, everyone) for name, nodes in pools.items())
     members = _members(state, pools)
     return tuple(
@@ -63,8 +65,8 @@ def parts(state: State) -> tuple[Part, ...]:
 
 
 def _pools(state: State) -> dict[str, Nodes]:
-    """Return the nodes of every class: those of the pool, that of nodes without a class, and those
-    (perhaps empty) that a trainer names.
+    """Return the nodes of every class, by its name: of the classes of the pool, of ``ALIKE`` for
+    nodes without a class, and of classes that a trainer names, which may have none.
     """
     pools = dict(state.classes)
     if rest := state.pool.difference(*pools.values()):
@@ -83,17 +85,18 @@ def _members(state: State, pools: dict[str, Nodes]) -> dict[str, list[int]]:
     members: dict[str, list[int]] = {name: [] for name in sorted(pools)}
     unassigned: list[int] = []
     for j, active in enumerate(state.active):
-        own = _class_of(active, pools)
-        if own is None:
+        class_name = _class_of(active, pools)
+        if class_name is None:
             unassigned.append(j)
         else:
-            members[own].append(j)
+            members[class_name].append(j)
     room = {}
     for name, indices in members.items():
         held = sum(len(state.active[j].nodes) for j in indices)
         room[name] = len(pools[name]) - held
 
     def preference(name: str, trainer: Trainer) -> tuple[float, float, str]:
+        """Return the sort key of a class for a trainer; the best class has the smallest key."""
         fair_share = len(pools[name]) / (1 + len(members[name]))
         return -_rate_within(trainer, room[name]), -fair_share, name
 
@@ -101,7 +104,7 @@ def _members(state: State, pools: dict[str, Nodes]) -> dict[str, list[int]]:
         trainer = state.active[j].trainer
         name = min(members, key=lambda name: preference(name, trainer))
         members[name].append(j)
-        room[name] -= _fits(trainer, room[name])
+        room[name] -= _largest_size(trainer, room[name])
     return members
 
 
@@ -110,22 +113,22 @@ def decide_by_class(
 ) -> tuple[Decision, object]:
     """Ask the policy once per class; return one decision for all, and the memories of all classes.
 
-    The counts are in the order of ``State.active``. Raises :class:`RejectedAnswerError` for counts
-    that are not legal, and for named nodes that a trainer cannot have.
+    With a single class so far, that is the decision and the memory of the policy. The counts are in
+    the order of ``State.active``. Raises :class:`RejectedAnswerError` for counts that are not
+    legal, and for named nodes that a trainer cannot have.
     """
     if len(classes) == 1 and not isinstance(state.memory, ClassMemories):
         decision, memory = policy.decide(state, event)
         check_decision(state, decision)
         return decision, memory
-    old = state.memory
     memories: dict[str, object]
-    if isinstance(old, ClassMemories):
-        memories = dict(old.by_class)
-    else:
-        memories = {part.name: old for part in classes}
+    if isinstance(state.memory, ClassMemories):
+        memories = dict(state.memory.by_class)
+    else:  # the first event with several classes: each begins with the memory of the whole pool
+        memories = {part.name: state.memory for part in classes}
     decisions = []
     for part in classes:
-        own = replace(
+        part_state = replace(
             state,
             pool=part.pool,
             active=tuple(state.active[j] for j in part.members),
@@ -133,10 +136,10 @@ def decide_by_class(
             classes=(),
             window_ends=tuple(end for end in state.window_ends if end[0] in part.pool),
         )
-        decision, memories[part.name] = policy.decide(own, event)
-        check_decision(own, decision)
+        decision, memories[part.name] = policy.decide(part_state, event)
+        check_decision(part_state, decision)
         decisions.append(decision)
-    return _together(classes, decisions), ClassMemories(tuple(sorted(memories.items())))
+    return _joined_decision(classes, decisions), ClassMemories(tuple(sorted(memories.items())))
 
 
 def place_by_class(
@@ -151,7 +154,8 @@ def place_by_class(
     """Return node sets, one per trainer, each chosen from the trainer's class by
     :func:`~bftrainer.decide.allocation.placement.place`.
 
-    ``starting`` are those of a trainer's nodes that do not train yet.
+    The arguments are those of that function, for all classes: ``held`` are the old sets, ``ends``
+    the known window ends, and ``starting`` those of a trainer's nodes that do not train yet.
     """
     if len(classes) == 1:
         return place(classes[0].pool, held, counts, ends, starting, order, grain)
@@ -183,50 +187,50 @@ def check_one_class(classes: Sequence[Part], placed: Sequence[Nodes]) -> None:
 
 
 def _class_of(active: Active, pools: dict[str, Nodes]) -> str | None:
+    """Return the class of a trainer's nodes, or else the class that it names; None for neither."""
     if active.nodes:
         return next(name for name, nodes in pools.items() if not nodes.isdisjoint(active.nodes))
     return active.trainer.node_class
 
 
-def _fits(trainer: Trainer, nodes: int) -> int:
+def _largest_size(trainer: Trainer, nodes: int) -> int:
     """Return the largest legal size within ``nodes``; 0 if there is none."""
     return next((n for n in range(min(nodes, trainer.max_nodes), 0, -1) if trainer.is_legal(n)), 0)
 
 
 def _rate_within(trainer: Trainer, nodes: int) -> float:
-    return rates(trainer)[_fits(trainer, nodes)]
+    """Return the samples per second on the largest legal size within ``nodes``; 0 if none is."""
+    return rates(trainer)[_largest_size(trainer, nodes)]
 
 
-def _together(classes: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
+def _joined_decision(classes: Sequence[Part], decisions: Sequence[Decision]) -> Decision:
     """Join the decisions of all classes into one, with counts in the order of ``State.active``."""
     counts: dict[int, int] = {}
     for part, decision in zip(classes, decisions, strict=True):
         counts.update(zip(part.members, decision.counts, strict=True))
     in_order = tuple(counts[j] for j in range(len(counts)))
-    wakes = [d.wake_at_s for d in decisions if d.wake_at_s is not None]
+    wakes_s = [d.wake_at_s for d in decisions if d.wake_at_s is not None]
     answers = [d.answer for d in decisions if d.answer is not None]
-    answer = _one_answer(in_order, answers) if len(answers) == len(decisions) else None
-    kept = "; ".join(dict.fromkeys(d.kept for d in decisions if d.kept))
-    blamed = tuple(name for d in decisions for name in d.blamed)
+    has_all_answers = len(answers) == len(decisions)
     return Decision(
-        in_order,
-        min(wakes, default=None),
-        answer,
-        kept,
-        blamed,
-        tuple(n for d in decisions for n in d.nodes),
+        counts=in_order,
+        wake_at_s=min(wakes_s, default=None),
+        answer=_joined_answer(in_order, answers) if has_all_answers else None,
+        kept="; ".join(dict.fromkeys(d.kept for d in decisions if d.kept)),  # each error once
+        blamed=tuple(name for d in decisions for name in d.blamed),
+        nodes=tuple(named for d in decisions for named in d.nodes),
     )
 
 
-def _one_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:
+def _joined_answer(counts: tuple[int, ...], answers: Sequence[Answer]) -> Answer:
     """Join the solvers' answers of all classes into one: the sum of the values, and the weakest
     status.
     """
     return Answer(
-        counts,
-        sum(a.objective_value for a in answers),
-        "+".join(sorted({a.solver for a in answers})),
-        max((a.status for a in answers), key=list(Status).index),
-        max(a.gap for a in answers),
-        tuple(f for a in answers for f in a.fallbacks),
+        counts=counts,
+        objective_value=sum(a.objective_value for a in answers),
+        solver="+".join(sorted({a.solver for a in answers})),
+        status=max((a.status for a in answers), key=list(Status).index),
+        gap=max(a.gap for a in answers),
+        fallbacks=tuple(f for a in answers for f in a.fallbacks),
     )

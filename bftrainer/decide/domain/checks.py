@@ -47,6 +47,9 @@ class Check:
 
     @property
     def label(self) -> str:
-        """The state as it is printed."""
-        plain = self.required or self.state in (CheckStatus.OK, CheckStatus.WARNING)
-        return self.state.value if plain else f"{self.state.value} (optional)"
+        """The state as it is printed; a part that is missing or broken but not required is
+        optional.
+        """
+        if self.required or self.state in (CheckStatus.OK, CheckStatus.WARNING):
+            return self.state.value
+        return f"{self.state.value} (optional)"

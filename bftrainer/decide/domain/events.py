@@ -29,6 +29,7 @@ class PoolChanged:
             both = ", ".join(sorted(self.joined & self.left)[:3])
             raise InvalidValueError(f"a node cannot join and leave at the same instant: {both}")
         classed = [node for _, nodes in self.classes for node in nodes]
+        # A node in two classes, or one that did not join, makes the list longer than the set.
         if len(classed) != len(self.joined.intersection(classed)):
             raise InvalidValueError("a node must be in at most one class, and have joined")
 

@@ -49,57 +49,77 @@ class Measurements:
     from_zero: tuple[float, ...] = ()
 
     def at(self, nodes: int) -> RatePoint | None:
-        i = bisect_left(self.points, nodes, key=_NODES)
+        """Return the point measured on exactly ``nodes`` nodes; None if there is none."""
+        i = bisect_left(self.points, nodes, key=_node_count)
         return self.points[i] if i < len(self.points) and self.points[i].nodes == nodes else None
 
-    def knows(self, nodes: int) -> bool:
+    def has_point_near(self, nodes: int) -> bool:
         """Whether this node count, or one within about a quarter of it (0.8 to 1.25 times), was
         measured.
         """
         return any(0.8 * nodes <= p.nodes <= 1.25 * nodes for p in self.points)
 
     def with_rate(self, nodes: int, samples_per_s: float, seconds: float) -> Measurements:
-        """Return these measurements and one more window of ``seconds`` on ``nodes`` nodes."""
-        i = bisect_left(self.points, nodes, key=_NODES)
-        old = (
-            self.points[i]
-            if i < len(self.points) and self.points[i].nodes == nodes
-            else RatePoint(nodes, (), 0.0, 0.0)
-        )
-        windows = (*old.windows[1 - WINDOWS :], samples_per_s) if old.windows else (samples_per_s,)
+        """Return these measurements and one more window of ``seconds`` on ``nodes`` nodes.
+
+        The window is added to the point of this node count, or begins a new point.
+        """
+        i = bisect_left(self.points, nodes, key=_node_count)
+        is_measured = i < len(self.points) and self.points[i].nodes == nodes
+        earlier_windows: tuple[float, ...] = ()
+        earlier_s = 0.0
+        larger = self.points[i:]
+        if is_measured:
+            earlier_windows, earlier_s = self.points[i].windows, self.points[i].seconds
+            larger = self.points[i + 1 :]
+        windows = _appended(earlier_windows, samples_per_s)
         rate = middle(windows)
-        new = RatePoint(nodes, windows, old.seconds + seconds, rate, _squares(windows, rate))
-        return replace(self, points=(*self.points[:i], new, *self.points[i + bool(old.windows) :]))
+        point = RatePoint(nodes, windows, earlier_s + seconds, rate, _squares(windows, rate))
+        return replace(self, points=(*self.points[:i], point, *larger))
 
     def with_stall(
         self, grew: bool, seconds: float, start_s: float | None = None, from_zero: bool = False
     ) -> Measurements:
-        """Return these measurements and one more stall; with ``start_s``, the stall is that of the
-        switch after a start that took this long.
+        """Return these measurements and one more stall of ``seconds``, of a trainer that ``grew``
+        or shrank.
 
-        The stall of a start ``from_zero`` nodes includes the start: it counts as R^up only until a
-        start was measured.
+        With ``start_s``, the stall is that of the switch after a start that took this long. Without
+        it, as after a start ``from_zero`` nodes, the stall includes the start: it counts as R^up
+        only until a start was measured.
         """
-        if grew and start_s is not None:
-            ups = (*self.ups[1 - WINDOWS :], seconds) if self.starts else (seconds,)
-            return replace(self, ups=ups, starts=(*self.starts[1 - WINDOWS :], start_s))
-        if grew:
-            zeros = (*self.from_zero[1 - WINDOWS :], seconds) if from_zero else self.from_zero
-            ups = self.ups if self.starts else (*self.ups[1 - WINDOWS :], seconds)
-            return replace(self, ups=ups, from_zero=zeros)
-        return replace(self, downs=(*self.downs[1 - WINDOWS :], seconds))
+        if not grew:
+            return replace(self, downs=_appended(self.downs, seconds))
+        if start_s is not None:
+            # Stalls before the first measured start include the start: they are forgotten.
+            switches = self.ups if self.starts else ()
+            return replace(
+                self, ups=_appended(switches, seconds), starts=_appended(self.starts, start_s)
+            )
+        ups = self.ups if self.starts else _appended(self.ups, seconds)
+        zeros = _appended(self.from_zero, seconds) if from_zero else self.from_zero
+        return replace(self, ups=ups, from_zero=zeros)
 
     def noise(self) -> float:
         """Return the relative standard deviation of one window, pooled over all points; 0 until one
         point has two windows.
         """
-        freedom = sum(len(p.windows) - 1 for p in self.points)
-        if not freedom:
+        degrees_of_freedom = sum(len(p.windows) - 1 for p in self.points)
+        if not degrees_of_freedom:
             return 0.0
-        return math.sqrt(math.fsum(p.squares for p in self.points) / freedom)
+        return math.sqrt(math.fsum(p.squares for p in self.points) / degrees_of_freedom)
+
+
+def _appended(values: tuple[float, ...], value: float) -> tuple[float, ...]:
+    """Return the latest ``WINDOWS`` values once ``value`` has come."""
+    return (*values[1 - WINDOWS :], value)
 
 
 def _squares(windows: tuple[float, ...], rate: float) -> float:
+    """Return the sum of the windows' squared deviations from their mean, relative to ``rate``; 0
+    for a single window.
+
+    A deviation counts as 100 % at most.
+    """
     if len(windows) < 2 or rate <= 0:
         return 0.0
     mean = math.fsum(windows) / len(windows)
@@ -112,10 +132,13 @@ def middle(values: tuple[float, ...]) -> float:
 
     Of equal values it is exactly that value.
     """
-    kept = sorted(values)[1:-1] if len(values) > 2 else values
-    low, high = min(kept), max(kept)
-    return low if low == high else min(max(math.fsum(kept) / len(kept), low), high)
+    inner = sorted(values)[1:-1] if len(values) > 2 else values
+    low, high = min(inner), max(inner)
+    if low == high:
+        return low
+    mean = math.fsum(inner) / len(inner)
+    return min(max(mean, low), high)  # rounding must not lead outside the values
 
 
-def _NODES(point: RatePoint) -> int:  # noqa: N802  # a key function
+def _node_count(point: RatePoint) -> int:
     return point.nodes

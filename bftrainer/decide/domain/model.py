@@ -71,12 +71,12 @@ class Curve:
         return hash(self.per_s[-1])
 
     def at(self, n: int) -> float:
-        """Return O_j(n), interpolated linearly. Raises :class:`InvalidValueError` beyond the last
-        breakpoint.
+        """Return O_j(n), interpolated linearly, from (0, 0) to the first breakpoint too. Raises
+        :class:`InvalidValueError` beyond the last breakpoint.
         """
         if n == 0:
             return 0.0
-        i = bisect_right(self.nodes, n)
+        i = bisect_right(self.nodes, n)  # the first breakpoint beyond n
         if i and self.nodes[i - 1] == n:
             return self.per_s[i - 1]
         if i == len(self.nodes):
@@ -189,7 +189,9 @@ class Trainer:
         """The listed sizes and 0 (waiting), as in
         :class:`~bftrainer.decide.domain.problem.TrainerDemand`; None without a list.
         """
-        return self.sizes if self.sizes is None or self.sizes[0] == 0 else (0, *self.sizes)
+        if self.sizes is None or self.sizes[0] == 0:
+            return self.sizes
+        return (0, *self.sizes)
 
     @property
     def growth_s(self) -> float:
@@ -199,12 +201,12 @@ class Trainer:
         return self.scale_up_s if self.start_s is None else self.start_s + self.scale_up_s
 
     def starts_s(self, nodes: int) -> float:
-        """Return S_j while ``nodes`` nodes train on; for 0 nodes, the seconds of a start before the
-        switch.
+        """Return the seconds of a start before its switch, of a trainer that has ``nodes`` nodes:
+        S_j, or what ``from_zero_s`` leaves for it if there are none.
         """
         if nodes or self.from_zero_s is None:
             return self.start_s or 0.0
-        return max(self.from_zero_s - self.scale_up_s, 0.0)
+        return max(self.from_zero_s - self.scale_up_s, 0.0)  # from_zero_s includes the switch
 
     def __hash__(self) -> int:
         """Hash the id only, for speed: a trainer is looked up at every event, and two trainers that
@@ -214,13 +216,17 @@ class Trainer:
 
     def is_legal(self, n: int) -> bool:
         """Whether ``n`` nodes is a legal size (Eqn 3). 0, waiting, always is."""
-        if n == 0 or self.sizes is None:
-            return n == 0 or self.min_nodes <= n <= self.max_nodes
+        if n == 0:
+            return True
+        if self.sizes is None:
+            return self.min_nodes <= n <= self.max_nodes
         return n in self.sizes
 
 
 def check_sizes(min_nodes: int, max_nodes: int, sizes: tuple[int, ...] | None) -> None:
-    """Check that some size satisfies the bounds and the list. Raises :class:`InvalidValueError`."""
+    """Check that 1 <= ``min_nodes`` <= ``max_nodes``, and that the listed ``sizes`` (None: no
+    list) rise within these bounds, 0 apart. Raises :class:`InvalidValueError`.
+    """
     if min_nodes < 1:
         raise InvalidValueError(f"min_nodes must be at least 1, got {min_nodes}")
     if max_nodes < min_nodes:
@@ -249,8 +255,8 @@ def check_covers(curve: Curve, min_nodes: int, max_nodes: int) -> None:
 
 
 def check_not_negative(**values: float) -> None:
-    """Check that values are finite and not negative. Raises :class:`InvalidValueError`, with the
-    name.
+    """Check that the ``values`` are finite and not negative. Raises :class:`InvalidValueError` with
+    the keyword of the first that is not.
     """
     for name, value in values.items():
         if not 0 <= value < math.inf:

@@ -68,17 +68,21 @@ Instants = Mapping[NodeStage, float]
 def stage_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> dict[NodeStage, float]:
     """Return the seconds of each stage of a chain, by the instant that ends it; empty before the
     chain is complete.
+
+    Instants of the chain that are unknown are skipped. One that seems to be earlier than the one
+    before it, as the clocks differ, counts as that one: its stage takes 0 s.
     """
     if chain[-1] not in instants:
         return {}
-    reached = [stage for stage in chain if stage in instants]
-    latest, ordered = -math.inf, []
-    for stage in reached:
-        latest = max(latest, instants[stage])
-        ordered.append(latest)
+    dated = [stage for stage in chain if stage in instants]
+    latest_s = -math.inf
+    rising_s = []
+    for stage in dated:
+        latest_s = max(latest_s, instants[stage])
+        rising_s.append(latest_s)
     return {
-        stage: after - before
-        for stage, (before, after) in zip(reached[1:], pairwise(ordered), strict=True)
+        stage: end_s - start_s
+        for stage, (start_s, end_s) in zip(dated[1:], pairwise(rising_s), strict=True)
     }
 
 
@@ -93,7 +97,7 @@ def whole_seconds(instants: Instants, chain: tuple[NodeStage, ...]) -> float | N
 
 def p95(values: Sequence[float]) -> float:
     """Return the 95th percentile: the smallest value that 95 % of the values do not exceed (nearest
-    rank).
+    rank). There must be a value.
     """
     ordered = sorted(values)
     return ordered[max(math.ceil(0.95 * len(ordered)) - 1, 0)]

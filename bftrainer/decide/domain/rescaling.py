@@ -32,8 +32,9 @@ class Rescaling:
     switch_s: float | None = None
 
     def at(self, at_s: float) -> Rescaling | None:
-        """Return the rest of the rescale at ``at_s``; None if it is over. A switch that has begun
-        is a stall.
+        """Return the rest of the rescale at ``at_s``; None if it is over.
+
+        Once its switch has begun, the rest is a stall of all nodes.
         """
         if at_s >= self.ready_s:
             return None
@@ -43,26 +44,31 @@ class Rescaling:
 
 
 def rescaled(
-    trainer: Trainer, now: Rescaling | None, before: Nodes, after: Nodes, at_s: float
+    trainer: Trainer,
+    earlier: Rescaling | None,
+    old_nodes: Nodes,
+    new_nodes: Nodes,
+    at_s: float,
 ) -> Rescaling:
-    """Return the rescale that is under way after a change from ``before`` to ``after`` at ``at_s``,
+    """Return the rescale that is under way after a trainer's nodes have changed at ``at_s``,
     planned or forced.
 
-    ``now`` is what was left of an earlier one.
+    ``earlier`` is the rescale that was under way until then, if any.
     """
-    now = None if now is None else now.at(at_s)
-    pending_s = None if now is None else now.switch_s
-    training = before if now is None or pending_s is None else now.training
-    stalled_s = at_s if now is None else now.stalled_until_s
-    staying = training & after
-    if len(staying) < len(training):
-        stalled_s = max(stalled_s, at_s + trainer.scale_down_s)
-    if not after <= before:
-        due_s = at_s + trainer.starts_s(len(before))
-        pending_s = due_s if pending_s is None else max(pending_s, due_s)
-    if pending_s is None or staying == after:  # nothing starts (any more)
-        return Rescaling(frozenset(), stalled_s, stalled_s)
-    ready_s = max(stalled_s, pending_s + trainer.scale_up_s)
-    if pending_s <= at_s:
+    rest = None if earlier is None else earlier.at(at_s)
+    switch_s = None if rest is None else rest.switch_s
+    # Only during a start do some of the nodes not train yet.
+    training = old_nodes if rest is None or switch_s is None else rest.training
+    stalled_until_s = at_s if rest is None else rest.stalled_until_s
+    still_training = training & new_nodes
+    if len(still_training) < len(training):  # the loss of a node that trains stalls the others
+        stalled_until_s = max(stalled_until_s, at_s + trainer.scale_down_s)
+    if not new_nodes <= old_nodes:  # growth, which postpones a pending switch
+        due_s = at_s + trainer.starts_s(len(old_nodes))
+        switch_s = due_s if switch_s is None else max(switch_s, due_s)
+    if switch_s is None or still_training == new_nodes:  # no node starts (any more)
+        return Rescaling(frozenset(), stalled_until_s, stalled_until_s)
+    ready_s = max(stalled_until_s, switch_s + trainer.scale_up_s)
+    if switch_s <= at_s:  # the start takes no time: the switch is a stall from now on
         return Rescaling(frozenset(), ready_s, ready_s)
-    return Rescaling(staying, stalled_s, ready_s, pending_s)
+    return Rescaling(still_training, stalled_until_s, ready_s, switch_s)

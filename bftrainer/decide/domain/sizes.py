@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 from bftrainer.decide.domain.model import Trainer
@@ -11,19 +12,15 @@ from bftrainer.decide.domain.model import Trainer
 def sizes_of(
     trainer: Trainer, powers_of_two: bool = False, cap: int | None = None
 ) -> tuple[int, ...]:
-    """Return the legal node counts above 0, increasing; on request only powers of two, and none
-    above ``cap``.
+    """Return the legal node counts above 0, increasing; with ``powers_of_two`` only these, with
+    ``cap`` none above it.
     """
-    counts = (
-        trainer.sizes
-        if trainer.sizes is not None
-        else range(trainer.min_nodes, trainer.max_nodes + 1)
-    )
-    return tuple(
-        n
-        for n in counts
-        if n > 0 and (cap is None or n <= cap) and not (powers_of_two and n & (n - 1))
-    )
+    counts: Sequence[int] = range(trainer.min_nodes, trainer.max_nodes + 1)
+    if trainer.sizes is not None:
+        counts = trainer.sizes
+    if powers_of_two:
+        counts = [n for n in counts if n & (n - 1) == 0]  # a power of two has one bit
+    return tuple(n for n in counts if n > 0 and (cap is None or n <= cap))
 
 
 def largest_of(sizes: tuple[int, ...], nodes: int) -> int:

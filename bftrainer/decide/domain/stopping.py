@@ -36,7 +36,9 @@ class Limit:
         return (self.samples,)
 
     def ends(self, value: float, others: Iterable[float]) -> bool:
-        """Whether a trainer with this value at the rung ends."""
+        """Whether a trainer with this ``value`` of the metric at the rung ends, whatever the
+        ``others`` have reported.
+        """
         return value > self.value if self.above else value < self.value
 
 
@@ -69,19 +71,22 @@ class ASHA:
 
     @property
     def rungs(self) -> tuple[float, ...]:
+        """The numbers of samples at which a trainer is compared, rising."""
         count = math.ceil(math.log(self.most / self.first, self.factor))
-        every = (self.first * float(self.factor) ** number for number in range(count + 1))
-        return tuple(rung for rung in every if rung < self.most)
+        # One more than needed, as the logarithm may be rounded down.
+        candidates = (self.first * float(self.factor) ** number for number in range(count + 1))
+        return tuple(rung for rung in candidates if rung < self.most)
 
     def ends(self, value: float, others: Iterable[float]) -> bool:
-        """Whether a trainer with this value at a rung ends.
+        """Whether a trainer with this ``value`` of the metric at a rung ends.
 
-        ``others`` are the values of the trainers that came to the rung before.
+        ``others`` are the values of the trainers that came to the rung before. With this trainer
+        the best n / ``factor`` of n go on, and at least the best one.
         """
-        earlier = tuple(others)
+        earlier_values = tuple(others)
         sign = 1 if self.maximize else -1
-        better = sum(sign * other > sign * value for other in earlier)
-        return better >= max(1, (len(earlier) + 1) // self.factor)
+        better_count = sum(sign * other > sign * value for other in earlier_values)
+        return better_count >= max(1, (len(earlier_values) + 1) // self.factor)
 
 
 Rule = Limit | ASHA
@@ -94,10 +99,19 @@ def parse_rule(text: str) -> Rule:
     Raises :class:`InvalidValueError`.
     """
     if match := _LIMIT.fullmatch(text):
-        return Limit(match[1], match[2] == ">", float(match[3]), float(match[4]))
+        return Limit(
+            metric=match[1],
+            above=match[2] == ">",
+            value=float(match[3]),
+            samples=float(match[4]),
+        )
     if match := _ASHA.fullmatch(text):
         return ASHA(
-            match[2], float(match[3]), float(match[4]), int(match[5] or 3), match[1] == "max"
+            metric=match[2],
+            first=float(match[3]),
+            most=float(match[4]),
+            factor=int(match[5] or 3),
+            maximize=match[1] == "max",
         )
     raise InvalidValueError(
         "expected METRIC>VALUE@SAMPLES like loss>2@1000, or asha(min METRIC, FIRST, MOST, "

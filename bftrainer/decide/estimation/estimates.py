@@ -62,20 +62,25 @@ def _fit(prior: Curve, points: Sequence[RatePoint], noise: float) -> _Fit:
     of n.
     """
     table = _table(prior)
-    weight = mean_x = mean_y = 0.0
-    least = TINY * max(p.rate for p in points)
-    rows: list[tuple[float, float, float]] = []
+    smallest_rate = TINY * max(p.rate for p in points)
+    rows: list[tuple[float, float, float]] = []  # (weight, x, y) of each point
+    weight_sum = x_sum = y_sum = 0.0
     for p in points:
-        if p.rate > least:
+        if p.rate > smallest_rate:
             w = 1.0 / (MISFIT**2 + noise**2 / len(p.windows))
-            x, y = math.log(p.nodes), math.log(p.rate) - math.log(table[p.nodes])
+            x = math.log(p.nodes)
+            y = math.log(p.rate) - math.log(table[p.nodes])
             rows.append((w, x, y))
-            weight, mean_x, mean_y = weight + w, mean_x + w * x, mean_y + w * y
+            weight_sum += w
+            x_sum += w * x
+            y_sum += w * y
     if not rows:
         return lambda n: 0.0
-    mean_x, mean_y = mean_x / weight, mean_y / weight
-    rest = sum(w * (x - mean_x) ** 2 for w, x, _ in rows)
-    bend = sum(w * (x - mean_x) * (y - mean_y) for w, x, y in rows) / (rest + BEND**-2)
+    # The weighted regression line y = log(a) + b x, with the prior on b.
+    mean_x = x_sum / weight_sum
+    mean_y = y_sum / weight_sum
+    spread = sum(w * (x - mean_x) ** 2 for w, x, _ in rows)
+    bend = sum(w * (x - mean_x) * (y - mean_y) for w, x, y in rows) / (spread + BEND**-2)
     b = min(max(bend, -MOST_BEND), MOST_BEND)
     a = math.exp(min(max(mean_y - b * mean_x, -_FAR), _FAR))
     return lambda n: a * n**b * table[n]
@@ -93,23 +98,24 @@ def _weighed(points: Sequence[RatePoint], fit: _Fit, noise: float) -> list[float
     """Combine the measured rate of each point with the fit, weighted by their errors (step 2)."""
     values = []
     for p in points:
-        error2 = noise**2 / len(p.windows)
-        if error2 == 0 or p.rate <= 0:
+        variance = noise**2 / len(p.windows)
+        if variance == 0 or p.rate <= 0:
             values.append(p.rate)
-        else:
-            share = MISFIT**2 / (MISFIT**2 + error2)
+        else:  # the weighted mean of the logarithms
+            share = MISFIT**2 / (MISFIT**2 + variance)
             values.append(p.rate**share * fit(p.nodes) ** (1 - share))
     return values
 
 
 def _rising(values: list[float]) -> list[float]:
     """Return the nearest non-decreasing values, by pooling adjacent violators (step 3)."""
-    blocks: list[tuple[float, int]] = []
+    blocks: list[tuple[float, int]] = []  # (mean, number of values)
     for value in values:
         mean, size = value, 1
         while blocks and blocks[-1][0] > mean:
-            other, n = blocks.pop()
-            mean, size = (mean * size + other * n) / (size + n), size + n
+            left_mean, left_size = blocks.pop()
+            mean = (mean * size + left_mean * left_size) / (size + left_size)
+            size += left_size
         blocks.append((mean, size))
     return [mean for mean, size in blocks for _ in range(size)]
 
@@ -119,22 +125,23 @@ def _concave_where_soft(
 ) -> list[_Spot]:
     """Lift each point to the least concave majorant of all (step 3).
 
-    A point that is more than ``FIRM`` standard errors below the majorant stays where it is: there,
-    the curve is not concave.
+    ``values`` are the rising values of ``points``. A point that is more than ``FIRM`` standard
+    errors below the majorant stays where it is: there, the curve is not concave. Points before it
+    are lifted no higher than that, so that the curve still rises.
     """
     spots = [(p.nodes, v) for p, v in zip(points, values, strict=True)]
     if noise == 0:
         return spots
     lifted = _majorant([(0, 0.0), *spots])[1:]
-    out: list[_Spot] = []
-    above = math.inf
+    result: list[_Spot] = []
+    next_value = math.inf
     for (n, v), (_, high), p in zip(
         reversed(spots), reversed(lifted), reversed(points), strict=True
     ):
-        soft = high <= v * (1 + FIRM * noise / math.sqrt(len(p.windows)))
-        above = min(high, above) if soft else v
-        out.append((n, above))
-    return out[::-1]
+        is_soft = high <= v * (1 + FIRM * noise / math.sqrt(len(p.windows)))
+        next_value = min(high, next_value) if is_soft else v
+        result.append((n, next_value))
+    return result[::-1]
 
 
 def _majorant(spots: Sequence[_Spot]) -> list[_Spot]:
@@ -144,51 +151,60 @@ def _majorant(spots: Sequence[_Spot]) -> list[_Spot]:
         while len(hull) > 1 and _slope(hull[-2], hull[-1]) <= _slope(hull[-2], (n, v)):
             hull.pop()
         hull.append((n, v))
-    out: list[_Spot] = []
+    majorant: list[_Spot] = []
     i = 0
     for n, v in spots:
         while i + 1 < len(hull) and hull[i + 1][0] <= n:
             i += 1
         if hull[i][0] == n:
-            out.append((n, v))
+            majorant.append((n, v))
         else:
             (n0, v0), (n1, v1) = hull[i], hull[i + 1]
-            out.append((n, v0 + (v1 - v0) * (n - n0) / (n1 - n0)))
-    return out
+            majorant.append((n, v0 + (v1 - v0) * (n - n0) / (n1 - n0)))
+    return majorant
 
 
 def _slope(left: _Spot, right: _Spot) -> float:
     return (right[1] - left[1]) / (right[0] - left[0])
 
 
-def _filled(spots: list[_Spot], fit: _Fit, places: Sequence[int]) -> list[_Spot]:
-    """Add points at the other node counts of the prior (``places``): between the spots and beyond
-    the last (step 4).
+def _filled(spots: list[_Spot], fit: _Fit, node_counts: Sequence[int]) -> list[_Spot]:
+    """Add points at the other node counts of the prior (``node_counts``): between the measured
+    ``spots`` and beyond the last (step 4).
     """
-    last_n, last_v = spots[-1]
-    start: list[_Spot] = [(0, 0.0), *spots]
-    slopes = [_slope(low, high) for low, high in pairwise(start)]
+    from_zero: list[_Spot] = [(0, 0.0), *spots]
+    slopes = [_slope(low, high) for low, high in pairwise(from_zero)]
+    beyond = _beyond(spots[-1], slopes[-1], fit, [n for n in node_counts if n > spots[-1][0]])
+    slopes.append(_slope(spots[-1], beyond[0]) if beyond else 0.0)
+    filled: list[_Spot] = []
+    for i, (low, high) in enumerate(pairwise(from_zero)):
+        inside = [n for n in node_counts if low[0] < n < high[0]]
+        if inside and _is_concave_around(slopes, i):
+            filled += _between(low, high, slopes, i, inside, fit)
+        elif inside and i == 0:  # a curve has no point at 0: its first one must be on the chord
+            filled.append((inside[0], slopes[0] * inside[0]))
+        filled.append(high)
+    return [*filled, *beyond]
+
+
+def _beyond(last: _Spot, slope: float, fit: _Fit, node_counts: Sequence[int]) -> list[_Spot]:
+    """Return points for the ``node_counts`` beyond the ``last`` measured one (step 4).
+
+    They follow the fit, scaled to meet the last point, and neither fall nor rise faster than
+    ``slope``, that of the last measured segment.
+    """
+    last_n, last_v = last
     scale = last_v / fit(last_n) if fit(last_n) > 0 else 0.0
-    right: list[_Spot] = []
-    for n in (n for n in places if n > last_n):
-        before = right[-1][1] if right else last_v
-        right.append((n, max(before, min(fit(n) * scale, last_v + slopes[-1] * (n - last_n)))))
-    right = _majorant([spots[-1], *right])[1:]
-    slopes.append((right[0][1] - last_v) / (right[0][0] - last_n) if right else 0.0)
-    out: list[_Spot] = []
-    for i, (low, high) in enumerate(pairwise(start)):
-        inside = [n for n in places if low[0] < n < high[0]]
-        if inside and _is_held(slopes, i):
-            out += _between(low, high, slopes, i, inside, fit)
-        elif inside and i == 0:
-            out.append((inside[0], slopes[0] * inside[0]))
-        out.append(high)
-    return [*out, *right]
+    points: list[_Spot] = [last]
+    for n in node_counts:
+        highest = last_v + slope * (n - last_n)
+        points.append((n, max(points[-1][1], min(fit(n) * scale, highest))))
+    return _majorant(points)[1:]
 
 
-def _is_held(slopes: list[float], i: int) -> bool:
-    """Whether the points around segment ``i`` are concave, so that lines through its ends bound it
-    from above.
+def _is_concave_around(slopes: list[float], i: int) -> bool:
+    """Whether the slopes do not rise from segment to segment around segment ``i``, so that lines
+    through its ends bound it from above.
     """
     return (i == 0 or slopes[i - 1] >= slopes[i]) and slopes[i] >= slopes[i + 1]
 
@@ -198,18 +214,19 @@ def _between(
 ) -> list[_Spot]:
     """Return points for the node counts ``inside`` one segment, from ``low`` to ``high`` (step 4).
 
-    They follow the fit, scaled to meet both ends, but stay above the chord and below the extended
-    chords of the adjacent segments. ``i`` is the number of the segment in ``slopes``.
+    They follow the fit, scaled to meet both ends, but stay above the chord and below lines through
+    the ends, each with the mean slope of the two segments that meet there. ``i`` is the index of
+    the segment in ``slopes``, which has one more slope than there are segments.
     """
     (n0, v0), (n1, v1) = low, high
-    right = (slopes[i] + slopes[i + 1]) / 2
-    left = (slopes[i - 1] + slopes[i]) / 2 if i else math.inf
-    end = v1 / fit(n1) if fit(n1) > 0 else 0.0
-    begin = v0 / fit(n0) if i and fit(n0) > 0 else end
+    right_slope = (slopes[i] + slopes[i + 1]) / 2
+    left_slope = (slopes[i - 1] + slopes[i]) / 2 if i else math.inf
+    right_scale = v1 / fit(n1) if fit(n1) > 0 else 0.0
+    left_scale = v0 / fit(n0) if i and fit(n0) > 0 else right_scale
     filled = []
     for n in inside:
         part = (n - n0) / (n1 - n0)
-        value = fit(n) * (begin + (end - begin) * part)
-        top = min(v1 - right * (n1 - n), v0 + left * (n - n0))
+        value = fit(n) * (left_scale + (right_scale - left_scale) * part)
+        top = min(v1 - right_slope * (n1 - n), v0 + left_slope * (n - n0))
         filled.append((n, max(min(value, top), v0 + (v1 - v0) * part)))
     return _majorant([low, *filled, high])[1:-1]

@@ -31,36 +31,38 @@ start.
 """
 
 
-def with_costs(submitted: Trainer, now: Trainer, measured: Measurements) -> Trainer:
-    """Return the trainer ``now`` with the measured rescaling costs.
+def with_costs(submitted: Trainer, current: Trainer, measured: Measurements) -> Trainer:
+    """Return the trainer ``current`` with the measured rescaling costs.
 
     The costs that were ``submitted`` hold where nothing was measured. The same object is returned
     if none changed by more than ``TOLERANCE``.
     """
-    up_s = _settled(now.scale_up_s, middle(measured.ups) if measured.ups else submitted.scale_up_s)
-    down_s = _settled(
-        now.scale_down_s, middle(measured.downs) if measured.downs else submitted.scale_down_s
-    )
-    start_s = _start_s(submitted, now, measured)
-    from_zero_s = None if start_s is None else _from_zero_s(submitted, now, measured)
+    up_s = middle(measured.ups) if measured.ups else submitted.scale_up_s
+    down_s = middle(measured.downs) if measured.downs else submitted.scale_down_s
+    up_s = _new_if_changed(current.scale_up_s, up_s)
+    down_s = _new_if_changed(current.scale_down_s, down_s)
+    start_s = _start_s(submitted, current, measured)
+    from_zero_s = None if start_s is None else _from_zero_s(submitted, current, measured)
     if (up_s, down_s, start_s, from_zero_s) == (
-        now.scale_up_s,
-        now.scale_down_s,
-        now.start_s,
-        now.from_zero_s,
+        current.scale_up_s,
+        current.scale_down_s,
+        current.start_s,
+        current.from_zero_s,
     ):
-        return now
+        return current
     return replace(
-        now, scale_up_s=up_s, scale_down_s=down_s, start_s=start_s, from_zero_s=from_zero_s
+        current, scale_up_s=up_s, scale_down_s=down_s, start_s=start_s, from_zero_s=from_zero_s
     )
 
 
-def _settled(now: float, new: float) -> float:
-    """Return the ``new`` value, or that of ``now`` if they differ by no more than ``TOLERANCE``."""
-    return new if abs(new - now) > TOLERANCE * max(now, 1e-9) else now
+def _new_if_changed(current: float, new: float) -> float:
+    """Return the ``new`` value, or the ``current`` one if they differ by no more than
+    ``TOLERANCE``.
+    """
+    return new if abs(new - current) > TOLERANCE * max(current, 1e-9) else current
 
 
-def _start_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float | None:
+def _start_s(submitted: Trainer, current: Trainer, measured: Measurements) -> float | None:
     """Return the time of a start in which the old nodes train on, S_j; None if all nodes stall in a
     start.
 
@@ -69,20 +71,21 @@ def _start_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float 
     if not measured.starts:
         return submitted.start_s
     start_s = middle(measured.starts)
-    if now.start_s is None:
+    if current.start_s is None:
         return start_s if start_s >= TRAINS_ON_S else None
-    return _settled(now.start_s, start_s)
+    return _new_if_changed(current.start_s, start_s)
 
 
-def _from_zero_s(submitted: Trainer, now: Trainer, measured: Measurements) -> float | None:
-    """Return the time from a decision until a trainer without nodes trains.
+def _from_zero_s(submitted: Trainer, current: Trainer, measured: Measurements) -> float | None:
+    """Return the time from a decision until a trainer without nodes trains; None if it is not
+    known.
 
     It is used only beside S_j: without that, such starts are measurements of R_j^up.
     """
     if not measured.from_zero:
         return submitted.from_zero_s
-    new = middle(measured.from_zero)
-    return new if now.from_zero_s is None else _settled(now.from_zero_s, new)
+    new_s = middle(measured.from_zero)
+    return new_s if current.from_zero_s is None else _new_if_changed(current.from_zero_s, new_s)
 
 
 MAX_KEPT = 128
@@ -103,37 +106,43 @@ ByKey = tuple[tuple[str, Measurements], ...]
 
 
 def key_of(trainer: Trainer) -> str:
-    """The key of a trainer's measurements: its model's, or its own."""
+    """Return the key of a trainer's measurements: its model's, or its own. It must have learning
+    settings.
+    """
     assert trainer.learning is not None
     return trainer.learning.key or f"trainer {trainer.id}"
 
 
-def updated(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozenset[str]]:
-    """Add the new measurements of admitted trainers to those of the state.
+def add_measurements(state: State, measured: tuple[Measured, ...]) -> tuple[ByKey, frozenset[str]]:
+    """Return the measurements of the state with the new ones of admitted trainers.
 
-    Returns all measurements, and the keys whose estimates they may change.
+    Returns all measurements by key, and the keys whose estimates the new ones (``measured``) may
+    change. Trainers without learning are skipped, and so are lost work and lengths.
     """
     if not measured:
         return state.measurements, frozenset()
-    active = {a.trainer.id: a.trainer for a in state.active if a.trainer.learning is not None}
-    measurements, changed = dict(state.measurements), set()
-    for seen in measured:
-        trainer = active.get(seen.trainer_id)
-        if trainer is None or isinstance(seen, WorkLost | LengthSeen):
+    trainers = {a.trainer.id: a.trainer for a in state.active if a.trainer.learning is not None}
+    by_key = dict(state.measurements)
+    changed_keys = set()
+    for report in measured:
+        trainer = trainers.get(report.trainer_id)
+        if trainer is None or isinstance(report, WorkLost | LengthSeen):
             continue
         key = key_of(trainer)
-        own = measurements.pop(key, Measurements())
-        match seen:
+        of_key = by_key.pop(key, Measurements())  # and added again as the most recent
+        match report:
             case RateSeen():
-                own = own.with_rate(seen.nodes, seen.samples_per_s, seen.seconds)
-                is_news = _is_news(trainer, own, seen.nodes)
+                of_key = of_key.with_rate(report.nodes, report.samples_per_s, report.seconds)
+                is_change = _may_change_curve(trainer, of_key, report.nodes)
             case StallSeen():
-                own = own.with_stall(seen.grew, seen.seconds, seen.start_s, seen.from_zero)
-                is_news = True
-        measurements[key] = own
-        if is_news:
-            changed.add(key)
-    return tuple(measurements.items())[-MAX_KEPT:], frozenset(changed)
+                of_key = of_key.with_stall(
+                    report.grew, report.seconds, report.start_s, report.from_zero
+                )
+                is_change = True
+        by_key[key] = of_key
+        if is_change:
+            changed_keys.add(key)
+    return tuple(by_key.items())[-MAX_KEPT:], frozenset(changed_keys)
 
 
 def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
@@ -142,7 +151,9 @@ def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
     The worlds report a length only for a trainer that was submitted without one.
     """
     totals = {
-        seen.trainer_id: seen.samples_total for seen in measured if isinstance(seen, LengthSeen)
+        report.trainer_id: report.samples_total
+        for report in measured
+        if isinstance(report, LengthSeen)
     }
     if not totals:
         return state
@@ -156,28 +167,31 @@ def with_lengths(state: State, measured: tuple[Measured, ...]) -> State:
 
 
 def _with_length(a: Active, samples_total: float | None) -> Active:
-    """The trainer with this length; unchanged for None."""
+    """Return the trainer with this length, in the submitted values too; unchanged for None."""
     if samples_total is None:
         return a
-    submitted = a.submitted and replace(a.submitted, samples_total=samples_total)
+    submitted = a.submitted
+    if submitted is not None:
+        submitted = replace(submitted, samples_total=samples_total)
     return replace(a, trainer=replace(a.trainer, samples_total=samples_total), submitted=submitted)
 
 
-def _is_news(trainer: Trainer, measured: Measurements, nodes: int) -> bool:
-    """Whether the measured point at ``nodes`` nodes may change the estimated curve.
+def _may_change_curve(trainer: Trainer, measured: Measurements, nodes: int) -> bool:
+    """Whether the measured point at ``nodes`` nodes, which must exist, may change the estimated
+    curve.
 
-    It does so if it is new, or differs from the estimate by more than the tolerance and its
-    standard error.
+    It may if it is new, differs from the estimate by more than the tolerance and its standard
+    error, or is beyond the trainer's curve.
     """
     point = measured.at(nodes)
     assert point is not None
     if len(point.windows) == 1 or nodes > trainer.max_nodes:
         return True
     estimated = trainer.curve.at(nodes)
-    off = abs(point.rate - estimated)
-    return off > TOLERANCE * estimated and off > estimated * measured.noise() / math.sqrt(
-        len(point.windows)
-    )
+    error = abs(point.rate - estimated)
+    if error <= TOLERANCE * estimated:
+        return False
+    return error > estimated * measured.noise() / math.sqrt(len(point.windows))
 
 
 def with_estimates(state: State, learned: frozenset[str]) -> State:
@@ -197,11 +211,11 @@ def with_estimates(state: State, learned: frozenset[str]) -> State:
             continue
         key = key_of(a.trainer)
         measured = measurements.get(key, Measurements())
-        guesses = settings.blank and not measured.points
+        is_guessed = settings.blank and not measured.points
         if (
             a.submitted is None
             or key in learned
-            or guesses
+            or is_guessed
             or _is_exploring(a)
             or _may_explore(a, measured, state.at_s)
         ):
@@ -219,37 +233,47 @@ def with_estimates(state: State, learned: frozenset[str]) -> State:
 
 
 def wake_s(state: State) -> float | None:
-    """Return when the pilot must look at the measurements again, though no event may come; None if
-    there is no reason.
+    """Return the time at which the pilot must look at the measurements again, though no event may
+    come; None if there is no reason.
+
+    It is the earliest of all trainers that have nodes and learning settings.
+    """
+    earliest_s = None
+    measurements: dict[str, Measurements] | None = None
+    for a in state.active:
+        if a.trainer.learning is None or not a.nodes:
+            continue
+        measurements = dict(state.measurements) if measurements is None else measurements
+        due_s = _due_s(a, measurements.get(key_of(a.trainer)), state.at_s)
+        if due_s is not None and (earliest_s is None or due_s < earliest_s):
+            earliest_s = due_s
+    return earliest_s
+
+
+def _due_s(a: Active, measured: Measurements | None, now_s: float) -> float | None:
+    """Return the time after ``now_s`` at which a trainer with nodes may get another estimate; None
+    if only an event can change that.
 
     That is when a window on a size that has not been measured will be complete, or when a trainer
     may be tried on another size. For a trainer that does not report, the wait doubles each time, up
     to ``PATIENCE_S``.
     """
-    due = None
-    measurements: dict[str, Measurements] | None = None
-    for a in state.active:
-        settings = a.trainer.learning
-        if settings is None or not a.nodes:
-            continue
-        measurements = dict(state.measurements) if measurements is None else measurements
-        measured = measurements.get(key_of(a.trainer))
-        if measured is not None and measured.knows(len(a.nodes)):
-            explores_s = a.sized_s + _explores_after_s(a)
-            if not _is_known(measured) and explores_s > state.at_s:
-                due = explores_s if due is None else min(explores_s, due)
-            continue
-        wait_s = 1.25 * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
-        while a.sized_s + wait_s <= state.at_s:
-            wait_s *= 2
-        if wait_s <= PATIENCE_S and (due is None or a.sized_s + wait_s < due):
-            due = a.sized_s + wait_s
-    return due
+    settings = a.trainer.learning
+    assert settings is not None
+    if measured is not None and measured.has_point_near(len(a.nodes)):
+        trial_s = a.sized_s + _trial_after_s(a)
+        return trial_s if trial_s > now_s and not _spans_factor_two(measured) else None
+    wait_s = 1.25 * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
+    while a.sized_s + wait_s <= now_s:
+        wait_s *= 2
+    return a.sized_s + wait_s if wait_s <= PATIENCE_S else None
 
 
 def best_per_node(active: tuple[Active, ...], measurements: dict[str, Measurements]) -> float:
     """Return the most samples per second and node of any trainer: the guess for trainers about
     which nothing is known.
+
+    If all are guessed, it is that of any measurement; without one, 1.
     """
     best = 0.0
     for a in active:
@@ -296,8 +320,9 @@ def _prior(
     """Return the curve that is assumed where nothing has been measured.
 
     It is the submitted curve; without one, the usual scaling once something was measured, else a
-    guess. The guess credits a trainer with up to its share of the pool, or with all of it if the
-    trainer is alone, since it then takes nodes from no other.
+    guess from ``per_node``, the samples per second and node of the best other trainer. The guess
+    credits a trainer with up to its share of the ``pool`` nodes, or with all of them if the trainer
+    is alone, since it then takes nodes from no other.
     """
     settings = submitted.learning
     assert settings is not None
@@ -311,21 +336,26 @@ def _prior(
 def _with_estimate(
     a: Active, submitted: Trainer, curve: Curve, measured: Measurements, pool: int, at_s: float
 ) -> Active:
-    """Return the trainer with this curve and the measured costs.
+    """Return the trainer with this curve, the measured costs, and the sizes to which a trial
+    restricts it at ``at_s``.
 
-    The same object is returned if nothing changed by more than the tolerance.
+    ``pool`` is the number of nodes. The same object is returned if nothing changed by more than the
+    tolerance. A trainer is new here until it has ``submitted`` values of its own.
     """
-    sizes = _elsewhere(a, submitted, measured, pool, at_s) or submitted.sizes
+    sizes = _trial_sizes(a, submitted, measured, pool, at_s) or submitted.sizes
+    # A trial on more nodes begins at a measured size, and must look worth it to the policy.
     if sizes != submitted.sizes and sizes is not None and measured.at(sizes[0]) is not None:
-        curve = _optimistic(curve, sizes[0], submitted.max_nodes)
-    now = a.trainer if a.submitted is not None else submitted
-    costs = with_costs(submitted, now, measured)
-    if a.submitted is not None and not _moved(now.curve, curve):
-        curve = now.curve
-    if curve is now.curve and costs is now and sizes == now.sizes:
-        return a if a.submitted is not None else replace(a, submitted=submitted)
+        curve = _linear_beyond(curve, sizes[0], submitted.max_nodes)
+    is_new = a.submitted is None
+    current = submitted if is_new else a.trainer
+    costs = with_costs(submitted, current, measured)
+    if not is_new and not _differ(current.curve, curve):
+        curve = current.curve
+    if curve is current.curve and costs is current and sizes == current.sizes:
+        return replace(a, submitted=submitted) if is_new else a
     requested = submitted.requested_nodes
     if requested is not None and sizes is not None and requested not in sizes:
+        # The requested size must be legal also during a trial: the nearest one below, or above.
         requested = largest_of(sizes, requested) or min(n for n in sizes if n)
     estimated = replace(
         submitted,
@@ -340,26 +370,29 @@ def _with_estimate(
     return replace(a, trainer=estimated, submitted=submitted)
 
 
-def _optimistic(curve: Curve, here: int, last: int) -> Curve:
-    """Return a curve to try out more nodes: as estimated up to ``here`` nodes, linear beyond."""
-    nodes = (*(n for n in curve.nodes if n < here), *sorted({here, last}))
+def _linear_beyond(curve: Curve, size: int, max_nodes: int) -> Curve:
+    """Return a curve to try out more nodes: as estimated up to ``size`` nodes, and from there to
+    ``max_nodes`` linear, as if twice the nodes were twice as fast.
+    """
+    nodes = (*(n for n in curve.nodes if n < size), *sorted({size, max_nodes}))
     per_s = []
     for n in nodes:
-        if n <= here:
+        if n <= size:
             per_s.append(curve.at(n))
         else:
-            per_s.append(curve.at(here) * n / here)
+            per_s.append(curve.at(size) * n / size)
     return Curve(nodes, tuple(per_s))
 
 
 def _guess(trainer: Trainer, per_node: float, cap: int) -> Curve:
     """Return the curve of a trainer about which nothing is known.
 
-    It has as much per node as the best of the others, up to ``cap`` nodes, and is constant beyond.
+    It has ``per_node`` samples per second and node, as the best of the others, up to ``cap`` nodes
+    (or its smallest size), and is constant beyond.
     """
-    cap = min(max(cap, trainer.min_nodes), trainer.max_nodes)
-    nodes = sorted({trainer.min_nodes, cap, trainer.max_nodes})
-    return Curve(tuple(nodes), tuple(per_node * min(n, cap) for n in nodes))
+    legal_cap = min(max(cap, trainer.min_nodes), trainer.max_nodes)
+    nodes = sorted({trainer.min_nodes, legal_cap, trainer.max_nodes})
+    return Curve(tuple(nodes), tuple(per_node * min(n, legal_cap) for n in nodes))
 
 
 @lru_cache(maxsize=1024)
@@ -379,20 +412,19 @@ def _is_exploring(a: Active) -> bool:
 
 
 def lessons(state: State) -> frozenset[str]:
-    """Return texts that say what was measured so far.
+    """Return texts that say what was measured so far, and which trainers are on trial.
 
-    When a new one appears, trainers may use nodes that they did not use before.
+    When a new text appears, trainers may use nodes that they did not use before.
     """
-    sizes = (
+    sizes = {
         f"{key}, {counted(len(measured.points), 'size')}" for key, measured in state.measurements
-    )
-    return frozenset(
-        (*sizes, *(f"{a.trainer.id} on trial" for a in state.active if _is_exploring(a)))
-    )
+    }
+    trials = {f"{a.trainer.id} on trial" for a in state.active if _is_exploring(a)}
+    return frozenset(sizes | trials)
 
 
-def _is_known(measured: Measurements) -> bool:
-    """Whether the measured sizes span a factor of two, enough to know how it scales."""
+def _spans_factor_two(measured: Measurements) -> bool:
+    """Whether the measured sizes span a factor of two, enough to know how a trainer scales."""
     return bool(measured.points) and measured.points[-1].nodes >= 2 * measured.points[0].nodes
 
 
@@ -408,13 +440,13 @@ def _may_explore(a: Active, measured: Measurements, at_s: float) -> bool:
         not settings.explore_after_s
         or len(a.nodes) < a.trainer.min_nodes
         or not measured.points
-        or _is_known(measured)
+        or _spans_factor_two(measured)
     ):
         return False
-    return at_s - a.sized_s >= _explores_after_s(a)
+    return at_s - a.sized_s >= _trial_after_s(a)
 
 
-def _explores_after_s(a: Active) -> float:
+def _trial_after_s(a: Active) -> float:
     """Return how long a trainer keeps its size before it may be measured on another one."""
     settings = a.trainer.learning
     assert settings is not None
@@ -422,34 +454,41 @@ def _explores_after_s(a: Active) -> float:
     return settings.explore_after_s * (1 if is_small else DOWN_WAITS)
 
 
-def _elsewhere(
+def _trial_sizes(
     a: Active, submitted: Trainer, measured: Measurements, pool: int, at_s: float
 ) -> tuple[int, ...] | None:
     """Return the sizes to which a trainer is restricted while it is measured on another size; None
     if it is not.
 
     They are smaller sizes; where there are none, its own and larger ones, and the policy decides
-    whether more is worth it.
+    whether more is worth it. A trial ends when the trainer's scaling is known, or when no window
+    has been reported in time. ``pool`` is the number of nodes.
     """
     settings = submitted.learning
     assert settings is not None
     if _is_exploring(a):
         patience_s = STEP * (settings.window_s + max(a.trainer.growth_s, a.trainer.scale_down_s))
-        is_over = at_s - a.sized_s > patience_s and not measured.knows(len(a.nodes))
-        return None if _is_known(measured) or is_over else a.trainer.sizes
+        is_late = at_s - a.sized_s > patience_s and not measured.has_point_near(len(a.nodes))
+        return None if _spans_factor_two(measured) or is_late else a.trainer.sizes
     if not _may_explore(a, measured, at_s):
         return None
-    here, legal = len(a.nodes), sizes_of(submitted)
-    down = tuple(n for n in legal if here / STEP**1.5 <= n <= here / 2)
-    up = tuple(n for n in legal if 2 * here <= n <= here + max(int(settings.share * pool), here))
-    return down or ((here, *up) if up else None)
+    present = len(a.nodes)
+    legal_sizes = sizes_of(submitted)
+    smaller = tuple(n for n in legal_sizes if present / STEP**1.5 <= n <= present / 2)
+    if smaller:
+        return smaller
+    largest_trial = present + max(int(settings.share * pool), present)
+    larger = tuple(n for n in legal_sizes if 2 * present <= n <= largest_trial)
+    return (present, *larger) if larger else None
 
 
-def _moved(old: Curve, new: Curve) -> bool:
-    """Whether the curves differ by more than the tolerance anywhere."""
-    last = min(old.nodes[-1], new.nodes[-1])
-    places = {n for n in (*old.nodes, *new.nodes) if n <= last}
+def _differ(old: Curve, new: Curve) -> bool:
+    """Whether the curves differ by more than the tolerance at any breakpoint, or end at different
+    node counts.
+    """
+    end = min(old.nodes[-1], new.nodes[-1])
+    breakpoints = {n for n in (*old.nodes, *new.nodes) if n <= end}
     return (
-        any(abs(old.at(n) - new.at(n)) > TOLERANCE * old.at(n) for n in places)
+        any(abs(old.at(n) - new.at(n)) > TOLERANCE * old.at(n) for n in breakpoints)
         or old.nodes[-1] != new.nodes[-1]
     )

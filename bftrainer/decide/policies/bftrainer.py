@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from bftrainer.decide.allocation.objectives import Objective
 from bftrainer.decide.allocation.two_costs import stretched, with_two_costs
-from bftrainer.decide.allocation.window_ends import lasts_s
+from bftrainer.decide.allocation.window_ends import lifetime_s
 from bftrainer.decide.domain.events import Event
 from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.decide.domain.needs import Need
@@ -23,7 +23,7 @@ PAYS_WITHIN = 0.25
 """A rescale has to pay off within this fraction of the trainer's remaining time on one node, if
 that is shorter than T_fwd.
 """
-_MOST = 8192
+_CACHE_SIZE = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,59 +53,80 @@ class BFTrainer:
         The memory is M if the objective has a priority order
         (:mod:`~bftrainer.decide.policies.line`), else None.
         """
-        forward_s = min(self.forward_s, lasts_s(state.pool, state.window_ends, state.at_s))
+        forward_s = min(self.forward_s, lifetime_s(state.pool, state.window_ends, state.at_s))
         if self.objective.kappa is not None:
-            return self._by_line(state, self.objective.kappa, forward_s)
+            return self._decide_by_priority(state, self.objective.kappa, forward_s)
         demands = demands_of(state, self.objective, self.forward_s, self._demand_cache)
         answer = self.allocator.solve(Problem(len(state.pool), forward_s, demands))
         return Decision(answer.counts, answer=answer), None
 
-    def _by_line(self, state: State, kappa: float, forward_s: float) -> tuple[Decision, object]:
+    def _decide_by_priority(
+        self, state: State, kappa: float, forward_s: float
+    ) -> tuple[Decision, object]:
         """Decide with weights by priority order (:mod:`~bftrainer.decide.policies.line`).
 
-        The problem has only the trainers that can be chosen; all others get nothing. The memory is
+        The problem has only the trainers that can be chosen; all others get nothing. ``kappa`` is
+        that of the objective, ``forward_s`` T_fwd until the last window ends at most. The memory is
         M, the most unfinished trainers since there was last none.
         """
         peak = len(state.active) + len(state.queue)
-        if peak and isinstance(state.memory, int):
+        if peak and isinstance(state.memory, int):  # else M starts again at 0
             peak = max(peak, state.memory)
-        line = priority_order(
-            state.active, len(state.queue), len(state.pool), kappa, peak, self._rank_cache
+        order = priority_order(
+            state.active,
+            len(state.queue),
+            len(state.pool),
+            kappa,
+            peak,
+            self._rank_cache,
+            state.at_s,
+            forward_s,
         )
-        chosen = [state.active[j] for j in line.members]
-        values = [self.objective.value(a.trainer, None) for a in chosen]
-        whole = _demands(chosen, values, state.at_s, self.forward_s, self._demand_cache)
+        candidates = [state.active[j] for j in order.members]
+        values = [self.objective.value(a.trainer, None) for a in candidates]
+        full_demands = _demands(candidates, values, state.at_s, self.forward_s, self._demand_cache)
         demands = [
-            _paying(active, demand, state.at_s, forward_s)
-            for active, demand in zip(chosen, whole, strict=True)
+            _within_remaining_time(active, demand, state.at_s, forward_s)
+            for active, demand in zip(candidates, full_demands, strict=True)
         ]
-        if line.first is not None:
-            first = line.members.index(line.first)
-            demands[first] = _without_zero(demands[first], len(state.pool))
+        if order.guaranteed is not None:
+            position = order.members.index(order.guaranteed)
+            demands[position] = _without_zero(demands[position], len(state.pool))
         answer = self.allocator.solve(
-            Problem(len(state.pool), forward_s, tuple(demands), line.weights)
+            Problem(len(state.pool), forward_s, tuple(demands), order.weights)
         )
         counts = [0] * len(state.active)
-        for j, n in zip(line.members, answer.counts, strict=True):
+        for j, n in zip(order.members, answer.counts, strict=True):
             counts[j] = n
-        return Decision(tuple(counts), answer=answer), peak
+        return Decision(tuple(counts), order.until_s, answer), peak
 
 
-def _paying(active: Active, demand: TrainerDemand, at_s: float, forward_s: float) -> TrainerDemand:
+def _within_remaining_time(
+    active: Active, demand: TrainerDemand, at_s: float, forward_s: float
+) -> TrainerDemand:
     """Return the demand, with higher costs if the trainer is done within T_fwd: a rescale gains
-    nothing after its end.
+    nothing after the trainer's end.
+
+    ``demand`` is that of ``active`` at ``at_s``, and ``forward_s`` is T_fwd. A trainer of unknown
+    length keeps its costs.
     """
     left_s = one_node_s(active)
-    if left_s is None or (within_s := max(PAYS_WITHIN * left_s, 1.0)) >= forward_s:
+    if left_s is None:
         return demand
-    if active.trainer.start_s is not None:
-        demand = _later_demand(active, demand.value, at_s, within_s)
+    within_s = max(PAYS_WITHIN * left_s, 1.0)
+    if within_s >= forward_s:
+        return demand
+    if active.trainer.start_s is not None:  # these costs depend on how far ahead they are seen
+        demand = _two_cost_demand(active, demand.value, at_s, within_s)
     return stretched(demand, forward_s / within_s)
 
 
-@lru_cache(maxsize=_MOST)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _without_zero(demand: TrainerDemand, pool_size: int) -> TrainerDemand:
-    """Return the demand without the size 0, and with sizes up to ``pool_size`` at most."""
+    """Return the demand without the size 0, and with no size above both ``pool_size`` and C_j.
+
+    The sizes must not be empty, so C_j stays among them even in a pool that has become too small.
+    """
     sizes = demand.sizes or range(demand.min_nodes, demand.max_nodes + 1)
     return replace(
         demand, sizes=tuple([n for n in sizes if 0 < n <= max(pool_size, demand.current)])
@@ -144,36 +165,37 @@ def _demands(
         if active.trainer.start_s is None:
             demand = cache.demand(active.trainer, value, len(active.nodes))
         else:
-            demand = _later_demand(active, value, at_s, forward_s)
+            demand = _two_cost_demand(active, value, at_s, forward_s)
         demands.append(demand)
     return demands
 
 
-def _later_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:
+def _two_cost_demand(active: Active, value: Curve, at_s: float, forward_s: float) -> TrainerDemand:
     """Build the demand of a trainer whose old nodes train on while new ones start.
 
     A rescale that is under way changes its costs with time, so that the demand cannot be cached.
     """
     trainer, nodes = active.trainer, len(active.nodes)
     if active.rescaling is None:
-        return _settled(trainer, value, nodes, forward_s)
+        return _settled_demand(trainer, value, nodes, forward_s)
     return with_two_costs(
         _demand(trainer, value, nodes), trainer.starts_s(nodes), active.rescaling, at_s, forward_s
     )
 
 
-@lru_cache(maxsize=_MOST)
-def _settled(trainer: Trainer, value: Curve, nodes: int, forward_s: float) -> TrainerDemand:
-    """Build the demand of such a trainer with no rescale under way; its costs do not depend on the
-    time.
+@lru_cache(maxsize=_CACHE_SIZE)
+def _settled_demand(trainer: Trainer, value: Curve, nodes: int, forward_s: float) -> TrainerDemand:
+    """Build the demand of a trainer whose old nodes train on while new ones start, with no rescale
+    under way: its costs do not depend on the time.
     """
     return with_two_costs(
         _demand(trainer, value, nodes), trainer.starts_s(nodes), None, 0.0, forward_s
     )
 
 
-@lru_cache(maxsize=_MOST)
+@lru_cache(maxsize=_CACHE_SIZE)
 def _demand(trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
+    """Build the demand of a trainer with this value curve on ``current`` nodes, by Eqn 16."""
     return TrainerDemand(
         id=trainer.id,
         value=value,
@@ -197,14 +219,15 @@ class DemandCache:
         self._demands: dict[str, tuple[Trainer, TrainerDemand]] = {}
 
     def demand(self, trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
-        """Return the demand of a trainer with this value curve on ``current`` nodes."""
+        """Return the demand of a trainer with this value curve on ``current`` nodes, by Eqn 16."""
         cached = self._demands.get(trainer.id)
+        # Identity is a fast test; equal objects that are not the same are looked up once more.
         if cached is not None and cached[0] is trainer:
             demand = cached[1]
             if demand.value is value and demand.current == current:
                 return demand
         demand = _demand(trainer, value, current)
-        if len(self._demands) >= _MOST:
+        if len(self._demands) >= _CACHE_SIZE:
             self._demands.clear()
         self._demands[trainer.id] = trainer, demand
         return demand

@@ -54,30 +54,31 @@ class Cohort:
 
         A trainer that has an illegal size after a loss drops to the largest legal one.
         """
-        before = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
-        memory = Cohorts(self._cohorts(before.joined, state, event))
-        nodes = self._divided(state, memory)
+        previous = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
+        memory = Cohorts(self._cohorts(previous.joined, state, event))
+        nodes = self._nodes_after(state, memory)
         counts = tuple(map(len, nodes))
         changed = tuple(
-            (a.trainer.id, given)
-            for a, given in zip(state.active, nodes, strict=True)
-            if given is not a.nodes
+            (a.trainer.id, new_nodes)
+            for a, new_nodes in zip(state.active, nodes, strict=True)
+            if new_nodes is not a.nodes  # an unchanged set is the same object
         )
         return Decision(counts, self._wake_s(state, memory, counts), nodes=changed), memory
 
     def _cohorts(
-        self, before: tuple[tuple[float, Nodes], ...], state: State, event: Event
+        self, previous: tuple[tuple[float, Nodes], ...], state: State, event: Event
     ) -> tuple[tuple[float, Nodes], ...]:
         """Return the cohorts of the pool after an event: (time at which they joined, nodes).
 
-        Nodes in no known cohort count as joined now, or with the last cohort if that is recent.
-        They joined earlier only if another wrapper hid the event from this policy.
+        ``previous`` are those before the event, ``state`` is the state after it. Nodes in no known
+        cohort count as joined now, or with the last cohort if that is recent. They joined earlier
+        only if another wrapper hid the event from this policy.
         """
         pool = state.pool
         for change in event.changes:
             if isinstance(change, PoolChanged):
                 pool = pool - change.joined  # a name that was in the pool before joins again
-        cohorts = [(at_s, kept) for at_s, nodes in before if (kept := nodes & pool)]
+        cohorts = [(at_s, rest) for at_s, nodes in previous if (rest := nodes & pool)]
         new = state.pool.difference(*(nodes for _, nodes in cohorts))
         if new and cohorts and state.at_s - cohorts[-1][0] <= self.model.together_s:
             at_s, nodes = cohorts.pop()
@@ -86,31 +87,39 @@ class Cohort:
             cohorts.append((state.at_s, new))
         return tuple(cohorts)
 
-    def _divided(self, state: State, memory: Cohorts) -> list[Nodes]:
-        """Return the nodes of every trainer after this event, in the order of ``State.active``."""
+    def _nodes_after(self, state: State, memory: Cohorts) -> list[Nodes]:
+        """Return the nodes of every trainer after this event, in the order of ``State.active``.
+
+        The set of a trainer that keeps its nodes is the same object.
+        """
         held = [a.nodes for a in state.active]
         are_legal = all(a.trainer.is_legal(len(a.nodes)) for a in state.active)
-        if not held or (are_legal and len(state.pool) == sum(map(len, held))):
+        has_free_nodes = len(state.pool) > sum(map(len, held))
+        if not held or (are_legal and not has_free_nodes):
             return held
         division = Division(self.model, self.objective.of(state), state, memory.joined)
-        division.give()
-        if division.trim():
-            division.give()
+        # Free nodes may make an illegal size legal; if they do not, the trainer drops to a legal
+        # size, and others may use the nodes that it gives up.
+        division.give_free_nodes()
+        if division.drop_illegal_sizes():
+            division.give_free_nodes()
         return division.nodes()
 
     def _wake_s(self, state: State, memory: Cohorts, counts: tuple[int, ...]) -> float | None:
         """Return when to decide again without an event; None if only events matter.
 
-        That is needed where nothing trains though a trainer would fit the pool: nodes are worth
-        more when they are older.
+        ``counts`` are the new sizes. A time is needed where nothing trains though a trainer would
+        fit the pool: nodes are worth more when they are older.
         """
         if not state.active or any(counts):
             return None
-        if min(min(sizes_of(a.trainer), default=len(state.pool) + 1) for a in state.active) > len(
-            state.pool
-        ):
+        pool_size = len(state.pool)
+        smallest = min(min(sizes_of(a.trainer), default=pool_size + 1) for a in state.active)
+        if smallest > pool_size:
             return None
-        return state.at_s + max(state.at_s - memory.joined[0][0], self.model.youngest_s, 1.0)
+        oldest_age_s = state.at_s - memory.joined[0][0]
+        # The worth of nodes changes slowly with their age: wait until the oldest are twice as old.
+        return state.at_s + max(oldest_age_s, self.model.youngest_s, 1.0)
 
 
 def build(settings: PolicySettings) -> Policy:

@@ -54,73 +54,81 @@ class Division:
         state: State,
         joined: Sequence[tuple[float, Nodes]],
     ) -> None:
+        """Compute the tables for the trainers and the pool of ``state``.
+
+        ``values`` are the trainers' value curves, and ``joined`` the cohorts of the pool: (time at
+        which they joined, nodes), the oldest first. There must be a trainer.
+        """
         trainers = [a.trainer for a in state.active]
         self._trainers, self._model = trainers, model
-        self._before = [a.nodes for a in state.active]
-        self._nodes = [set(nodes) for nodes in self._before]
+        self._nodes_before = [a.nodes for a in state.active]
+        self._nodes = [set(nodes) for nodes in self._nodes_before]
         width = 1 + max(t.max_nodes for t in trainers)
         self._values = np.array(
             [_legal_values(v, t, width) for v, t in zip(values, trainers, strict=True)]
         )
         self._rates = np.array([_rates(t, width) for t in trainers])
-        self._frozen = np.zeros(len(trainers), dtype=bool)
-        within_s = model.horizon(max(t.growth_s for t in trainers))
-        left = [_samples_left(a) for a in state.active]
+        self._frozen = np.zeros(len(trainers), dtype=bool)  # they get no more nodes
+        within_s = model.scaled_horizon_s(max(t.growth_s for t in trainers))
         self._costs = CohortCosts(
-            _column([t.growth_s for t in trainers]),
-            _column([t.scale_down_s for t in trainers]),
-            _column(left),
-            within_s,
-            model,
+            up_s=_column([t.growth_s for t in trainers]),
+            down_s=_column([t.scale_down_s for t in trainers]),
+            remaining=_column([_samples_left(a) for a in state.active]),
+            within_s=within_s,
+            model=model,
         )
         self._stall_s = _column([_stall_left_s(a, state.at_s) for a in state.active])
         self._cohorts = self._columns(state, joined, within_s)
-        self._useful = np.array([c.useful_s for c in self._cohorts])
-        self._hit = np.array([c.hit for c in self._cohorts])
-        self._of = {node: cohort.column for cohort in self._cohorts for node in cohort.members}
-        self._held = np.zeros((len(trainers), len(self._cohorts)))
-        for row, nodes in zip(self._held, self._before, strict=True):
+        self._useful_s = np.array([c.useful_s for c in self._cohorts])
+        self._hit_probabilities = np.array([c.hit for c in self._cohorts])
+        self._column_by_node = {
+            node: cohort.column for cohort in self._cohorts for node in cohort.members
+        }
+        self._held = np.zeros((len(trainers), len(self._cohorts)))  # numbers of nodes
+        for row, nodes in zip(self._held, self._nodes_before, strict=True):
             for node in nodes:
-                row[self._of[node]] += 1
-        self._now = np.zeros((len(trainers), 1))
-        self._measure()
+                row[self._column_by_node[node]] += 1
+        self._worths = np.zeros((len(trainers), 1))
+        self._update_sums()
 
-    def give(self) -> None:
+    def give_free_nodes(self) -> None:
         """Give free nodes until no more gift raises the sum of the worths."""
-        moved = True
-        while moved:
-            moved = False
+        has_gift = True
+        while has_gift:
+            has_gift = False
             for cohort in self._cohorts:
                 if cohort.nodes and self._split(cohort):
-                    moved = True
+                    has_gift = True
             if self._unite():
-                moved = True
+                has_gift = True
 
-    def trim(self) -> bool:
+    def drop_illegal_sizes(self) -> bool:
         """Drop trainers with illegal sizes to the largest legal ones; they get no more nodes.
         Returns whether nodes became free.
         """
-        dropped = False
+        has_dropped = False
         for j, trainer in enumerate(self._trainers):
             nodes = self._nodes[j]
-            keep = largest_legal(trainer, len(nodes))
-            if keep == len(nodes):
+            size = largest_legal(trainer, len(nodes))
+            if size == len(nodes):
                 continue
-            order = sorted(in_name_order(nodes), key=self._of.__getitem__)
-            for node in order[keep:]:
+            oldest_first = sorted(in_name_order(nodes), key=self._column_by_node.__getitem__)
+            for node in oldest_first[size:]:
                 nodes.discard(node)
-                self._held[j, self._of[node]] -= 1
-                cohort = self._cohorts[self._of[node]]
+                self._held[j, self._column_by_node[node]] -= 1
+                cohort = self._cohorts[self._column_by_node[node]]
                 cohort.nodes = in_name_order([*cohort.nodes, node])
-            self._frozen[j] = dropped = True
-        if dropped:
-            self._measure()
-        return dropped
+            self._frozen[j] = True
+            has_dropped = True
+        if has_dropped:
+            self._update_sums()
+        return has_dropped
 
     def nodes(self) -> list[Nodes]:
-        """The nodes of every trainer; the same object as before if they are unchanged."""
+        """Return the nodes of every trainer; the same object as in the state if unchanged."""
         nodes = []
-        for before, after in zip(self._before, self._nodes, strict=True):
+        for before, after in zip(self._nodes_before, self._nodes, strict=True):
+            # A trainer only gains nodes or only loses them, so equal sizes are equal sets.
             nodes.append(before if len(before) == len(after) else frozenset(after))
         return nodes
 
@@ -129,10 +137,11 @@ class Division:
     ) -> list[_CohortColumn]:
         """Return one column per cohort and known window end.
 
-        A node is useful until its window ends, and is then lost for certain.
+        ``joined`` are the cohorts, and ``within_s`` is the horizon. A node is useful until its
+        window ends, and is then lost for certain.
         """
         ends = dict(state.window_ends)
-        held: Nodes = frozenset().union(*self._before)
+        held: Nodes = frozenset().union(*self._nodes_before)
         cohorts: list[_CohortColumn] = []
         for joined_s, nodes in joined:
             age_s = state.at_s - joined_s
@@ -141,30 +150,43 @@ class Division:
                 groups.setdefault(ends.get(node, math.inf), []).append(node)
             for end_s, alike in sorted(groups.items(), reverse=True):
                 left_s = max(end_s - state.at_s, 0.0)
-                hit = self._model.hit(age_s, within_s) if left_s >= within_s else 1.0
-                free = in_name_order(node for node in alike if node not in held)
-                useful_s = self._model.useful_s(age_s, min(within_s, left_s))
-                cohorts.append(_CohortColumn(len(cohorts), useful_s, hit, alike, free))
+                hit = self._model.hit_probability(age_s, within_s) if left_s >= within_s else 1.0
+                cohorts.append(
+                    _CohortColumn(
+                        column=len(cohorts),
+                        useful_s=self._model.useful_s(age_s, min(within_s, left_s)),
+                        hit=hit,
+                        members=alike,
+                        nodes=in_name_order(node for node in alike if node not in held),
+                    )
+                )
         return cohorts
 
-    def _measure(self) -> None:
-        """Compute the sums over the cohorts of each trainer, and its present worth.
+    def _update_sums(self) -> None:
+        """Compute the sums over the cohorts of each trainer, and its present worth, after nodes
+        have moved.
 
         An illegal size is worth as much as the largest legal one below.
         """
-        self._n = self._held.sum(axis=1)
-        self._useful_sum = self._held @ self._useful
-        self._hits = (self._held > 0) @ self._hit
-        self._spread = (self._held > 0).sum(axis=1)
+        self._counts = self._held.sum(axis=1)
+        self._useful_sum_s = self._held @ self._useful_s
+        self._expected_hits = (self._held > 0) @ self._hit_probabilities
+        self._cohort_counts = (self._held > 0).sum(axis=1)
         legal = np.array(
             [
                 largest_legal(t, len(nodes))
                 for t, nodes in zip(self._trainers, self._nodes, strict=True)
             ]
         )
-        share_s = np.divide(self._useful_sum, self._n, out=np.zeros(len(legal)), where=self._n > 0)
-        hits = np.where(self._spread == 1, self._hits * self._model.partly(self._n), self._hits)
-        self._now = self._worth(legal[:, None], share_s[:, None], hits[:, None], self._stall_s)
+        share_s = np.divide(
+            self._useful_sum_s, self._counts, out=np.zeros(len(legal)), where=self._counts > 0
+        )
+        hits = np.where(
+            self._cohort_counts == 1,
+            self._expected_hits * self._model.partial_hit_share(self._counts),
+            self._expected_hits,
+        )
+        self._worths = self._worth(legal[:, None], share_s[:, None], hits[:, None], self._stall_s)
 
     def _worth(
         self, n: npt.NDArray[np.int64], share_s: Array, hits: Array, stall_s: Array
@@ -184,13 +206,16 @@ class Division:
         return worth
 
     def _gains(self, added: Array, useful_s: Array, hits: Array) -> Array:
-        """Return by how much each trainer's worth rises with ``added`` more nodes; -inf where that
-        is impossible.
+        """Return by how much each trainer's worth rises with ``added`` more nodes, shape (J, any);
+        -inf where that is impossible.
+
+        ``useful_s`` are the useful seconds of the added nodes together, and ``hits`` the expected
+        hits of the trainer with them.
         """
-        n = self._n[:, None] + added
-        share_s = (self._useful_sum[:, None] + useful_s) / n
+        n = self._counts[:, None] + added
+        share_s = (self._useful_sum_s[:, None] + useful_s) / n
         stall_s = np.maximum(self._stall_s, self._costs.up_s)
-        gains = self._worth(n.astype(np.int64), share_s, hits, stall_s) - self._now
+        gains = self._worth(n.astype(np.int64), share_s, hits, stall_s) - self._worths
         gains[self._frozen] = -np.inf
         return gains
 
@@ -200,18 +225,20 @@ class Division:
         """
         largest = min(len(cohort.nodes), self._values.shape[1] - 1)
         k = np.arange(1.0, largest + 1.0)[None, :]
-        has = self._held[:, cohort.column][:, None] > 0
-        lone = (self._spread[:, None] - has) == 0
-        hits = self._hits[:, None] + np.where(has, 0.0, cohort.hit)
-        hits = np.where(lone, cohort.hit * self._model.partly(self._n[:, None] + k), hits)
+        has_nodes = self._held[:, cohort.column][:, None] > 0
+        # Trainers without nodes of other cohorts: a hit may take all that they have.
+        has_no_other = (self._cohort_counts[:, None] - has_nodes) == 0
+        partial_share = self._model.partial_hit_share(self._counts[:, None] + k)
+        hits = self._expected_hits[:, None] + np.where(has_nodes, 0.0, cohort.hit)
+        hits = np.where(has_no_other, cohort.hit * partial_share, hits)
         gains = self._gains(k, k * cohort.useful_s, hits)
-        gains[gains <= _EPSILON * np.abs(self._now).max()] = -np.inf
-        chosen = best_split(gains, len(cohort.nodes))
-        for j, count in chosen:
-            self._take(j, cohort, count)
-        if chosen:
-            self._measure()
-        return bool(chosen)
+        gains[gains <= _EPSILON * np.abs(self._worths).max()] = -np.inf
+        gifts = best_split(gains, len(cohort.nodes))
+        for j, count in gifts:
+            self._give(j, cohort, count)
+        if gifts:
+            self._update_sums()
+        return bool(gifts)
 
     def _unite(self) -> bool:
         """Give the free nodes of at least two of the oldest cohorts to the one trainer that gains
@@ -219,26 +246,32 @@ class Division:
 
         Returns whether any was given.
         """
-        free = [c for c in self._cohorts if c.nodes]
-        sizes = np.cumsum([len(c.nodes) for c in free])
-        free = free[: int(np.searchsorted(sizes, self._values.shape[1] - 1, side="right"))]
-        if len(free) < 2:
+        with_free_nodes = [c for c in self._cohorts if c.nodes]
+        sizes = np.cumsum([len(c.nodes) for c in with_free_nodes])
+        # Beyond the largest size of all trainers, no union can be given.
+        count = int(np.searchsorted(sizes, self._values.shape[1] - 1, side="right"))
+        cohorts = with_free_nodes[:count]
+        if len(cohorts) < 2:
             return False
-        columns = [c.column for c in free]
-        useful_s = np.cumsum([len(c.nodes) * c.useful_s for c in free])[None, :]
-        hits = self._hits[:, None] + np.cumsum(
-            np.where(self._held[:, columns] > 0, 0.0, self._hit[columns]), axis=1
+        columns = [c.column for c in cohorts]
+        useful_s = np.cumsum([len(c.nodes) * c.useful_s for c in cohorts])[None, :]
+        hits = self._expected_hits[:, None] + np.cumsum(
+            np.where(self._held[:, columns] > 0, 0.0, self._hit_probabilities[columns]), axis=1
         )
-        gains = self._gains(sizes[None, : len(free)].astype(float), useful_s, hits)[:, 1:]
-        j, last = np.unravel_index(int(gains.argmax()), gains.shape)
-        if gains[j, last] <= _EPSILON * np.abs(self._now).max():
+        union_gains = self._gains(sizes[None, : len(cohorts)].astype(float), useful_s, hits)
+        gains = union_gains[:, 1:]  # column i is the union of the i + 2 oldest
+        j, i = np.unravel_index(int(gains.argmax()), gains.shape)
+        if gains[j, i] <= _EPSILON * np.abs(self._worths).max():
             return False
-        for cohort in free[: int(last) + 2]:
-            self._take(int(j), cohort, len(cohort.nodes))
-        self._measure()
+        for cohort in cohorts[: int(i) + 2]:
+            self._give(int(j), cohort, len(cohort.nodes))
+        self._update_sums()
         return True
 
-    def _take(self, j: int, cohort: _CohortColumn, count: int) -> None:
+    def _give(self, j: int, cohort: _CohortColumn, count: int) -> None:
+        """Give trainer ``j`` the first ``count`` free nodes of a cohort, and note the stall of its
+        growth. The caller updates the sums afterwards.
+        """
         self._nodes[j].update(cohort.nodes[:count])
         del cohort.nodes[:count]
         self._held[j, cohort.column] += count
@@ -254,24 +287,29 @@ def best_split(gains: Array, nodes: int) -> list[tuple[int, int]]:
     rows = np.flatnonzero(gains.max(axis=1, initial=-np.inf) > 0)
     if not len(rows):
         return []
-    best, taken = np.zeros(nodes + 1), np.zeros((len(rows), nodes + 1), dtype=np.int64)
-    for choice, j in zip(taken, rows, strict=True):
-        after = best.copy()
+    # A dynamic program: best[m] is the largest sum of the rows so far with m nodes, and
+    # choices[i, m] the count of rows[i] in it.
+    best = np.zeros(nodes + 1)
+    choices = np.zeros((len(rows), nodes + 1), dtype=np.int64)
+    for choice, j in zip(choices, rows, strict=True):
+        extended = best.copy()
         for k in np.flatnonzero(gains[j] > 0) + 1:
             with_k = best[: nodes + 1 - k] + gains[j, k - 1]
-            better = with_k > after[k:]
-            after[k:][better] = with_k[better]
-            choice[k:][better] = k
-        best = after
-    left, chosen = nodes, []
-    for choice, j in zip(taken[::-1], rows[::-1], strict=True):
-        if count := int(choice[left]):
-            chosen.append((int(j), count))
-            left -= count
-    return chosen[::-1]
+            is_better = with_k > extended[k:]
+            extended[k:][is_better] = with_k[is_better]
+            choice[k:][is_better] = k
+        best = extended
+    split = []
+    nodes_left = nodes
+    for choice, j in zip(choices[::-1], rows[::-1], strict=True):
+        if count := int(choice[nodes_left]):
+            split.append((int(j), count))
+            nodes_left -= count
+    return split[::-1]
 
 
 def _samples_left(active: Active) -> float:
+    """Return the remaining samples of a trainer; infinite if its length is unknown."""
     remaining = active.remaining_samples
     return math.inf if remaining is None else remaining
 
@@ -282,12 +320,13 @@ def _stall_left_s(active: Active, now_s: float) -> float:
 
 
 def _column(values: Sequence[float]) -> Array:
+    """Return the values as an array of shape (J, 1)."""
     return np.array(values, dtype=np.float64)[:, None]
 
 
 @lru_cache(maxsize=8192)
 def _legal_values(value: Curve, trainer: Trainer, width: int) -> Array:
-    """Values per second at 0 .. ``width`` - 1 nodes; -inf where the count is not legal."""
+    """Return the values per second at 0 .. ``width`` - 1 nodes; -inf where n is not legal."""
     table = np.interp(np.arange(width), value.nodes, value.per_s)
     table[[n for n in range(width) if not trainer.is_legal(n)]] = -np.inf
     table[0] = 0.0
@@ -296,4 +335,5 @@ def _legal_values(value: Curve, trainer: Trainer, width: int) -> Array:
 
 @lru_cache(maxsize=8192)
 def _rates(trainer: Trainer, width: int) -> Array:
+    """Return the samples per second at 0 .. ``width`` - 1 nodes, legal or not."""
     return np.interp(np.arange(width), trainer.curve.nodes, trainer.curve.per_s)

@@ -49,36 +49,40 @@ class CohortModel:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            least_is_legal = field.name in ("late", "at_once", "knee_s", "youngest_s", "together_s")
-            if not (math.isfinite(value) and (value > 0 or (least_is_legal and value == 0))):
-                least = "at least 0" if least_is_legal else "above 0"
+            may_be_0 = field.name in ("late", "at_once", "knee_s", "youngest_s", "together_s")
+            if not (math.isfinite(value) and (value > 0 or (may_be_0 and value == 0))):
+                bound = "at least 0" if may_be_0 else "above 0"
                 raise InvalidValueError(
-                    f"policy cohort: {field.name} must be finite and {least}, got {value:g}"
+                    f"policy cohort: {field.name} must be finite and {bound}, got {value:g}"
                 )
 
-    def horizon(self, scale_up_s: float) -> float:
-        """T: how far to look ahead if the most expensive growth takes ``scale_up_s``. This is not
-        the T_fwd of Eqn 16.
+    def scaled_horizon_s(self, scale_up_s: float) -> float:
+        """Return the horizon in seconds: how far to look ahead if the most expensive growth takes
+        ``scale_up_s``. This is not the T_fwd of Eqn 16.
         """
         return self.horizon_s * math.pow(max(scale_up_s / _PAPER_SCALE_UP_S, 0.1), 0.9)
 
     def mean_to_hit_s(self, age_s: float) -> float:
-        """The mean time to the next hit on a cohort of this age."""
+        """Return the mean time to the next hit on a cohort of this age; below ``youngest_s`` it is
+        that of ``youngest_s``.
+        """
         age_s = max(age_s, self.youngest_s)
         return self.first_s + min(age_s, self.knee_s) + self.late * max(age_s - self.knee_s, 0.0)
 
     def useful_s(self, age_s: float, within_s: float) -> float:
-        """Expected seconds within ``within_s`` that a node of such a cohort stays."""
+        """Return the expected seconds within ``within_s`` that a node stays whose cohort has this
+        age.
+        """
         lasts_s = self.outlast * self.mean_to_hit_s(age_s)
         return lasts_s * math.log1p(within_s / lasts_s)
 
-    def hit(self, age_s: float, within_s: float) -> float:
-        """The probability that such a cohort is hit within ``within_s``."""
+    def hit_probability(self, age_s: float, within_s: float) -> float:
+        """Return the probability that a cohort of this age is hit within ``within_s``."""
         return within_s / (self.mean_to_hit_s(age_s) + within_s)
 
-    def partly(self, nodes: Array) -> Array:
-        """The share of the hits that leave something of a trainer on one cohort, by its number of
-        nodes; 0 for one node.
+    def partial_hit_share(self, nodes: Array) -> Array:
+        """Return the share of the hits that leave some nodes of a trainer on a single cohort, by
+        its number of ``nodes``; 0 for one node.
         """
         return 1.0 - 1.0 / (1.0 + self.at_once * np.log(np.maximum(nodes, 1.0)))
 
@@ -87,8 +91,8 @@ class CohortModel:
 class CohortCosts:
     """What the worth of a trainer depends on besides its nodes.
 
-    Per trainer, shape (J, 1): R_up, R_dw and the remaining samples (infinite if unknown). For all:
-    the horizon ``within_s``, and the model.
+    Per trainer, shape (J, 1): R_up (``up_s``), R_dw (``down_s``) and the ``remaining`` samples
+    (infinite if unknown). For all: the horizon ``within_s``, and the model.
     """
 
     up_s: Array
@@ -100,16 +104,17 @@ class CohortCosts:
     def worth(
         self, value: Array, rate: Array, share_s: Array, hits: Array, stall_s: Array
     ) -> Array:
-        """Return what each trainer is expected to do within the horizon; 0 where ``value`` is 0.
+        """Return what each trainer is expected to do within the horizon, in the objective's unit; 0
+        where ``value`` is 0.
 
         ``value`` and ``rate`` are O_j(n) under the objective and in samples per second, ``share_s``
         the mean useful seconds of its nodes, ``hits`` the expected hits, ``stall_s`` the stall that
-        is left.
+        is left. The nearer its end, the more of the start of its successor counts as a cost.
         """
-        finishes_s = stall_s + np.divide(
+        end_s = stall_s + np.divide(
             self.remaining, rate, out=np.full(rate.shape, np.inf), where=rate > 0
         )
-        successor_s = self.up_s / (1.0 + finishes_s / self.model.successor_s)
+        successor_s = self.up_s / (1.0 + end_s / self.model.successor_s)
         lasting_s = share_s * np.exp(-self.down_s * hits / self.within_s)
         worth: Array = value * (lasting_s - stall_s - successor_s)
         return worth

@@ -47,17 +47,24 @@ class Gathered(Wrapped):
         memory = state.memory
         inner = memory.inner if isinstance(memory, GatheringArrivals) else memory
         until_s = self._until_s(state, event)
-        decision, after = self.policy.decide(replace(state, memory=inner), event)
-        held = decision.counts if until_s is None else _without_moves(state, decision.counts)
-        if until_s is None or held == decision.counts:
-            return decision, after
-        wakes = [until_s] if decision.wake_at_s is None else [until_s, decision.wake_at_s]
-        return Decision(
-            held, min(wakes), nodes=still_named(state, decision, held)
-        ), GatheringArrivals(until_s, inner)
+        decision, new_inner = self.policy.decide(replace(state, memory=inner), event)
+        if until_s is None:
+            return decision, new_inner
+        counts = _without_moves(state, decision.counts)
+        if counts == decision.counts:  # it moves no running trainer
+            return decision, new_inner
+        wake_at_s = until_s
+        if decision.wake_at_s is not None:
+            wake_at_s = min(until_s, decision.wake_at_s)
+        gathered = Decision(counts, wake_at_s, nodes=still_named(state, decision, counts))
+        return gathered, GatheringArrivals(until_s, inner)
 
     def _until_s(self, state: State, event: Event) -> float | None:
-        """Return until when running trainers keep their sizes; None if they may be moved now."""
+        """Return until when running trainers keep their sizes; None if they may be moved now.
+
+        ``state.memory`` says whether arrivals are gathered already; ``event`` may begin that, or
+        end it early.
+        """
         pools = [change for change in event.changes if isinstance(change, PoolChanged)]
         if event.all_joined or any(change.left for change in pools):
             return None
@@ -71,14 +78,15 @@ class Gathered(Wrapped):
 def _without_moves(state: State, counts: tuple[int, ...]) -> tuple[int, ...]:
     """Return the counts without a change of any running trainer.
 
-    Those that wait get what they were given if it is free, in order of admission. After a loss that
-    left an illegal size, the counts stay as they are.
+    Trainers without nodes get their count if it is free, in order of admission. After a loss that
+    left an illegal size, the counts stay as they are: that trainer must be moved.
     """
-    kept = [len(active.nodes) for active in state.active]
-    if not all(active.trainer.is_legal(n) for active, n in zip(state.active, kept, strict=True)):
+    sizes = [len(active.nodes) for active in state.active]
+    if not all(active.trainer.is_legal(n) for active, n in zip(state.active, sizes, strict=True)):
         return counts
-    free = len(state.pool) - sum(kept)
-    for j, n in enumerate(counts):
-        if not kept[j] and n <= free:
-            kept[j], free = n, free - n
-    return tuple(kept)
+    free = len(state.pool) - sum(sizes)
+    for j, count in enumerate(counts):
+        if not sizes[j] and count <= free:
+            sizes[j] = count
+            free -= count
+    return tuple(sizes)

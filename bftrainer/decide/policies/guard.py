@@ -53,30 +53,32 @@ class Guarded(Wrapped):
         counts = list(decision.counts)
         index = {a.trainer.id: j for j, a in enumerate(state.active)}
         smallest = [min(sizes_of(a.trainer), default=0) for a in state.active]
-        since = _waiting_since(state, memory, smallest)
-        turns = self._turns(state, memory, since, counts)
+        since = _starved_since(state, memory, smallest)
+        turns = self._turn_ends(state, memory, since, counts)
         served: set[int] = set()
         for name in sorted(turns, key=lambda name: (turns[name], index[name])):
             j = index[name]
-            if _give(state, counts, j, smallest, served):
+            if _raise_to_smallest(state, counts, j, smallest, served):
                 served.add(j)
             else:
                 del turns[name]  # its turn comes when there is room; ``since`` is kept
-        since = {name: at_s for name, at_s in since.items() if counts[index[name]] == 0}
-        wakes = [at_s + self.patience_s for at_s in since.values()]
-        wakes = [at_s for at_s in wakes if at_s > state.at_s]
-        wakes += turns.values()
+        still_since = {name: at_s for name, at_s in since.items() if counts[index[name]] == 0}
+        turn_starts_s = [at_s + self.patience_s for at_s in still_since.values()]
+        # A start that is over waits for room, and is tried again at every event.
+        wakes_s = [start_s for start_s in turn_starts_s if start_s > state.at_s]
+        wakes_s += turns.values()
         if decision.wake_at_s is not None:
-            wakes.append(decision.wake_at_s)
+            wakes_s.append(decision.wake_at_s)
+        is_unchanged = tuple(counts) == decision.counts
         guarded = Decision(
             tuple(counts),
-            min(wakes, default=None),
-            decision.answer if tuple(counts) == decision.counts else None,
+            min(wakes_s, default=None),
+            decision.answer if is_unchanged else None,
             nodes=still_named(state, decision, counts),
         )
-        return guarded, StarvationClock(inner, tuple(since.items()), tuple(turns.items()))
+        return guarded, StarvationClock(inner, tuple(still_since.items()), tuple(turns.items()))
 
-    def _turns(
+    def _turn_ends(
         self,
         state: State,
         memory: StarvationClock,
@@ -86,7 +88,8 @@ class Guarded(Wrapped):
         """Return when the turn of each trainer ends, by id.
 
         These are the turns that go on, and new ones of trainers that have waited for
-        ``patience_s``, the longest wait first.
+        ``patience_s``, the longest wait first. ``since`` is when each trainer began to starve, by
+        id, and ``counts`` is what the policy decides: a trainer that it serves needs no turn.
         """
         now_s = state.at_s
         index = {a.trainer.id: j for j, a in enumerate(state.active)}
@@ -103,47 +106,52 @@ class Guarded(Wrapped):
         return turns
 
 
-def _waiting_since(
+def _starved_since(
     state: State, memory: StarvationClock, smallest: Sequence[int]
 ) -> dict[str, float]:
     """Return since when each trainer that fits the pool has had no nodes, by id.
 
-    A trainer that holds nodes until this event starves from now on at the earliest.
+    ``smallest`` are the smallest sizes (0: none). A trainer that holds nodes until this event
+    starves from now on at the earliest.
     """
-    before = dict(memory.since)
+    known_since = dict(memory.since)
     since: dict[str, float] = {}
     for active, size in zip(state.active, smallest, strict=True):
         if 0 < size <= len(state.pool):
             name, now_s = active.trainer.id, state.at_s
-            since[name] = now_s if active.nodes else before.get(name, now_s)
+            since[name] = now_s if active.nodes else known_since.get(name, now_s)
     return since
 
 
-def _give(state: State, counts: list[int], j: int, smallest: list[int], served: set[int]) -> bool:
+def _raise_to_smallest(
+    state: State, counts: list[int], j: int, smallest: list[int], served: set[int]
+) -> bool:
     """Raise trainer ``j`` to its smallest size in ``counts``, at the cost of others but for those
     in ``served``.
 
+    ``smallest`` are the smallest sizes, and ``served`` the indices of trainers whose turn it is.
     Returns False, and changes nothing, if that is impossible. The order in which others give up
     nodes is that of the module's text.
     """
     if counts[j] >= smallest[j]:
         return True
-    after = list(counts)
-    free = len(state.pool) - sum(after)
-    after[j] = smallest[j]
-    free -= smallest[j] - counts[j]
-    others = [k for k in range(len(after)) if k != j and k not in served]
+    new_counts = list(counts)
+    new_counts[j] = smallest[j]
+    free = len(state.pool) - sum(new_counts)  # below 0: others must give up nodes
+    others = [k for k in range(len(new_counts)) if k != j and k not in served]
     while free < 0:
-        above = [k for k in others if after[k] > smallest[k] > 0]
-        if above:
-            k = max(above, key=lambda k: (after[k] - smallest[k], k))
-            less = max(largest_of(sizes_of(state.active[k].trainer), after[k] + free), smallest[k])
+        can_shrink = [k for k in others if new_counts[k] > smallest[k] > 0]
+        if can_shrink:
+            donor = max(can_shrink, key=lambda k: (new_counts[k] - smallest[k], k))
+            sizes = sizes_of(state.active[donor].trainer)
+            reduced = max(largest_of(sizes, new_counts[donor] + free), smallest[donor])
         else:
-            running = [k for k in others if after[k] > 0]
+            running = [k for k in others if new_counts[k] > 0]
             if not running:
                 return False
-            k, less = running[-1], 0
-        free += after[k] - less
-        after[k] = less
-    counts[:] = after
+            donor = running[-1]  # the one admitted last stops
+            reduced = 0
+        free += new_counts[donor] - reduced
+        new_counts[donor] = reduced
+    counts[:] = new_counts
     return True

@@ -23,12 +23,12 @@ RETRY_S = 60.0
 
 A license server or a full disk may recover without an event.
 """
-_MOST_TRIED = 100
+_MAX_SUSPECTS = 100
 
 
 def present_counts(state: State) -> tuple[int, ...]:
-    """The sizes that trainers have now; after a loss, the largest legal ones within what is
-    left.
+    """Return the sizes that trainers have now; after a loss that left an illegal size, the largest
+    legal one within the nodes that are left.
     """
     return tuple(largest_legal(active.trainer, len(active.nodes)) for active in state.active)
 
@@ -52,12 +52,18 @@ class Keeping(Wrapped):
         try:
             return self._checked(state, event)
         except Exception as error:
-            blamed, wake_at_s = self._blamed(state, event), state.at_s + RETRY_S
-            return Decision(
-                present_counts(state), wake_at_s, kept=_described(error), blamed=blamed
-            ), state.memory
+            decision = Decision(
+                present_counts(state),
+                wake_at_s=state.at_s + RETRY_S,
+                kept=_one_line(error),
+                blamed=self._blamed(state, event),
+            )
+            return decision, state.memory
 
     def _checked(self, state: State, event: Event) -> tuple[Decision, object]:
+        """Return the decision and the memory of the policy. Raises whatever the policy raises, and
+        for a decision or a memory that breaks a rule.
+        """
         decision, memory = self.policy.decide(state, event)
         check_decision(state, decision)
         self.check_memory(memory)
@@ -66,14 +72,17 @@ class Keeping(Wrapped):
     def _blamed(self, state: State, event: Event) -> tuple[str, ...]:
         """Return the ids of the trainers with which the policy fails; none if the fault may be the
         policy's own.
+
+        Each of the first ``_MAX_SUSPECTS`` trainers is tried alone, then all others together.
         """
-        suspects = [a for a in state.active[:_MOST_TRIED] if self._fails(state, event, (a,))]
+        suspects = [a for a in state.active[:_MAX_SUSPECTS] if self._fails(state, event, (a,))]
         others = tuple(a for a in state.active if a not in suspects)
         if not suspects or not others or self._fails(state, event, others):
             return ()  # the policy's own fault, as far as can be told
         return tuple(a.trainer.id for a in suspects)
 
     def _fails(self, state: State, event: Event, active: tuple[Active, ...]) -> bool:
+        """Whether the policy fails if only the trainers ``active`` are admitted."""
         try:
             self._checked(replace(state, active=active), event)
         except Exception:
@@ -81,7 +90,7 @@ class Keeping(Wrapped):
         return False
 
 
-def _described(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     """Return an error as one line, with its class if it was not raised on purpose: that tells more
     than its text.
     """

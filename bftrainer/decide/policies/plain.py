@@ -33,7 +33,10 @@ class Plain:
     unlimited: bool = True
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        """Start jobs in order of submission, the order of ``state.active``. There is no memory."""
+        """Start jobs in order of submission, the order of ``state.active``. There is no memory.
+
+        A job that has lost a node stops, and waits for all of its nodes again.
+        """
         sizes = [self._size(a) for a in state.active]
         counts = []
         for active, size in zip(state.active, sizes, strict=True):
@@ -43,10 +46,12 @@ class Plain:
             if free <= 0:
                 break
             if not counts[j] and size <= free:
-                counts[j], free = size, free - size
+                counts[j] = size
+                free -= size
         return Decision(tuple(counts)), None
 
     def _size(self, a: Active) -> int:
+        """Return the number of nodes of a job."""
         return largest_legal(a.trainer, self.nodes) or sizes_of(a.trainer)[0]
 
 

@@ -15,7 +15,7 @@ from bftrainer.decide.domain.ports import Policy
 from bftrainer.errors import InvalidValueError
 
 
-def _lacks(trainer: Trainer, need: Need) -> bool:
+def _is_lacking(trainer: Trainer, need: Need) -> bool:
     """Whether a trainer lacks a fact that a policy or an objective needs."""
     match need:
         case Need.LENGTH:
@@ -34,8 +34,8 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
     if trainer.fill:  # no policy decides on it
         return None
     for need in sorted(needs_of(policy), key=lambda need: need.name):
-        if _lacks(trainer, need):
-            return f"trainer {trainer.id}: {_who(policy, need)} requires {need.value}"
+        if _is_lacking(trainer, need):
+            return f"trainer {trainer.id}: {_name_of_owner(policy, need)} requires {need.value}"
     if (forward_s := forward_of(policy)) is not None and is_limited(trainer, forward_s):
         longest_s = max(trainer.growth_s, trainer.scale_down_s)
         return (
@@ -47,9 +47,9 @@ def refusal(policy: Policy, trainer: Trainer) -> str | None:
     return None
 
 
-def _who(policy: Policy, need: Need) -> str:
+def _name_of_owner(policy: Policy, need: Need) -> str:
     """Return the name of the policy, or of its objective if the need comes from that."""
-    objective = _of_inner(policy, "objective")
+    objective = _attribute_of(policy, "objective")
     if objective is not None and need in objective.needs:
         return f"objective {objective.name}"
     return f"policy {policy.name}"
@@ -77,12 +77,14 @@ def check_needs(policy: Policy, trainer: Trainer) -> None:
 
 def needs_of(policy: Policy) -> frozenset[Need]:
     """Return the facts that a policy needs of every trainer, also inside other policies."""
-    return _of_inner(policy, "needs") or frozenset()
+    return _attribute_of(policy, "needs") or frozenset()
 
 
 def forward_of(policy: Policy) -> float | None:
-    """T_fwd of a policy that solves Eqn 16, also within other policies; None for others."""
-    forward_s = _of_inner(policy, "forward_s")
+    """Return T_fwd in seconds of a policy that solves Eqn 16, also within other policies; None for
+    others.
+    """
+    forward_s = _attribute_of(policy, "forward_s")
     return None if forward_s is None else float(forward_s)
 
 
@@ -90,32 +92,33 @@ def is_rigid(policy: Policy) -> bool:
     """Whether its trainers are ordinary jobs: the loss of a node kills them, and they resume from
     their last checkpoint.
     """
-    return bool(_of_inner(policy, "rigid"))
+    return bool(_attribute_of(policy, "rigid"))
 
 
 def is_unlimited(policy: Policy) -> bool:
     """Whether every trainer is admitted, whatever P_jmax: its trainers are jobs in the queue of the
     scheduler.
     """
-    return bool(_of_inner(policy, "unlimited"))
+    return bool(_attribute_of(policy, "unlimited"))
 
 
-def has_line(policy: Policy) -> bool:
+def has_priority_order(policy: Policy) -> bool:
     """Whether the policy decides how many trainers train: then P_jmax may be None.
 
     That is so for objectives with a priority order (``kappa``), also of a policy within other
     policies.
     """
-    return getattr(_of_inner(policy, "objective"), "kappa", None) is not None
+    return getattr(_attribute_of(policy, "objective"), "kappa", None) is not None
 
 
-def _of_inner(policy: Policy, name: str) -> Any:
-    """Return an attribute of the policy, or else of the policy around which it is wrapped; None if
-    none has it.
+def _attribute_of(policy: Policy, name: str) -> Any:
+    """Return the attribute ``name`` of the outermost policy that has it: of this one, or of one
+    inside it. None if none has it.
     """
-    inner: object = policy
-    while (value := getattr(inner, name, None)) is None and (
-        inner := getattr(inner, "policy", None)
-    ):
-        pass
-    return value
+    layer: object = policy
+    while layer is not None:
+        value = getattr(layer, name, None)
+        if value is not None:
+            return value
+        layer = getattr(layer, "policy", None)
+    return None

@@ -9,17 +9,17 @@ from bftrainer.decide.domain.sizes import largest_legal
 
 
 def equal_shares(trainers: Sequence[Trainer], nodes: int) -> tuple[int, ...]:
-    """Return equal counts within the bounds of each trainer.
+    """Return the counts of trainers that share ``nodes`` nodes equally, within the bounds of each.
 
     The rest goes to the trainers in order, up to N_j^max.
     """
     if not trainers:
         return ()
-    quota = nodes // len(trainers)
-    counts = [largest_legal(trainer, quota) for trainer in trainers]
+    share = nodes // len(trainers)
+    counts = [largest_legal(trainer, share) for trainer in trainers]
     rest = nodes - sum(counts)
     for j, trainer in enumerate(trainers):
-        more = largest_legal(trainer, counts[j] + rest)
-        rest -= more - counts[j]
-        counts[j] = more
+        larger = largest_legal(trainer, counts[j] + rest)
+        rest -= larger - counts[j]
+        counts[j] = larger
     return tuple(counts)

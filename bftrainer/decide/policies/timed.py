@@ -26,7 +26,8 @@ class TimedPolicy:
         return self.policy.name
 
     def decide(self, state: State, event: Event) -> tuple[Decision, object]:
-        began = self.stopwatch_s()
+        """Return the decision and the memory of the policy, and note the duration."""
+        start_s = self.stopwatch_s()
         answer = self.policy.decide(state, event)
-        self.took_s = self.stopwatch_s() - began
+        self.took_s = self.stopwatch_s() - start_s
         return answer

@@ -23,7 +23,7 @@ class Wrapped:
 
 
 def innermost(policy: Policy) -> Policy:
-    """The policy inside of all others."""
+    """Return the policy that is inside all wrappers; the policy itself if it is no wrapper."""
     while isinstance(policy, Wrapped):
         policy = policy.policy
     return policy

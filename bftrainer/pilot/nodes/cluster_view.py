@@ -21,14 +21,14 @@ from bftrainer.cluster.model import (
     PeerPilot,
 )
 from bftrainer.cluster.selection import (
-    allowed,
-    asleep,
+    allowed_nodes,
+    asleep_nodes,
+    idle_gpu_nodes,
     idle_nodes,
-    idle_with_gpus,
-    in_use,
     next_end_s,
-    offered,
+    offered_windows,
     part_of,
+    used_gpu_counts,
     window_ends_here,
 )
 from bftrainer.cluster.windows import PilotJobs, may_be_taken_at_once
@@ -251,8 +251,8 @@ def _observed(
     seen, at_s = answer.observation, answer.at_s
     ours = _jobs_of_pilots(view, answer, ours)
     holders = peer_holders(config.nodes, seen, answer.peers)
-    free = offered(seen, ours, config.nodes, lookup.of_node)
-    usable = allowed(seen, ours, config.nodes, lookup.of_node)
+    free = offered_windows(seen, ours, config.nodes, lookup.of_node)
+    usable = allowed_nodes(seen, ours, config.nodes, lookup.of_node)
     offset_s = _clock_offset_s(view, at_s - seen.at_s)
     parts = _free_parts(seen, ours, free) if config.nodes.unit.divides_nodes else {}
     evidence_s = poll.begun_s if seen.evidence_s is None else seen.evidence_s
@@ -278,7 +278,7 @@ def _observed(
         more_until_s=more_until_s,
         candidates=tuple(_candidates(idle.offered, free, parts, seen_first, config, lookup)),
         window_ends=tuple(window_ends_here(seen, ours, at_s).items()),
-        asleep=asleep(seen, config.nodes),
+        asleep=asleep_nodes(seen, config.nodes),
         without_a_job=frozenset(
             node.name for node in seen.nodes if node.availability not in _WITH_JOBS
         ),
@@ -384,7 +384,7 @@ def _order_facts(
     if not config.nodes.unit.divides_nodes:
         return OrderFacts()
     partitions = {node.name: ours.main_partitions(node) for node in seen.nodes}
-    return OrderFacts(idle_with_gpus(seen, ours), in_use(seen, ours), partitions, at_s)
+    return OrderFacts(idle_gpu_nodes(seen, ours), used_gpu_counts(seen, ours), partitions, at_s)
 
 
 _IDLE = (Availability.FREE, Availability.PLANNED)

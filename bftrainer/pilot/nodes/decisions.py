@@ -160,7 +160,9 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
     draft.due_s += [end_s for _, end_s in ends if end_s >= moment.now_s]
     way = make_way(facts, moment, draft.kept)
     draft.make_way(way, nodes.yield_notice_s)
-    decision = _steps(replace(facts, memory=way.memory), moment, draft, way.blocks)
+    candidates = tuple(c for c in facts.candidates if c.request.node not in way.reserved)
+    facts = replace(facts, memory=way.memory, candidates=candidates)
+    decision = _steps(facts, moment, draft, way.blocks)
     return replace(decision, way_words=way.words, served=way.served)
 
 
@@ -241,7 +243,7 @@ def _with_caps(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
     caps = [
         cap
         for cap in facts.memory.caps
-        if cap.counts(facts.trainers, facts.demand.of(cap.node_class), held[cap.node_class])
+        if cap.is_valid(facts.trainers, facts.demand.of(cap.node_class), held[cap.node_class])
     ]
     return replace(facts, memory=replace(facts.memory, caps=tuple(caps)))
 

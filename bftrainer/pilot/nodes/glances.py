@@ -10,7 +10,7 @@ import math
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from bftrainer.cluster.model import GiveWay, JobCounters
+from bftrainer.cluster.model import GiveWay, JobCounters, glances_per_s
 from bftrainer.cluster.ports import YieldPort
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.errors import BFTrainerError
@@ -18,10 +18,8 @@ from bftrainer.pilot.nodes.blind_yielding import Glance, OwnJobs
 from bftrainer.pilot.steady_clock import SteadyClock
 from bftrainer.system.background import Background
 
-_BLIND_FACTOR = 0.5
-"""Blind pilots glance at this fraction of ``nodes.yield_poll_s``, since each glance releases nodes
-by one step only.
-"""
+PUBLISHED_S = 0.5
+"""Counters that another process has asked for are read so often: their age is that process's."""
 
 
 @dataclass(eq=False)
@@ -46,11 +44,10 @@ class Glances:
         """
         if way is GiveWay.SITE or self._port is None or self._answer is not None:
             return math.inf
-        return max(self._begun_s + self._interval_s(way) - self._clock.elapsed_s(), 0.0)
-
-    def _interval_s(self, way: GiveWay) -> float:
-        factor = _BLIND_FACTOR if way is GiveWay.BLIND else 1.0
-        return factor * self._config.now.nodes.yield_poll_s
+        interval_s = 1.0 / glances_per_s(way, self._config.now.nodes.yield_poll_s)
+        if self.latest is not None and self.latest.counters.is_published:
+            interval_s = min(interval_s, PUBLISHED_S)
+        return max(self._begun_s + interval_s - self._clock.elapsed_s(), 0.0)
 
     def attend(self, way: GiveWay, own: OwnJobs, *, watches: bool = False) -> bool:
         """Begin a glance if one is due, and take its answer once it is there. Returns whether the
@@ -81,5 +78,5 @@ class Glances:
 
 def has_moved(before: JobCounters, now: JobCounters) -> bool:
     """Whether a job was submitted, has started or has ended between two glances."""
-    was = before.submitted, before.started, before.ended
-    return was != (now.submitted, now.started, now.ended)
+    was = before.submitted, before.started, before.ended, before.state
+    return was != (now.submitted, now.started, now.ended, now.state)

@@ -46,13 +46,16 @@ class Hasten:
 
 @dataclass(frozen=True, slots=True)
 class WayDecision:
-    """What making way asks for. ``blocks``: nothing may be requested now."""
+    """What making way asks for. ``blocks``: nothing may be requested now, and none of the
+    ``reserved`` nodes.
+    """
 
     memory: NodeMemory
     releases: tuple[YieldRelease, ...] = ()
     steps: tuple[Shorten | Hasten, ...] = ()
     served: tuple[JobServed, ...] = ()
     blocks: bool = False
+    reserved: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
 
 
@@ -140,6 +143,7 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
         hasten,
         served=decision.served,
         blocks=decision.memory.blocks,
+        reserved=decision.memory.reserved,
     )
 
 

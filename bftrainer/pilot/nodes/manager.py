@@ -9,7 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from bftrainer.cluster.model import Fragment, FragmentPhase, GiveWay, NodeRequest
+from bftrainer.cluster.model import (
+    UNKNOWN_PILOT,
+    Fragment,
+    FragmentPhase,
+    GiveWay,
+    NodeRequest,
+)
 from bftrainer.cluster.selection import may_be_held
 from bftrainer.cluster.site_plugin import Site
 from bftrainer.config.in_effect import ConfigCell
@@ -89,6 +95,7 @@ class NodeManager:
         self._recorder = recorder
         self._holder = site.holder
         self._yielding = site.yielding
+        self._own = site.own
         self._clock = clock
         self._polls = SchedulerPolls(
             config,
@@ -286,7 +293,7 @@ class NodeManager:
             self._decided.memory,
             view.rivals,
             view.usable,
-            view.own,
+            self._own if view.own == UNKNOWN_PILOT else view.own,
             view.order,
             self._permission.now,
             view.queue,

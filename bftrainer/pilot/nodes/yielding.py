@@ -15,6 +15,7 @@ ones are released, each by its own pilot, so no node is released twice.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -41,6 +42,22 @@ Nodes that were released for a job that was canceled rest as well, doubled by ea
 """
 CANCELED_S = 300.0
 """A canceled job counts for so long (:func:`_rest`)."""
+UNPLANNED_VOIDS = 2
+"""After so many void offers in a row, one of a job for which the scheduler plans no start is
+repeated only after the longest wait: the plan counts with the ends of holders, so the job would be
+in it if nodes were all that it lacks.
+"""
+RENEWED = 2
+"""A node that so many holders have had, one after the other, while an offer was void is left idle
+then until the job's offer has been judged again.
+"""
+RENEWAL_S = 600.0
+"""No holder has to be renewed earlier than this (:data:`.making_way.BUSY_LIMIT_S`)."""
+STRANGER_S = 2.0
+"""Beyond a look, the holders of a user who has released none for a job before are waited for so
+long: any user may start jobs that look like holders. Pilots of users who have are given their
+trainers' time to leave.
+"""
 DISTRUST_S = 60.0
 """The holders of a user count as main jobs for so long at least after one was not released in
 time.
@@ -85,12 +102,24 @@ class YieldRules:
 class VoidOffer:
     """The state of the cluster when an offer turned out to be void. The offer is made again once
     something of this has changed and ``rest_s`` have passed, or after the longest wait.
+
+    ``holders`` are (node, job) of those seen on the job's nodes since then. ``enough_s``: the
+    scheduler's time since which enough nodes are idle for the job, whoever has left them idle.
     """
 
     at_s: PilotS
     rest_s: float
     busy: frozenset[str]
     waiting: frozenset[str]
+    holders: frozenset[tuple[str, str]] = frozenset()
+    enough_s: float | None = None
+
+    def renewed(self, at_s: PilotS) -> frozenset[str]:
+        """Return the nodes whose holder has been renewed, and is not renewed again."""
+        if at_s - self.at_s < RENEWAL_S:
+            return frozenset()
+        counts = Counter(node for node, _ in self.holders)
+        return frozenset(node for node, count in counts.items() if count >= RENEWED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,24 +154,38 @@ class Offer:
 
 
 @dataclass(frozen=True, slots=True)
+class LateHolder:
+    """A holder that was not released in time, seen to be late at ``first_s`` and at ``last_s``."""
+
+    user: str
+    job: str
+    node: str
+    first_s: PilotS
+    last_s: PilotS
+
+
+@dataclass(frozen=True, slots=True)
 class YieldMemory:
     """What a decision remembers for the next look.
 
-    ``released``: (job, node, when) of own holders. ``unresponsive``: (user, job) of
-    holders that were not released in time, and when. All holders of these users count as main jobs.
+    ``released``: (job, node, when) of own holders. ``unresponsive``: holders that were not released
+    in time. All holders of their users count as main jobs. ``responsive``: users who have released
+    nodes for a job.
     ``leaving``: nodes that were to become idle for a job, and since when. ``canceled_s``: when jobs
     went away for which nodes had been released. ``rest_until_s``: until then nothing is requested.
-    ``blocks``: whether nothing may be requested.
+    ``blocks``: whether nothing may be requested. ``reserved``: idle nodes that are not requested.
     """
 
     look_s: PilotS = PilotS(-math.inf)
     offers: tuple[Offer, ...] = ()
     released: tuple[tuple[str, str, PilotS], ...] = ()
-    unresponsive: tuple[tuple[tuple[str, str], PilotS], ...] = ()
+    unresponsive: tuple[LateHolder, ...] = ()
+    responsive: frozenset[str] = frozenset()
     leaving: tuple[tuple[str, PilotS], ...] = ()
     canceled_s: tuple[PilotS, ...] = ()
     rest_until_s: PilotS = PilotS(-math.inf)
     blocks: bool = False
+    reserved: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,13 +262,29 @@ def next_yield(
         queue.at_s,
         tuple(offers),
         pool.released_after(releases),
-        tuple(sorted(pool.unresponsive.items())),
+        pool.unresponsive,
+        pool.responsive,
         tuple(sorted(pool.awaited_since.items())),
         canceled_s,
         rest_until_s,
         blocks or queue.at_s < rest_until_s,
+        _reserved(offers, queue),
     )
     return YieldDecision(memory, tuple(releases), frozenset(pool.hastened), served)
+
+
+def _reserved(offers: Iterable[Offer], queue: WaitingQueue) -> frozenset[str]:
+    """Return the idle nodes that are left to jobs whose offer is void: those whose holders have
+    been renewed meanwhile, as many as each job needs.
+
+    So a pilot that is wrong about a job, or whose releases fail, does not keep it waiting for ever.
+    """
+    reserved: set[str] = set()
+    for offer in offers:
+        if offer.void is not None:
+            nodes = offer.void.renewed(queue.at_s) & queue.idle & offer.job.nodes
+            reserved.update(sorted(nodes)[: offer.job.size])
+    return frozenset(reserved)
 
 
 def _rest(
@@ -279,15 +338,13 @@ def _judged(offer: Offer, queue: WaitingQueue, waiting: frozenset[str], pool: _P
     one is made again when something has changed.
     """
     if offer.void is not None:
-        if _is_repeated(offer.void, queue, waiting, pool.rules):
-            none = frozenset[str]()
-            return replace(offer, void=None, looks=0, enough_s=None, spare=none, refused=none)
-        return offer
+        if _is_repeated(offer, offer.void, queue, waiting, pool.rules):
+            return _repeated(offer, pool)
+        return replace(offer, void=_watched(offer, offer.void, queue, pool))
     enough_s = offer.enough_s
     if enough_s is None or not pool.has_idle(offer.needs):
         return offer
-    has_cycle = queue.planned_s is not None and queue.planned_s > enough_s + CLOCK_STEP_S
-    if offer.looks < LOOKS or not (has_cycle or queue.server_s - enough_s > CYCLE_S):
+    if offer.looks < LOOKS or not _has_cycle(queue, enough_s):
         return offer
     others = replace(offer, refused=offer.spare - offer.job.required, looks=0, enough_s=None)
     if others.refused and not offer.refused and pool.fits(others.needs):
@@ -298,15 +355,53 @@ def _judged(offer: Offer, queue: WaitingQueue, waiting: frozenset[str], pool: _P
     return replace(offer, void=void, void_count=count)
 
 
+def _repeated(offer: Offer, pool: _Pool) -> Offer:
+    """Return a void offer that is made again, from the beginning. A job that is in no plan gets
+    nodes that it has not refused before, if there are enough: one move instead of two.
+    """
+    none = frozenset[str]()
+    is_direct = not offer.job.is_planned and pool.fits(offer.needs)
+    refused = offer.refused if is_direct else none
+    return replace(offer, void=None, looks=0, enough_s=None, spare=none, refused=refused)
+
+
+def _has_cycle(queue: WaitingQueue, since_s: float) -> bool:
+    """Whether a complete backfill cycle has begun after a time of the scheduler's."""
+    is_planned = queue.planned_s is not None and queue.planned_s > since_s + CLOCK_STEP_S
+    return is_planned or queue.server_s - since_s > CYCLE_S
+
+
+def _watched(offer: Offer, void: VoidOffer, queue: WaitingQueue, pool: _Pool) -> VoidOffer:
+    """Return a void offer after one more look: with the holders that are on the job's nodes now. If
+    enough nodes have been idle for a complete backfill cycle, it is void as of now.
+    """
+    holders = {(holder.node, holder.job) for holder in queue.holders}
+    on_nodes = frozenset(pair for pair in holders if pair[0] in offer.job.nodes)
+    void = replace(void, holders=void.holders | on_nodes)
+    if not pool.has_idle(offer.job):
+        return replace(void, enough_s=None)
+    if void.enough_s is None:
+        return replace(void, enough_s=queue.server_s)
+    if not _has_cycle(queue, void.enough_s):
+        return void
+    return replace(void, at_s=queue.at_s, holders=on_nodes, enough_s=None)
+
+
 def _is_repeated(
-    void: VoidOffer, queue: WaitingQueue, waiting: frozenset[str], rules: YieldRules
+    offer: Offer,
+    void: VoidOffer,
+    queue: WaitingQueue,
+    waiting: frozenset[str],
+    rules: YieldRules,
 ) -> bool:
     """Whether a void offer is made again: a main job has started or ended since, or the longest
-    wait has passed.
+    wait has passed. Only the latter counts for a job that is in no plan (:data:`UNPLANNED_VOIDS`).
     """
     age_s = queue.at_s - void.at_s
     if age_s >= rules.worst_wait_s:
         return True
+    if not offer.job.is_planned and offer.void_count >= UNPLANNED_VOIDS:
+        return False
     has_changed = queue.busy != void.busy or not void.waiting <= waiting
     return has_changed and age_s >= void.rest_s
 
@@ -351,7 +446,8 @@ class _Pool:
     starting: frozenset[str] = frozenset()
     pending: tuple[str, ...] = ()
     released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
-    unresponsive: Mapping[tuple[str, str], PilotS] = field(default_factory=dict)
+    unresponsive: tuple[LateHolder, ...] = ()
+    responsive: frozenset[str] = frozenset()
     awaited_since: dict[str, PilotS] = field(default_factory=dict)
 
     @classmethod
@@ -375,8 +471,8 @@ class _Pool:
         listed = {(holder.job, holder.node) for holder in queue.holders}
         leaving = _leaving(queue, own, rules.own_pilot)
         leaving |= {node for job, node in released if (job, node) in listed}
-        unresponsive = _unresponsive(memory, queue, rules)
-        distrusted = {user for user, _ in unresponsive}
+        unresponsive, responsive = _judged_users(memory, queue, rules)
+        distrusted = {late.user for late in unresponsive}
         others = _others(queue, own, distrusted)
         others = {node: holder for node, holder in others.items() if node not in leaving}
         limit_s = rules.notice_s + LEAVING_S
@@ -396,6 +492,7 @@ class _Pool:
             pending=tuple(sorted(h.name for h in pending)),
             released=released,
             unresponsive=unresponsive,
+            responsive=responsive,
             awaited_since=awaited_since,
         )
 
@@ -554,22 +651,42 @@ def _user_of(holder: ListedHolder) -> str:
     return holder.pilot.partition("/")[0]
 
 
-def _unresponsive(
+def _judged_users(
     memory: YieldMemory, queue: WaitingQueue, rules: YieldRules
-) -> dict[tuple[str, str], PilotS]:
-    """Return (user, job) of the holders that should have left by now, and when that was seen last.
+) -> tuple[tuple[LateHolder, ...], frozenset[str]]:
+    """Return the holders that should have left by now, and the users who have released nodes.
 
-    The clock of a user goes on while other holders take the place of the first: any user may start
-    jobs that look like holders.
+    A node counts as released when no holder of its user runs there: the clock of a user goes on
+    while other holders take the place of the first.
     """
-    limit_s = rules.notice_s + 2.0 * rules.poll_s
-    late = frozenset[ListedHolder]().union(
-        *(offer.awaited for offer in memory.offers if queue.at_s - offer.awaited_s >= limit_s)
-    )
+    user_on = {holder.node: _user_of(holder) for holder in queue.holders if not holder.is_leaving}
     running = {holder.job for holder in queue.holders if not holder.is_leaving}
-    recent = {
-        (user, job): at_s
-        for (user, job), at_s in memory.unresponsive
-        if job in running or queue.at_s - at_s < DISTRUST_S
-    }
-    return recent | dict.fromkeys(((_user_of(holder), holder.job) for holder in late), queue.at_s)
+    trusted = memory.responsive | {rules.own_pilot.partition("/")[0]}
+    responsive = set(memory.responsive)
+    late: dict[tuple[str, str], LateHolder] = {}
+    for before in memory.unresponsive:
+        is_released = user_on.get(before.node) != before.user
+        if is_released and queue.at_s - before.first_s <= rules.notice_s + rules.poll_s:
+            responsive.add(before.user)
+        elif before.job in running or queue.at_s - before.last_s < DISTRUST_S:
+            late[before.user, before.job] = before
+    for offer in memory.offers:
+        age_s = queue.at_s - offer.awaited_s
+        for holder in sorted(offer.awaited, key=lambda holder: (holder.job, holder.node)):
+            user = _user_of(holder)
+            if user_on.get(holder.node) != user:
+                responsive.add(user)
+            elif age_s >= _patience_s(user in trusted, rules):
+                first = late.get((user, holder.job))
+                first_s = queue.at_s if first is None else first.first_s
+                entry = LateHolder(user, holder.job, holder.node, first_s, queue.at_s)
+                late[user, holder.job] = entry
+    unresponsive = tuple(late[key] for key in sorted(late))
+    return unresponsive, frozenset(responsive - {entry.user for entry in unresponsive})
+
+
+def _patience_s(is_responsive: bool, rules: YieldRules) -> float:
+    """Return for how long a user's holders are waited for after they should have been released."""
+    if is_responsive:
+        return rules.notice_s + 2.0 * rules.poll_s
+    return rules.poll_s + STRANGER_S

@@ -20,17 +20,17 @@ READ = (
     "those of most node-hours."
 )
 HEADINGS = ("jobs", "node-hours", "share", "mean wait", "jobs waiting", "a waiting job fits")
-"""The headings of :attr:`AccountFigures.cells` but the first."""
+"""The headings of :attr:`AccountFigures.cells` after the first, the word for an account."""
 _MAX_ROWS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class AccountFigures:
-    """Jobs of one account or QOS that ran in the window, their node-hours in it and the part of
-    those of all jobs.
+    """The number of jobs of one account or QOS that ran in the window, their node-hours in it, and
+    their share of the node-hours of all jobs.
 
-    ``wait_h`` is their mean wait, ``waiting`` the mean number of waiting jobs, ``fillable_share``
-    the part of all idle node-time that these could have used.
+    ``wait_h`` is the mean wait of these jobs, ``waiting`` the mean number of waiting jobs, and
+    ``fillable_share`` the part of all idle node-time that the waiting jobs could have used.
     """
 
     name: str
@@ -66,41 +66,41 @@ def accounts_of(window: LogWindow, kind: Payer) -> tuple[AccountFigures, ...]:
     names = list(dict.fromkeys(name_of_needs))
     if len(names) < 2:
         return ()
-    number = {name: place for place, name in enumerate(names)}
-    of_needs = np.array([number[name] for name in name_of_needs])
-    sums = _sums(window, queue, of_needs, len(names))
+    index_of = {name: index for index, name in enumerate(names)}
+    payer_of_needs = np.array([index_of[name] for name in name_of_needs])
+    sums = _sums(window, queue, payer_of_needs, len(names))
+    n_jobs, node_s, wait_s, waiting_s = sums
     rows = []
-    largest = np.argsort(-sums[1], kind="stable")[:_MAX_ROWS].tolist()
-    for place in largest:
-        if not sums[0, place]:
+    largest = np.argsort(-node_s, kind="stable")[:_MAX_ROWS].tolist()
+    for payer in largest:
+        if not n_jobs[payer]:
             continue
-        jobs_of_payer = queue.of_needs(of_needs == place)
+        jobs_of_payer = queue.with_needs(payer_of_needs == payer)
         causes = idle_causes(replace(window, queue=jobs_of_payer), MOST_WORK // len(largest))
-        del jobs_of_payer  # a copy, before that of the next one
-        jobs, node_s, wait_s, waiting_s = sums[:, place].tolist()
+        del jobs_of_payer  # a copy, which is freed before the next one is made
         rows.append(
             AccountFigures(
-                names[place] or "(none)",
-                int(jobs),
-                node_s / 3600,
-                node_s / sums[1].sum(),
-                wait_s / jobs / 3600,
-                waiting_s / window.span_s,
-                0.0 if causes is None else causes.fillable_share,
+                name=names[payer] or "(none)",
+                jobs=int(n_jobs[payer]),
+                node_h=float(node_s[payer]) / 3600,
+                share=float(node_s[payer]) / node_s.sum(),
+                wait_h=float(wait_s[payer]) / float(n_jobs[payer]) / 3600,
+                waiting=float(waiting_s[payer]) / window.span_s,
+                fillable_share=0.0 if causes is None else causes.fillable_share,
             )
         )
     return tuple(rows) if len(rows) > 1 else ()
 
 
 def _sums(
-    window: LogWindow, queue: Queue, of_needs: NDArray[np.int64], count: int
+    window: LogWindow, queue: Queue, payer_of_needs: NDArray[np.int64], n_payers: int
 ) -> NDArray[np.float64]:
-    """Sum per account, as rows of an array: jobs that ran, their node-seconds, the waits of these
-    jobs, and seconds that jobs waited in the window.
+    """Return four sums per account, as the rows of an array: jobs that ran in the window, their
+    node-seconds in it, the waits of these jobs, and the seconds that all jobs waited in the window.
 
-    ``of_needs`` is the account, as a column of that array, of each of the queue's needs.
+    ``payer_of_needs[k]`` is the account (a column of the array) of ``queue.all_needs[k]``.
     """
-    sums = np.zeros((4, count))
+    sums = np.zeros((4, n_payers))
     for part in queue.parts():
         start_s = queue.start_s[part].clip(window.start_s, window.end_s)
         end_s = queue.end_s[part].clip(window.start_s, window.end_s)
@@ -109,5 +109,5 @@ def _sums(
         wait_s = np.nan_to_num(queue.start_s[part] - queue.eligible_s[part]) * (run_s > 0)
         weights = (run_s > 0, run_s * queue.nodes[part], wait_s, waiting_s)
         for total, weight in zip(sums, weights, strict=True):
-            total += np.bincount(of_needs[queue.needs[part]], weight, count)
+            total += np.bincount(payer_of_needs[queue.needs[part]], weight, n_payers)
     return sums

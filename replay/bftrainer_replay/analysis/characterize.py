@@ -25,7 +25,7 @@ START_S = 20.0
 class FragmentLengths:
     """Lengths of fragments; "short" means less than 10 minutes.
 
-    All fragments count; of those that the window cuts, the part inside (see
+    All fragments count; a fragment that the window cuts counts with its part inside (see
     :mod:`bftrainer_replay.analysis.window_fragments`). On the first 168 h of the paper's Summit
     log, 58.4 % are short, with 12.1 % of the node-time; the paper says 58 % and "about 10 %".
     Without the cut fragments, neither value changes by 0.1 points there.
@@ -50,10 +50,11 @@ class Characteristics:
     ``fragment_lengths`` is None if no node is ever idle, ``idle_while`` if the log has no queue.
     ``span_h`` excludes the gaps of the record (``unknown_h``) and the outages of the cluster
     (``outage_h``): both count neither as idle nor as not idle. Changes at the edges of a gap are
-    not events, and fragments that a gap cuts count with their known part. ``down_node_h``: nodes
-    without a job that were out of service or reserved; they leave both sides of ``idle_share``
-    alike: idle node-hours over those in service. ``pool_share``: of the idle node-hours, the work
-    of a pool on all idle nodes, whose workers start in :data:`START_S`.
+    not events, and fragments that a gap cuts count with their known part. ``down_node_h`` are the
+    node-hours of nodes without a job that were out of service or reserved. They count on neither
+    side of ``idle_share``, which is idle node-hours over node-hours in service. ``pool_share`` is
+    the share of the idle node-hours that would become work of a pool of independent workers on all
+    idle nodes, if each worker starts in :data:`START_S`.
     """
 
     span_h: float
@@ -79,7 +80,9 @@ class Characteristics:
 
     @property
     def left_out(self) -> str:
-        """What the idle share leaves out on both sides, in words; empty if nothing."""
+        """The time that the idle share leaves out on both sides, in words; empty if it leaves out
+        nothing.
+        """
         phrases = []
         if self.outage_h:
             phrases.append(f"{self.outage_h:,.1f} hours of outages")
@@ -92,7 +95,7 @@ class Characteristics:
         return " and ".join(phrases)
 
     def per_hour(self, count: int) -> float:
-        """A count of events as a mean rate (1/h)."""
+        """Return a count of events as a mean rate (1/h)."""
         return count / self.span_h
 
 
@@ -117,16 +120,18 @@ def characterize(window: LogWindow) -> Characteristics:
             f"{counted(window.machine_nodes, 'node')}"
         )
     sizes = pool_sizes_of(window)
-    edges = {at_s for gap in window.gaps for at_s in gap}
-    seen = [place for place, event in enumerate(window.events) if event.at_s not in edges]
-    changes = [window.events[place].change for place in seen]
-    steps = np.diff(sizes.nodes)[seen]
+    gap_edges_s = {at_s for gap in window.gaps for at_s in gap}
+    real = [k for k, event in enumerate(window.events) if event.at_s not in gap_edges_s]
+    changes = [window.events[k].change for k in real]
+    steps = np.diff(sizes.nodes)[real]
     length_s = fragments_of(window).length_s
     node_hours = sizes.node_hours()
     span_h = window.service_s / 3600
     down_node_h = float(window.site.down_h(window.start_s, window.end_s).sum())
-    sizes = _recorded(sizes, window)
-    held = sizes.nodes[sizes.duration_s > 0]
+    # Gaps and outages, in which the pool is empty, do not count for the smallest pool and the
+    # median.
+    sizes = _without_gaps(sizes, window)
+    pool_sizes = sizes.nodes[sizes.duration_s > 0]
     return Characteristics(
         span_h=span_h,
         machine_nodes=window.machine_nodes,
@@ -138,9 +143,9 @@ def characterize(window: LogWindow) -> Characteristics:
         node_hours=node_hours,
         eq_nodes=node_hours / span_h,
         idle_share=node_hours / window.service_node_h,
-        idle_nodes_min=int(held.min()),
+        idle_nodes_min=int(pool_sizes.min()),
         idle_nodes_median=_time_median(sizes),
-        idle_nodes_max=int(held.max()),
+        idle_nodes_max=int(pool_sizes.max()),
         fragments=len(length_s),
         fragment_lengths=_lengths(length_s) if len(length_s) else None,
         idle_while=idle_causes(window),
@@ -151,27 +156,30 @@ def characterize(window: LogWindow) -> Characteristics:
     )
 
 
-def _recorded(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
-    """Return the pool sizes without the gaps and outages."""
-    out = union((*window.gaps, *window.outages))
-    if not out:
+def _without_gaps(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
+    """Return the pool sizes outside of the gaps and outages."""
+    left_out = union((*window.gaps, *window.outages))
+    if not left_out:
         return sizes
-    begins, ends = zip(*out, strict=True)
-    start_s = np.union1d(sizes.start_s, [at_s for at_s in (*begins, *ends) if at_s < window.end_s])
+    begins_s, ends_s = zip(*left_out, strict=True)
+    # Steps also begin where a gap begins or ends. A gap is then one step, since the pool does not
+    # change in it; this step is dropped.
+    edges_s = [at_s for at_s in (*begins_s, *ends_s) if at_s < window.end_s]
+    start_s = np.union1d(sizes.start_s, edges_s)
     nodes = sizes.nodes[np.searchsorted(sizes.start_s, start_s, side="right") - 1]
-    keep = ~np.isin(start_s, begins)
+    keep = ~np.isin(start_s, begins_s)
     return PoolSizes(start_s[keep], np.diff(start_s, append=window.end_s)[keep], nodes[keep])
 
 
 def _lengths(length_s: NDArray[np.float64]) -> FragmentLengths:
     """Compute quantiles of fragment lengths, and the shares of short fragments."""
-    short = length_s < SHORT_FRAGMENT_S
+    is_short = length_s < SHORT_FRAGMENT_S
     first, median, third, p90 = (
         float(value) for value in np.percentile(length_s, [25, 50, 75, 90])
     )
     return FragmentLengths(
-        short_share=float(short.mean()),
-        short_node_time_share=float(length_s[short].sum() / length_s.sum()),
+        short_share=float(is_short.mean()),
+        short_node_time_share=float(length_s[is_short].sum() / length_s.sum()),
         first_quartile_s=first,
         median_s=median,
         third_quartile_s=third,
@@ -180,7 +188,7 @@ def _lengths(length_s: NDArray[np.float64]) -> FragmentLengths:
 
 
 def _time_median(sizes: PoolSizes) -> int:
-    """The smallest pool size that is not exceeded during at least half of the time."""
+    """Return the smallest pool size that is not exceeded during at least half of the time."""
     order = np.argsort(sizes.nodes, kind="stable")
     elapsed_s = np.cumsum(sizes.duration_s[order])
     return int(sizes.nodes[order][np.searchsorted(elapsed_s, elapsed_s[-1] / 2)])

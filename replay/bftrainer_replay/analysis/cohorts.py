@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,10 @@ from bftrainer.decide.policies.cohort_worth import CohortModel
 from bftrainer_replay.logs.model import LogWindow
 
 LEAST_HITS = 100
-"""Hits below which no constants are fitted."""
-_TOO_YOUNG = 0.02
-"""Below the age of the first hits, few are possible: a log has no idle periods shorter than its own
-debounce.
+"""Number of hits below which no constants are fitted."""
+_YOUNG_SHARE = 0.02
+"""Share of the hits, those at the lowest ages, that the fit leaves out: a log has no idle periods
+shorter than its debounce time, so hits are too rare at these ages.
 """
 _EDGES_S = np.concatenate([[0.0], np.geomspace(15.0, 30 * 86400.0, 80)])
 _FIRST_S = np.geomspace(10.0, 10_000.0, 31)
@@ -33,11 +33,12 @@ _AT_ONCE = np.geomspace(0.05, 10.0, 60)
 
 @dataclass(frozen=True, slots=True)
 class CohortHits:
-    """Seconds at risk and hits by age, of cohorts and of their nodes; the ages are between
-    ``edges_s``.
+    """Hits (events at which jobs take nodes of a cohort) and seconds at risk, by age of the cohort:
+    bin i is the ages from ``edges_s[i]`` to ``edges_s[i + 1]``.
 
-    ``whole`` and ``partial`` count the hits that took all that was left of a cohort of k >= 2
-    nodes, or less: (k, hits).
+    ``at_risk_s`` and ``hits`` count cohorts, ``nodes_at_risk_s`` and ``node_hits`` their nodes.
+    ``whole`` are pairs (k, hits) of the hits that took all of the k >= 2 nodes left of a cohort,
+    ``partial`` of the hits that took fewer.
     """
 
     edges_s: NDArray[np.float64]
@@ -51,28 +52,33 @@ class CohortHits:
 
 def cohort_hits(window: LogWindow) -> CohortHits:
     """Count by age how often jobs take nodes of a cohort (the nodes that joined together),
-    following each from its join to its last node. Cost: linear in the nodes that join and leave,
-    and the ages.
+    following each cohort from its join to its last node. Nodes that are idle at the window's start
+    are of no cohort. Cost: linear in the nodes that join and leave, and in the ages.
     """
-    together_s, bins = CohortModel().together_s, len(_EDGES_S) - 1
-    at_risk, nodes_at_risk = np.zeros(bins), np.zeros(bins)
+    together_s = CohortModel().together_s
+    bins = len(_EDGES_S) - 1
+    at_risk_s, nodes_at_risk_s = np.zeros(bins), np.zeros(bins)
     hits, node_hits = np.zeros(bins, dtype=np.int64), np.zeros(bins, dtype=np.int64)
     whole: Counter[int] = Counter()
     partial: Counter[int] = Counter()
+    # By cohort: the time of its join, the time up to which it has been counted as at risk, and the
+    # number of its nodes that are still in the pool.
     joined_s: list[float] = []
-    seen_s: list[float] = []
-    left: list[int] = []  # nodes of each cohort that are still in the pool
-    cohort_of: dict[str, int] = {}
+    counted_until_s: list[float] = []
+    n_left: list[int] = []
+    cohort_of: dict[str, int] = {}  # by node
 
     def pass_time(cohort: int, at_s: float) -> None:
         """Count the time since the last change of the cohort as time at risk."""
-        from_s, to_s = seen_s[cohort] - joined_s[cohort], at_s - joined_s[cohort]
-        first, last = np.searchsorted(_EDGES_S, (from_s, to_s), side="right")
-        edges = _EDGES_S[first - 1 : last + 1]
-        spent = np.clip(edges[1:], from_s, to_s) - np.clip(edges[:-1], from_s, to_s)
-        at_risk[first - 1 : first - 1 + len(spent)] += spent
-        nodes_at_risk[first - 1 : first - 1 + len(spent)] += spent * left[cohort]
-        seen_s[cohort] = at_s
+        from_age_s = counted_until_s[cohort] - joined_s[cohort]
+        to_age_s = at_s - joined_s[cohort]
+        first, last = np.searchsorted(_EDGES_S, (from_age_s, to_age_s), side="right")
+        edges_s = np.clip(_EDGES_S[first - 1 : last + 1], from_age_s, to_age_s)
+        spent_s = np.diff(edges_s)
+        age_bins = slice(first - 1, first - 1 + len(spent_s))
+        at_risk_s[age_bins] += spent_s
+        nodes_at_risk_s[age_bins] += spent_s * n_left[cohort]
+        counted_until_s[cohort] = at_s
 
     for event in window.events:
         taken = Counter(cohort_of.pop(node) for node in event.change.left if node in cohort_of)
@@ -82,28 +88,36 @@ def cohort_hits(window: LogWindow) -> CohortHits:
             age_bin = min(int(np.searchsorted(_EDGES_S, age_s, side="right")), bins) - 1
             hits[age_bin] += 1
             node_hits[age_bin] += count
-            if left[cohort] > 1:
-                (whole if count == left[cohort] else partial)[left[cohort]] += 1
-            left[cohort] -= count
+            if n_left[cohort] > 1:  # a single node is taken whole or not at all
+                (whole if count == n_left[cohort] else partial)[n_left[cohort]] += 1
+            n_left[cohort] -= count
         if not event.change.joined:
             continue
         if not joined_s or event.at_s - joined_s[-1] > together_s:
             joined_s.append(event.at_s)
-            seen_s.append(event.at_s)
-            left.append(0)
-        pass_time(len(left) - 1, event.at_s)
-        left[-1] += len(event.change.joined)
-        cohort_of.update(dict.fromkeys(event.change.joined, len(left) - 1))
-    for cohort, nodes in enumerate(left):
-        if nodes:
+            counted_until_s.append(event.at_s)
+            n_left.append(0)
+        newest = len(n_left) - 1
+        pass_time(newest, event.at_s)
+        n_left[newest] += len(event.change.joined)
+        cohort_of.update(dict.fromkeys(event.change.joined, newest))
+    for cohort, n_nodes in enumerate(n_left):
+        if n_nodes:
             pass_time(cohort, window.end_s)
-    sizes = tuple(sorted(whole.items())), tuple(sorted(partial.items()))
-    return CohortHits(_EDGES_S, at_risk, hits, nodes_at_risk, node_hits, *sizes)
+    return CohortHits(
+        edges_s=_EDGES_S,
+        at_risk_s=at_risk_s,
+        hits=hits,
+        nodes_at_risk_s=nodes_at_risk_s,
+        node_hits=node_hits,
+        whole=tuple(sorted(whole.items())),
+        partial=tuple(sorted(partial.items())),
+    )
 
 
 def fitted(counts: CohortHits) -> CohortModel | None:
-    """Fit the constants of the cohort model by largest likelihood; those that no log shows are the
-    defaults. None below ``LEAST_HITS`` hits.
+    """Fit the constants of the cohort model by maximum likelihood; constants that a log does not
+    show keep their defaults. None below ``LEAST_HITS`` hits.
 
     Hits on a cohort of age a come at the rate 1 / mean_to_hit_s(a), losses of a node at that rate
     over ``outlast``.
@@ -111,23 +125,25 @@ def fitted(counts: CohortHits) -> CohortModel | None:
     if counts.hits.sum() < LEAST_HITS:
         return None
     default = CohortModel()
-    old = np.cumsum(counts.hits) > _TOO_YOUNG * counts.hits.sum()
-    age_s = np.sqrt(counts.edges_s[:-1] * counts.edges_s[1:])[old]
-    hits, at_risk_s = counts.hits[old], counts.at_risk_s[old]
-    best, constants = -math.inf, (default.first_s, default.knee_s, default.late)
+    is_old = np.cumsum(counts.hits) > _YOUNG_SHARE * counts.hits.sum()
+    age_s = np.sqrt(counts.edges_s[:-1] * counts.edges_s[1:])[is_old]
+    hits, at_risk_s = counts.hits[is_old], counts.at_risk_s[is_old]
+    best_likelihood = -math.inf
+    constants = (default.first_s, default.knee_s, default.late)
     for knee_s, late in itertools.product(_KNEE_S, _LATE):
-        grown = np.minimum(age_s, knee_s) + late * np.maximum(age_s - knee_s, 0.0)
-        mean_s = _FIRST_S[:, None] + grown
-        likelihood = -(hits * np.log(mean_s) + at_risk_s / mean_s).sum(axis=1)
-        if likelihood.max() > best:
-            best = float(likelihood.max())
-            constants = float(_FIRST_S[int(likelihood.argmax())]), float(knee_s), float(late)
+        growth_s = np.minimum(age_s, knee_s) + late * np.maximum(age_s - knee_s, 0.0)
+        mean_s = _FIRST_S[:, None] + growth_s  # a row per value of first_s
+        log_likelihood = -(hits * np.log(mean_s) + at_risk_s / mean_s).sum(axis=1)
+        if log_likelihood.max() > best_likelihood:
+            best_likelihood = float(log_likelihood.max())
+            first_s = float(_FIRST_S[int(log_likelihood.argmax())])
+            constants = (first_s, float(knee_s), float(late))
     first_s, knee_s, late = (float(f"{constant:.2g}") for constant in constants)
-    mean_s = np.array([CohortModel(first_s, knee_s, late).mean_to_hit_s(a) for a in age_s])
-    outlast = float((counts.nodes_at_risk_s[old] / mean_s).sum() / counts.node_hits[old].sum())
-    return CohortModel(
-        first_s, knee_s, late, outlast=float(f"{outlast:.2g}"), at_once=_at_once(counts)
-    )
+    model = CohortModel(first_s, knee_s, late)
+    mean_s = np.array([model.mean_to_hit_s(age) for age in age_s])
+    expected_losses = float((counts.nodes_at_risk_s[is_old] / mean_s).sum())
+    outlast = expected_losses / float(counts.node_hits[is_old].sum())
+    return replace(model, outlast=float(f"{outlast:.2g}"), at_once=_at_once(counts))
 
 
 def policy_name(model: CohortModel) -> str:
@@ -152,15 +168,17 @@ def _at_once(counts: CohortHits) -> float:
         return CohortModel().at_once
     whole_logs, whole_hits = _columns(counts.whole)
     partial_logs, partial_hits = _columns(counts.partial)
-    all_taken = -np.log1p(_AT_ONCE * whole_logs) * whole_hits
-    partly = _AT_ONCE * partial_logs
-    some_left = np.log(partly / (1.0 + partly)) * partial_hits
-    return float(f"{_AT_ONCE[int((all_taken.sum(axis=0) + some_left.sum(axis=0)).argmax())]:.2g}")
+    # Log-likelihoods, with a row per k and a column per value of at_once.
+    of_whole = -np.log1p(_AT_ONCE * whole_logs) * whole_hits
+    odds = _AT_ONCE * partial_logs
+    of_partial = np.log(odds / (1.0 + odds)) * partial_hits
+    best = int((of_whole.sum(axis=0) + of_partial.sum(axis=0)).argmax())
+    return float(f"{_AT_ONCE[best]:.2g}")
 
 
 def _columns(
     hits_of_size: tuple[tuple[int, int], ...],
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """ln k and the hits on k nodes, as columns."""
+    """Return ln k and the hits on k nodes, each as an array of one column."""
     table = np.array(hits_of_size)
     return np.log(table[:, :1]), table[:, 1:]

@@ -13,13 +13,15 @@ from bftrainer_replay.logs.model import IdleBound, LogWindow
 from bftrainer_replay.logs.silent import LEAST_H
 
 SEEMS_TO_LACK_JOBS = 0.45
-"""Share of the idle node-time in which a waiting job fits.
+"""Share of the idle node-time in which a waiting job fits. A log with this share or more seems to
+lack jobs.
 
-Schedulers leave up to 0.38 in the nine logs of docs/site-logs.md. With the jobs of one account or
-of one state only, logs have 0.51 to 0.64, as nodes with a job that is missing look idle.
+The whole logs of docs/site-logs.md (nine of them) have shares up to 0.38. With the jobs of one
+account or of one state only, the same logs have 0.51 to 0.64, since nodes with a missing job look
+idle.
 """
 _LEAST_IDLE = 0.05
-"""Idle share below which a few moments decide what fits."""
+"""Idle share below which few moments decide the share in which a job fits, so it is no sign."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class IdleDoubts:
     lacks_jobs: str = ""
 
     def sentences(self) -> Iterator[str]:
-        """Yield what the reader of the idle share should know."""
+        """Yield the sentences that a reader of the idle share should see."""
         if self.bounds:
             readings = "; ".join(
                 f"{bound.idle_share:.1%} {bound.condition}" for bound in self.bounds
@@ -45,7 +47,7 @@ class IdleDoubts:
 
 
 def doubts_of(window: LogWindow, figures: Characteristics) -> IdleDoubts:
-    """The doubts about the idle share of a window."""
+    """Return the doubts about the idle share of a window, of which ``figures`` are the results."""
     bounds = tuple(_bounds(window))
     shares = (figures.idle_share, *(bound.idle_share for bound in bounds))
     return IdleDoubts(min(shares), max(shares), bounds, _lacks_jobs(window, figures))
@@ -66,7 +68,7 @@ def _bounds(window: LogWindow) -> Iterator[IdleBound]:
 
 
 def _lacks_jobs(window: LogWindow, figures: Characteristics) -> str:
-    """Say that the log seems to lack jobs; empty if nothing points to it."""
+    """Say that the log seems to lack jobs, and why; empty if there is no sign of that."""
     signs = (*window.site.missing_jobs, *_unfilled(window, figures))
     if not signs:
         return ""
@@ -81,8 +83,10 @@ def _unfilled(window: LogWindow, figures: Characteristics) -> Iterator[str]:
     scheduler would have started them.
     """
     causes = figures.idle_while
-    if causes is None or window.queue is None or window.queue.only_smallest or window.site.bounds:
+    if causes is None or window.queue is None:
         return
+    if window.queue.only_smallest or window.site.bounds:
+        return  # the share is no measure here: jobs may be larger, or share nodes
     if figures.idle_share < _LEAST_IDLE or causes.fillable_share < SEEMS_TO_LACK_JOBS:
         return
     yield (

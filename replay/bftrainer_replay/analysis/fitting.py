@@ -18,19 +18,21 @@ from bftrainer_replay.logs.model import LogWindow, Queue
 _FITS, _TOO_LONG, _NO_DEVICES, _NO_PARTITION = range(4)
 _TOO_LARGE = _NO_PARTITION + len(Block)
 LEVELS = _TOO_LARGE + 1
-"""Which conditions are judged: all; without time; then without devices; without partition; without
-each :class:`Block` but NONE; and without size.
+"""Number of levels. Each disregards one more condition of a job's request: level 0 none; then the
+time limit; devices; the partition; each :class:`Block` but NONE; and, at the last level, the size.
 """
 _MAX_CLASSES = 2048
 _MAX_CHANGES = 1_000_000
-"""Changes of what fits beyond which moments are sampled: about a hundredth can be looked at."""
+"""Limit for the changes that are listed. With more, the caller samples moments: it has time to
+judge about a hundredth of these changes.
+"""
 _MAX_BYTES = 64_000_000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Class:
-    """A class of jobs' needs that the same nodes satisfy. Its arrays say of each node of the window
-    whether it suits these needs, and whether it is in their partition.
+    """A class of needs that the same nodes satisfy. Its masks are over the nodes of the window: the
+    nodes with the devices and features for these needs, and the nodes in their partition.
     """
 
     suited: NDArray[np.bool_]
@@ -41,148 +43,178 @@ class Fitting:
     """Judges how many idle nodes of a window its waiting jobs could use, at one moment after
     another in order of time.
 
-    A node that is idle at the window's end counts as idle for ever after: how long it stays so is
-    not known.
+    A node that is idle at the window's end counts as idle for ever after: when it leaves the pool
+    is not known.
+
+    ``waiting_s`` is the time that all jobs waited in the window. ``changes_s`` are the times at
+    which the number of usable nodes may change, apart from changes of the pool; None if these are
+    too many. ``left_out`` counts combinations of needs that count as suited by every node.
     """
 
     def __init__(self, window: LogWindow, fragments: Fragments, queue: Queue) -> None:
-        eligible = queue.eligible_s.kept
+        eligible = queue.eligible_s.packed
         if (eligible[1:] < eligible[:-1]).any():
-            queue = queue.only(np.argsort(eligible, kind="stable"))
-        # The queue's own columns, of which there may be 44 million rows; a job that does not count
-        # has never waited.
+            queue = queue.selected(np.argsort(eligible, kind="stable"))
+        # The queue may have 44 million rows: its own columns are used, with the jobs that do not
+        # count. The wait of such a job ends at 0 s, so that it waits at no moment.
         waits = _that_wait(queue, window)
-        until = Times.gathered(
+        wait_ends = Times.from_parts(
             np.where(waits[part], queue.waits_until(part), 0.0) for part in queue.parts()
         )
-        self._queue, self._begins, self._ends = queue, queue.eligible_s, until
-        self._block_of = np.array([int(needs.block) for needs in queue.all_needs], dtype=np.int8)
+        self._queue = queue
+        self._wait_begins, self._wait_ends = queue.eligible_s, wait_ends
+        self._block_of_needs = np.array(
+            [int(needs.block) for needs in queue.all_needs], dtype=np.int8
+        )
         names = sorted(set(fragments.nodes))
-        number = {name: place for place, name in enumerate(names)}
         jobs_of_needs = np.zeros(len(queue.all_needs), dtype=np.int64)
         for part in queue.parts():
             needs_of_part = queue.needs[part][waits[part]]
             jobs_of_needs += np.bincount(needs_of_part, minlength=len(jobs_of_needs))
-        self._classes, self._class_of, self.left_out = _classes(
+        self._classes, self._class_of_needs, self.left_out = _classes(
             queue.all_needs, jobs_of_needs, window.site.nodes, names
         )
-        starts = np.argsort(fragments.start_s, kind="stable")
-        nodes = np.array([number[name] for name in fragments.nodes], dtype=np.int64)
-        self._idle_from, self._idle_node = fragments.start_s[starts], nodes[starts]
-        ends = fragments.end_s[starts]
-        self._idle_until = np.where(ends >= window.end_s, np.inf, ends)
-        self._no_cap = queue.only_smallest
-        self._waiting = np.empty(0, dtype=np.int64)
-        self._idle = np.empty(0, dtype=np.int64)
-        self._next_job = self._next_fragment = 0
+        # Idle periods as arrays in order of their starts; a node is an index into ``names``.
+        index_of = {name: index for index, name in enumerate(names)}
+        order = np.argsort(fragments.start_s, kind="stable")
+        nodes = np.array([index_of[name] for name in fragments.nodes], dtype=np.int64)
+        ends_s = fragments.end_s[order]
+        self._idle_node = nodes[order]
+        self._idle_from = fragments.start_s[order]
+        self._idle_until = np.where(ends_s >= window.end_s, np.inf, ends_s)
+        # Of the waiting jobs, the queue may have the smallest alone: others could use more nodes.
+        self._has_unlimited_demand = queue.only_smallest
+        # The jobs that wait and the periods in which a node is idle, at the moment of the last call
+        # of at(): indices into the arrays above. Those with higher indices than the next begin
+        # later.
+        self._waiting_jobs = np.empty(0, dtype=np.int64)
+        self._idle_periods = np.empty(0, dtype=np.int64)
+        self._next_job = self._next_period = 0
         self.waiting_s = 0.0
         for part in queue.parts():
-            inside = np.clip(until[part][waits[part]], window.start_s, window.end_s)
-            inside -= np.clip(self._begins[part][waits[part]], window.start_s, window.end_s)
-            self.waiting_s += float(inside.sum())
+            inside_s = np.clip(wait_ends[part][waits[part]], window.start_s, window.end_s)
+            inside_s -= np.clip(self._wait_begins[part][waits[part]], window.start_s, window.end_s)
+            self.waiting_s += float(inside_s.sum())
         # A job also stops to fit when a node's remaining idle time falls below its limit.
-        late_s = None
+        too_late_s = None
         if np.count_nonzero(waits) < _MAX_CHANGES:
-            late_s = self._too_late(queue.limit_s[waits])
+            too_late_s = self._too_late(queue.limit_s[waits])
         self.changes_s: NDArray[np.float64] | None = None
-        if late_s is not None:
-            ends_s = until[waits]
+        if too_late_s is not None:
+            ends_s = wait_ends[waits]
             self.changes_s = np.unique(
-                np.concatenate((self._begins[waits], ends_s[np.isfinite(ends_s)], late_s))
+                np.concatenate((self._wait_begins[waits], ends_s[np.isfinite(ends_s)], too_late_s))
             )
 
-    def _too_late(self, limits: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return the moments at which the remaining idle time of some node falls below some job's
-        time limit, so that the job no longer fits there; None if these are too many to look at.
+    def _too_late(self, limits_s: NDArray[np.float64]) -> NDArray[np.float64] | None:
+        """Return the moments at which the remaining idle time of some node falls below one of the
+        time limits, so that a job no longer fits there; None if there are too many.
         """
-        limits = np.unique(limits[np.isfinite(limits) & (limits > 0)])
-        ends = np.unique(self._idle_until[np.isfinite(self._idle_until)])
-        if len(limits) * len(ends) > _MAX_CHANGES:
+        limits_s = np.unique(limits_s[np.isfinite(limits_s) & (limits_s > 0)])
+        ends_s = np.unique(self._idle_until[np.isfinite(self._idle_until)])
+        if len(limits_s) * len(ends_s) > _MAX_CHANGES:
             return None
-        moments_s: NDArray[np.float64] = np.subtract.outer(ends, limits).ravel() + 1e-3
+        # A millisecond later: at the difference itself, the job still fits.
+        moments_s: NDArray[np.float64] = np.subtract.outer(ends_s, limits_s).ravel() + 1e-3
         return moments_s
 
     def at(self, at_s: float) -> tuple[int, NDArray[np.int64] | None]:
-        """Advance to a moment; return the number of idle nodes, and how many of them waiting jobs
-        could take at each level (:meth:`_levels`). None instead if no job waits.
+        """Advance to a moment, not before that of the last call; return the number of idle nodes,
+        and how many of them waiting jobs could take at each level (:meth:`_levels`; None if no node
+        is idle or no job waits).
         """
-        begun = int(np.searchsorted(self._idle_from, at_s, side="right"))
-        self._idle = _moved(self._idle, self._idle_until, self._next_fragment, begun, at_s)
-        self._next_fragment, begun = begun, self._begins.until(at_s)
-        self._waiting = _moved(self._waiting, self._ends, self._next_job, begun, at_s)
-        self._next_job = begun
-        idle = len(self._idle)
-        if not idle or not len(self._waiting):
-            return idle, None
-        return idle, self._levels(idle, at_s)
+        n_begun_periods = int(np.searchsorted(self._idle_from, at_s, side="right"))
+        self._idle_periods = _advanced(
+            self._idle_periods, self._idle_until, self._next_period, n_begun_periods, at_s
+        )
+        self._next_period = n_begun_periods
+        n_begun_waits = self._wait_begins.count_until(at_s)
+        self._waiting_jobs = _advanced(
+            self._waiting_jobs, self._wait_ends, self._next_job, n_begun_waits, at_s
+        )
+        self._next_job = n_begun_waits
+        n_idle = len(self._idle_periods)
+        if not n_idle or not len(self._waiting_jobs):
+            return n_idle, None
+        return n_idle, self._levels(n_idle, at_s)
 
-    def _levels(self, idle: int, at_s: float) -> NDArray[np.int64]:
-        """Return how many of the idle nodes the waiting jobs could take, for each level.
+    def _levels(self, n_idle: int, at_s: float) -> NDArray[np.int64]:
+        """Return how many of the idle nodes the waiting jobs could take, for each level. Idle
+        nodes and waiting jobs are those of :meth:`at`, and there are some of both.
 
         A level is how much of a job's request is disregarded: at level 0 (``_FITS``) nothing, at
         each further level one condition more, such as the time limit, then the devices, then the
         partition.
         """
-        jobs = self._waiting
+        jobs = self._waiting_jobs
         sizes, needs = np.maximum(self._queue.nodes[jobs], 1), self._queue.needs[jobs]
-        limits = np.nan_to_num(self._queue.limit_s[jobs], nan=0.0, posinf=np.inf, copy=False)
-        classes, blocks = self._class_of[needs], self._block_of[needs]
-        nodes, left_s = self._idle_node[self._idle], self._idle_until[self._idle] - at_s
-        level = np.where(sizes <= idle, _NO_PARTITION, _TOO_LARGE)
-        usable = np.zeros((_NO_PARTITION, idle), dtype=np.bool_)
-        for kind in np.unique(classes).tolist():
-            of_class = np.flatnonzero(classes == kind)
-            in_partition = self._classes[kind].in_partition[nodes]
-            suited = in_partition & self._classes[kind].suited[nodes]
+        # A job without a recorded limit fits by time.
+        limits_s = np.nan_to_num(self._queue.limit_s[jobs], nan=0.0, posinf=np.inf, copy=False)
+        classes, blocks = self._class_of_needs[needs], self._block_of_needs[needs]
+        nodes = self._idle_node[self._idle_periods]
+        left_s = self._idle_until[self._idle_periods] - at_s
+        # The lowest level at which each job fits, and the idle nodes that some job without a block
+        # could use at each level, except those at a lower level.
+        level = np.where(sizes <= n_idle, _NO_PARTITION, _TOO_LARGE)
+        usable = np.zeros((_NO_PARTITION, n_idle), dtype=np.bool_)
+        for class_index in np.unique(classes).tolist():
+            of_class = np.flatnonzero(classes == class_index)
+            in_partition = self._classes[class_index].in_partition[nodes]
+            suited = in_partition & self._classes[class_index].suited[nodes]
             level[of_class[sizes[of_class] <= np.count_nonzero(in_partition)]] = _NO_DEVICES
             fit = of_class[sizes[of_class] <= np.count_nonzero(suited)]
             if len(fit):
-                longest = np.sort(left_s[suited])[::-1]
-                in_time = longest[sizes[fit] - 1] >= limits[fit]
-                level[fit] = np.where(in_time, _FITS, _TOO_LONG)
-            free = of_class[blocks[of_class] == Block.NONE]
-            best = level[free].min(initial=_TOO_LARGE)
+                # A job of n nodes can stay as long as the n-th of the nodes that stay longest.
+                longest_s = np.sort(left_s[suited])[::-1]
+                is_in_time = longest_s[sizes[fit] - 1] >= limits_s[fit]
+                level[fit] = np.where(is_in_time, _FITS, _TOO_LONG)
+            unblocked = of_class[blocks[of_class] == Block.NONE]
+            best = level[unblocked].min(initial=_TOO_LARGE)
             if best == _FITS:
-                usable[_FITS] |= suited & (left_s >= limits[free[level[free] == _FITS]].min())
+                shortest_limit_s = limits_s[unblocked[level[unblocked] == _FITS]].min()
+                usable[_FITS] |= suited & (left_s >= shortest_limit_s)
             if best <= _TOO_LONG:
                 usable[_TOO_LONG] |= suited
             if best <= _NO_DEVICES:
                 usable[_NO_DEVICES] |= in_partition
+        # A blocked job fits only where its block is disregarded.
         level = np.where((blocks > 0) & (level < _TOO_LARGE), _NO_PARTITION + blocks, level)
-        demand = np.full(len(sizes), idle) if self._no_cap else sizes
+        demand = np.full(len(sizes), n_idle) if self._has_unlimited_demand else sizes
         demand_of_level = np.bincount(level, weights=demand, minlength=LEVELS)
         usable = np.logical_or.accumulate(usable, axis=0)
         supply = np.concatenate(
-            (np.count_nonzero(usable, axis=1), np.full(LEVELS - _NO_PARTITION, idle))
+            (np.count_nonzero(usable, axis=1), np.full(LEVELS - _NO_PARTITION, n_idle))
         )
         levels: NDArray[np.int64] = np.minimum(supply, np.cumsum(demand_of_level)).astype(np.int64)
         return levels
 
 
 def _that_wait(queue: Queue, window: LogWindow) -> NDArray[np.bool_]:
-    """Return which jobs wait in the window, and for longer than the log's debounce time."""
+    """Return a mask of the jobs that wait in the window, and for at least the log's debounce
+    time.
+    """
     shortest_s = max(window.debounce_s, 1e-3)
     waits = np.zeros(len(queue.nodes), dtype=np.bool_)
     for part in queue.parts():
         until_s, eligible_s = queue.waits_until(part), queue.eligible_s[part]
-        waits[part] = (
-            (until_s >= eligible_s + shortest_s)
-            & np.isfinite(eligible_s)
-            & (until_s > window.start_s)
-        )
-        waits[part] &= eligible_s < window.end_s
+        is_long = np.isfinite(eligible_s) & (until_s >= eligible_s + shortest_s)
+        waits[part] = is_long & (until_s > window.start_s) & (eligible_s < window.end_s)
     return waits
 
 
-def _moved(
-    now: NDArray[np.int64], ends: NDArray[np.float64] | Times, before: int, begun: int, at_s: float
+def _advanced(
+    current: NDArray[np.int64],
+    ends: NDArray[np.float64] | Times,
+    begin: int,
+    end: int,
+    at_s: float,
 ) -> NDArray[np.int64]:
-    """Return the numbers of the jobs (or idle periods) that are present at ``at_s``, from those
-    present at an earlier moment and those that have begun since, ``before`` to ``begun``.
+    """Return the indices of the waits (or idle periods) that last at ``at_s``: of ``current``, the
+    ones that lasted at an earlier moment, and of ``begin`` to ``end`` - 1, which have begun since.
     """
-    every = np.concatenate((now, np.arange(before, begun))) if begun > before else now
-    present: NDArray[np.int64] = every[ends[every] > at_s]
-    return present
+    candidates = np.concatenate((current, np.arange(begin, end))) if end > begin else current
+    lasting: NDArray[np.int64] = candidates[ends[candidates] > at_s]
+    return lasting
 
 
 def _classes(
@@ -192,27 +224,30 @@ def _classes(
     names: list[str],
 ) -> tuple[list[_Class], NDArray[np.int64], int]:
     """Group the needs of jobs by the nodes that satisfy them: return the classes, the class of each
-    needs, and how many combinations are left out.
+    needs (an index), and how many combinations are left out.
 
-    The most frequent come first; every node suits those that are left out.
+    The classes of most jobs come first. The needs that are left out are in class 0, which every
+    node suits. ``jobs_of_needs`` counts the jobs with each of ``all_needs``; ``names`` are the
+    nodes of the window.
     """
-    everyone = np.ones(len(names), dtype=np.bool_)
-    classes = [_Class(everyone, everyone)]
-    of_needs = np.zeros(len(all_needs), dtype=np.int64)
+    all_nodes = np.ones(len(names), dtype=np.bool_)
+    classes = [_Class(all_nodes, all_nodes)]
+    class_of_needs = np.zeros(len(all_needs), dtype=np.int64)
     if facts is None or not len(names):
-        return classes, of_needs, 0
-    number = {name: place for place, name in enumerate(facts.names)}
-    here = np.array([number[name] for name in names], dtype=np.int64)
+        return classes, class_of_needs, 0
+    index_of = {name: index for index, name in enumerate(facts.names)}
+    window_nodes = np.array([index_of[name] for name in names], dtype=np.int64)
     max_classes = max(1, min(_MAX_CLASSES, _MAX_BYTES // (2 * len(facts.names))))
-    same: dict[tuple[object, ...], list[int]] = {}
+    # Equal needs but for block and account: their indices, those of most jobs first.
+    groups: dict[tuple[object, ...], list[int]] = {}
     most_jobs_first = np.argsort(-jobs_of_needs, kind="stable")
-    for place in most_jobs_first[: np.count_nonzero(jobs_of_needs)].tolist():
-        needs = all_needs[place]
+    for needs_index in most_jobs_first[: np.count_nonzero(jobs_of_needs)].tolist():
+        needs = all_needs[needs_index]
         key = (needs.partition, needs.constraint, needs.cores, needs.devices)
-        same.setdefault(key, []).append(place)
-    for places in list(same.values())[:max_classes]:
-        needs = all_needs[places[0]]
-        of_needs[places] = len(classes)
-        in_partition = facts.of_partition(needs.partition)[here]
-        classes.append(_Class(facts.suited(needs)[here], in_partition))
-    return classes, of_needs, max(0, len(same) - max_classes)
+        groups.setdefault(key, []).append(needs_index)
+    for indices in list(groups.values())[:max_classes]:
+        needs = all_needs[indices[0]]
+        class_of_needs[indices] = len(classes)
+        in_partition = facts.of_partition(needs.partition)[window_nodes]
+        classes.append(_Class(facts.suited(needs)[window_nodes], in_partition))
+    return classes, class_of_needs, max(0, len(groups) - max_classes)

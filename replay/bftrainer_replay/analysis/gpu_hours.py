@@ -16,10 +16,12 @@ SHORT_S = 600.0
 
 @dataclass(frozen=True, slots=True)
 class GpuHours:
-    """GPU-hours; ``stranded_h`` is None where the log does not tell the cores of its jobs.
+    """The idle GPU-hours of a window. ``whole_h`` are those on idle nodes, ``parts_h`` those on
+    partly used nodes, by the number of GPUs that were idle on the node at once. ``stranded_h`` are
+    those without cores left beside them (None: the log does not tell the cores of its jobs).
 
-    ``parts_h`` are those on partly used nodes by the size of the part, ``short_share`` is the share
-    of all idle GPU-hours in spells under 10 minutes.
+    ``span_h`` is the length of the window without gaps and outages; ``short_share`` is the share of
+    the idle GPU-hours in periods under 10 minutes.
     """
 
     gpus: int
@@ -41,7 +43,9 @@ class GpuHours:
         return self.whole_h + self.part_h + (self.stranded_h or 0.0)
 
     def rows(self) -> list[tuple[str, float]]:
-        """Place and GPU-hours: the two places, the second by size, and what cannot be held."""
+        """Return (place, GPU-hours): on idle nodes, on partly used nodes, these also by size, and
+        those without cores, which cannot be held.
+        """
         rows = [("on idle nodes", self.whole_h), ("on partly used nodes", self.part_h)]
         rows += [(f"  {size} idle on the node", hours) for size, hours in self.parts_h.items()]
         if self.stranded_h is not None:
@@ -58,73 +62,78 @@ class GpuHours:
             if not place.startswith(" ")
         ]
         large_h = sum(hours for size, hours in self.parts_h.items() if size >= 4)
-        large = large_h / (self.part_h or 1.0)
+        large_share = large_h / (self.part_h or 1.0)
         return (
             f"{self.idle_h / (self.gpus * self.span_h):.1%} of the GPU-hours are idle; of "
             f"these, {', '.join(places)}. "
-            f"{large:.0%} of the GPU-hours on partly used nodes are in parts of 4 GPUs or "
+            f"{large_share:.0%} of the GPU-hours on partly used nodes are in parts of 4 GPUs or "
             f"more. {self.short_share:.1%} of the "
             "idle GPU-hours are in spells under 10 minutes."
         )
 
     def as_dict(self) -> dict[str, object]:
-        """The figures as a JSON object."""
+        """Return the figures as a JSON object."""
         return {**asdict(self), "idle_h": self.idle_h, "part_h": self.part_h}
 
 
 def gpu_hours(window: LogWindow) -> GpuHours:
     """Measure the idle GPU-hours of a window in GPUs: on whole nodes, on parts of nodes, and
-    without cores.
+    without cores. Call this only on a window whose unit is a GPU.
     """
     assert window.gpus is not None, "in nodes"
-    idle, by_node, every = window.gpus.idle or window, window.gpus.by_node, window.gpus.every
-    per_node = window.gpus.per_node
+    per_node, by_node = window.gpus.per_node, window.gpus.by_node
+    # The window may be of slots that a pilot holds: then ``idle`` is that of the idle GPUs.
+    idle = window.gpus.idle or window
     nodes = fragments_of(by_node)
-    lengths = zip(nodes.nodes, nodes.length_s.tolist(), strict=True)
-    whole_h = sum(per_node.get(node, 0) * length_s for node, length_s in lengths) / 3600
+    node_lengths_s = zip(nodes.nodes, nodes.length_s.tolist(), strict=True)
+    whole_h = sum(per_node.get(node, 0) * length_s for node, length_s in node_lengths_s) / 3600
     # A node without jobs has all its cores: GPUs without cores are on partly used nodes.
     stranded_h = None
-    if every is not None:
-        stranded_h = pool_sizes_of(every).node_hours() - pool_sizes_of(idle).node_hours()
+    if window.gpus.every is not None:
+        every_h = pool_sizes_of(window.gpus.every).node_hours()
+        stranded_h = every_h - pool_sizes_of(idle).node_hours()
     lengths_s = fragments_of(idle).length_s
-    short = float(lengths_s[lengths_s < SHORT_S].sum()) / (float(lengths_s.sum()) or 1.0)
-    parts = _parts_h(idle, by_node)
+    short_s = float(lengths_s[lengths_s < SHORT_S].sum())
     return GpuHours(
-        sum(per_node.values()),
-        len(per_node),
-        window.service_s / 3600,
-        whole_h,
-        parts,
-        stranded_h,
-        short,
+        gpus=sum(per_node.values()),
+        nodes=len(per_node),
+        span_h=window.service_s / 3600,
+        whole_h=whole_h,
+        parts_h=_parts_h(idle, by_node),
+        stranded_h=stranded_h,
+        short_share=short_s / (float(lengths_s.sum()) or 1.0),
     )
 
 
 def _parts_h(idle: LogWindow, by_node: LogWindow) -> dict[int, float]:
-    """Return the idle GPU-hours on partly used nodes, by how many GPUs of the node were idle."""
-    count, whole = counted(idle.initial), set(by_node.initial)
-    since_s = dict.fromkeys(count, idle.start_s)
+    """Return the idle GPU-hours on partly used nodes, by how many GPUs of the node were idle.
+    ``idle`` is the window of idle GPUs, ``by_node`` that of idle nodes.
+    """
+    n_idle = counted(idle.initial)  # GPUs of each node
+    idle_nodes = set(by_node.initial)
+    counted_until_s = dict.fromkeys(n_idle, idle.start_s)
     hours: Counter[int] = Counter()
 
     def count_until(node: str, at_s: float) -> None:
-        """Count the idle GPUs of a node since its last change."""
-        if count[node] and node not in whole:
-            hours[count[node]] += count[node] * (at_s - since_s[node]) / 3600  # type: ignore[assignment]
-        since_s[node] = at_s
+        """Add the hours of the node's idle GPUs since its last change, if it was partly used."""
+        if n_idle[node] and node not in idle_nodes:
+            hours[n_idle[node]] += n_idle[node] * (at_s - counted_until_s[node]) / 3600  # type: ignore[assignment]
+        counted_until_s[node] = at_s
 
+    # (time, whether nodes change, change): at equal times, changes of GPUs come first.
     changes = [(event.at_s, False, event.change) for event in idle.events]
     changes += [(event.at_s, True, event.change) for event in by_node.events]
-    for at_s, of_nodes, change in sorted(changes, key=lambda entry: entry[:2]):
-        if of_nodes:
+    for at_s, is_of_nodes, change in sorted(changes, key=lambda entry: entry[:2]):
+        if is_of_nodes:
             for node in change.joined | change.left:
                 count_until(node, at_s)
-            whole = (whole - change.left) | change.joined
+            idle_nodes = (idle_nodes - change.left) | change.joined
             continue
-        came, went = counted(change.joined), counted(change.left)
-        for node in {*came, *went}:
+        arrivals, departures = counted(change.joined), counted(change.left)
+        for node in {*arrivals, *departures}:
             count_until(node, at_s)
-        count.update(came)
-        count.subtract(went)
-    for node in count:
+        n_idle.update(arrivals)
+        n_idle.subtract(departures)
+    for node in n_idle:
         count_until(node, idle.end_s)
     return {size: part_h for size, part_h in sorted(hours.items()) if part_h}

@@ -28,12 +28,13 @@ from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.model import LogWindow
 
 MOST_WORK = 100_000_000
-"""Idle nodes and waiting jobs looked at, over all moments, where a moment itself counts as
-``_MOMENT`` of them: 1 to 5 s.
+"""Limit for the idle nodes and waiting jobs that are judged, summed over all moments; a moment
+itself counts as ``_MOMENT_WORK`` of them. This much work takes 1 to 5 s.
 
-On Mira, Theta and wagap the shares are within 0.2 points of those of fifteen times as many moments.
+On Mira, Theta and wagap, the shares are within 0.2 points of the shares from fifteen times as many
+moments.
 """
-_MOMENT = 15_000
+_MOMENT_WORK = 15_000
 _LEAST_MOMENTS = 500
 
 
@@ -66,9 +67,10 @@ class IdleCauses:
     resource integral.
 
     A job waits from the time it is eligible. Waits shorter than the log's debounce time do not
-    count. ``not_judged`` names what the log does not record: every job fits by it. ``moments`` is
-    the number of moments looked at if these are a sample, evenly spread; 0: every change of the
-    pool and of the queue. ``unknown`` are the facts that were not judged.
+    count. ``not_judged`` names, in words, the conditions on which the log has no facts: every job
+    satisfies them. ``unknown`` are the facts that were not judged. ``moments`` is the number of
+    moments judged if these are a sample, evenly spread; 0: every change of the pool and of the
+    queue was judged. ``dialect`` has the words of the log's format.
     """
 
     node_h: tuple[float, ...]
@@ -78,11 +80,11 @@ class IdleCauses:
     dialect: Dialect = GENERIC
 
     def text(self, cause: IdleCause) -> str:
-        """The cause in the words of the log's format."""
+        """Return the cause in the words of the log's format."""
         return self.dialect.translated(cause.value)
 
     def of(self, cause: IdleCause) -> float:
-        """The idle node-hours with this cause."""
+        """Return the idle node-hours with this cause."""
         return self.node_h[_CAUSES.index(cause)]
 
     @property
@@ -96,13 +98,13 @@ class IdleCauses:
         return self.shares()[IdleCause.FITS]
 
     def shares(self) -> dict[IdleCause, float]:
-        """All causes as fractions of the idle node-time (zeros if no node is idle)."""
-        whole = self.node_hours or 1.0
-        return {cause: hours / whole for cause, hours in zip(_CAUSES, self.node_h, strict=True)}
+        """Return all causes as fractions of the idle node-time (zeros if no node is idle)."""
+        total_h = self.node_hours or 1.0
+        return {cause: hours / total_h for cause, hours in zip(_CAUSES, self.node_h, strict=True)}
 
     def rows(self) -> tuple[tuple[str, str, str], ...]:
-        """Return cause, node-hours and share as text; causes without any are left out, except "a
-        job fits" and "no job waits".
+        """Return cause, node-hours and share as text. Causes without node-hours are left out,
+        except "a waiting job fits" and "no job waits".
         """
         return tuple(
             (self.text(cause), f"{self.of(cause):,.0f}", f"{share:.1%}")
@@ -112,7 +114,7 @@ class IdleCauses:
 
 
 def explained(causes: IdleCauses, debounce_s: float) -> tuple[str, ...]:
-    """Say how the causes were found, for the reader of a table of them."""
+    """Say how the causes were determined, for the reader of a table of them."""
     judged = causes.dialect.translated(
         "A job fits if enough nodes are idle in one of its partitions that have its devices "
         "and features and, as it turned "
@@ -134,8 +136,8 @@ def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | No
     """Split the window's idle node-time by why no waiting job used it; None if the log has no
     queue.
 
-    All changes of the queue and the pool are looked at or, beyond ``max_work``, moments at equal
-    distances.
+    The state is judged after each change of the queue and the pool or, if that is more work than
+    ``max_work``, at moments at equal distances.
     """
     queue = window.queue
     if queue is None:
@@ -143,29 +145,20 @@ def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | No
     fragments, pool = fragments_of(window), pool_sizes_of(window)
     fitting = Fitting(window, fragments, queue)
     changes_s = np.empty(0) if fitting.changes_s is None else fitting.changes_s
-    edges = np.unique(np.concatenate((pool.start_s, changes_s)))
-    edges = edges[(edges >= window.start_s) & (edges < window.end_s)]
-    begins: NDArray[Any] = edges
-    length_s: NDArray[Any] = np.diff(edges, append=window.end_s)
-    mean_work = (pool.node_hours() * 3600 + fitting.waiting_s) / max(window.span_s, 1.0) + _MOMENT
-    max_moments = max(_LEAST_MOMENTS, int(max_work / mean_work))
-    sampled = fitting.changes_s is None or len(edges) > max_moments
-    if sampled:  # the middles of equal parts of the window
+    edges_s = np.unique(np.concatenate((pool.start_s, changes_s)))
+    edges_s = edges_s[(edges_s >= window.start_s) & (edges_s < window.end_s)]
+    mean_state = (pool.node_hours() * 3600 + fitting.waiting_s) / max(window.span_s, 1.0)
+    max_moments = max(_LEAST_MOMENTS, int(max_work / (mean_state + _MOMENT_WORK)))
+    is_sample = fitting.changes_s is None or len(edges_s) > max_moments
+    moments_s: NDArray[Any] = edges_s
+    length_s: NDArray[Any] = np.diff(edges_s, append=window.end_s)
+    if is_sample:  # the middles of equal parts of the window
         step_s = window.span_s / max_moments
-        begins = window.start_s + step_s * (np.arange(max_moments) + 0.5)
+        moments_s = window.start_s + step_s * (np.arange(max_moments) + 0.5)
         length_s = np.full(max_moments, step_s)
-    node_s = np.zeros(len(_CAUSES))
-    for at_s, seconds in zip(begins.tolist(), length_s.tolist(), strict=True):
-        idle, levels = fitting.at(at_s)
-        if not idle:
-            continue
-        if levels is None:
-            node_s[-1] += idle * seconds
-            continue
-        node_s[:LEVELS] += np.diff(levels, prepend=0) * seconds
-        node_s[LEVELS] += (idle - levels[-1]) * seconds
-    node_h = node_s / 3600
-    if sampled and node_h.sum():  # the sum is known exactly
+    node_h = _node_h_by_cause(fitting, moments_s, length_s)
+    if is_sample and node_h.sum():
+        # The sum over all causes is the resource integral, which is known without sampling.
         node_h *= pool.node_hours() / node_h.sum()
     judged = _judged(window)
     unknown = [fact for fact in _REQUESTS if fact not in judged]
@@ -173,12 +166,32 @@ def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | No
     if fitting.left_out:
         not_judged.append(f"{fitting.left_out:,} rare combinations of partition and devices")
     return IdleCauses(
-        tuple(node_h.tolist()),
-        tuple(not_judged),
-        len(begins) if sampled else 0,
-        frozenset(unknown),
-        queue.dialect,
+        node_h=tuple(node_h.tolist()),
+        not_judged=tuple(not_judged),
+        moments=len(moments_s) if is_sample else 0,
+        unknown=frozenset(unknown),
+        dialect=queue.dialect,
     )
+
+
+def _node_h_by_cause(
+    fitting: Fitting, moments_s: NDArray[np.float64], length_s: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the idle node-hours of each cause, if the state at each moment lasts for the length at
+    the same index.
+    """
+    node_s = np.zeros(len(_CAUSES))
+    for at_s, seconds in zip(moments_s.tolist(), length_s.tolist(), strict=True):
+        n_idle, levels = fitting.at(at_s)
+        if not n_idle:
+            continue
+        if levels is None:
+            node_s[_CAUSES.index(IdleCause.NO_JOB)] += n_idle * seconds
+            continue
+        # A condition is the cause of the nodes that waiting jobs could use once it is disregarded.
+        node_s[:LEVELS] += np.diff(levels, prepend=0) * seconds
+        node_s[_CAUSES.index(IdleCause.BEYOND)] += (n_idle - levels[-1]) * seconds
+    return node_s / 3600
 
 
 _REQUESTS = (
@@ -188,25 +201,25 @@ _REQUESTS = (
     JobFact.RESOURCES,
     JobFact.CONSTRAINT,
 )
-_OF_NODES = frozenset({JobFact.PARTITION, JobFact.RESOURCES, JobFact.CONSTRAINT})
-"""What a job asks for can be judged only where it is known which nodes have it."""
+_NEEDING_NODE_FACTS = frozenset({JobFact.PARTITION, JobFact.RESOURCES, JobFact.CONSTRAINT})
+"""Requests that can be judged only in a log that tells which nodes satisfy them."""
 
 
 def _judged(window: LogWindow) -> frozenset[JobFact]:
-    """Return the facts by which it is judged whether a job fits: those in the log, without those
-    that need facts of nodes if these are unknown.
+    """Return the facts by which it is judged whether a job fits: all facts in the log, except those
+    that need facts on nodes if the log has none.
     """
     assert window.queue is not None
-    return window.queue.facts - (_OF_NODES if window.site.nodes is None else frozenset())
+    return window.queue.facts - (_NEEDING_NODE_FACTS if window.site.nodes is None else frozenset())
 
 
 def _not_judged(window: LogWindow, unknown: Sequence[JobFact]) -> list[str]:
-    """Name the conditions that cannot be judged, in words of the log's format and with the place in
-    which it would have them.
+    """Name the conditions that cannot be judged (``unknown``), in words of the log's format and
+    with the field that would record them.
     """
     assert window.queue is not None
     dialect = window.queue.dialect
-    nameless = _OF_NODES if window.site.nodes is None else frozenset()
+    nameless = _NEEDING_NODE_FACTS if window.site.nodes is None else frozenset()
     missing = [dialect.name(fact) for fact in unknown if fact not in nameless]
     if nameless:
         missing.append(

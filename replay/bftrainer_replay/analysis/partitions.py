@@ -5,6 +5,7 @@ jobs could have used.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,22 +13,23 @@ import numpy as np
 from bftrainer_replay.analysis.idle_causes import MOST_WORK, idle_causes
 from bftrainer_replay.analysis.window_fragments import fragments_of
 from bftrainer_replay.logs.dialect import GENERIC
+from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.partition import in_partition
 
 _MAX_PARTITIONS = 40
-"""Of more partitions, those in which most jobs ran are shown."""
+"""Limit for the partitions that are shown: those in which most jobs ran."""
 
 
 def words_of(window: LogWindow) -> tuple[str, str]:
-    """What the log's format calls a partition, and an account."""
+    """Return the words of the log's format for a partition and for an account."""
     dialect = GENERIC if window.queue is None else window.queue.dialect
     return dialect.partition, dialect.account
 
 
 def headings(partition: str) -> tuple[str, ...]:
-    """Return the headings of :meth:`PartitionFigures.cells`; ``partition`` is the log's word for
-    one.
+    """Return the headings of :meth:`PartitionFigures.cells`; ``partition`` is the word of the log's
+    format for a partition.
     """
     rest = (
         "nodes",
@@ -44,8 +46,9 @@ def headings(partition: str) -> tuple[str, ...]:
 class PartitionFigures:
     """Nodes of one device type in one partition, and the jobs that wait for this partition.
 
-    ``waiting`` is the mean number of waiting jobs, None without a queue, and ``fillable_share`` the
-    part of the partition's idle node-time that they could have used, on nodes of any type.
+    ``waiting`` is the mean number of waiting jobs, and ``fillable_share`` the part of the
+    partition's idle node-time that they could have used, on nodes of any type; both are None
+    without a queue.
     """
 
     partition: str
@@ -79,34 +82,49 @@ def partitions_of(window: LogWindow) -> tuple[PartitionFigures, ...]:
     if facts is None or not facts.partitions or window.span_s <= 0:
         return ()
     types = facts.device_type()
-    rows = []
+    rows: list[PartitionFigures] = []
     for name in list(facts.partitions)[:_MAX_PARTITIONS]:
-        part = in_partition(window, name)
-        fragments = fragments_of(part)
-        causes = idle_causes(part, MOST_WORK // len(facts.partitions))
-        fillable = None if causes is None else causes.fillable_share
-        waiting = None if part.queue is None else _mean_waiting(part)
-        members = np.flatnonzero(facts.partitions[name]).tolist()
-        type_of = {facts.names[node]: types[node] for node in members}
-        names = () if part.site.nodes is None else part.site.nodes.names
-        type_of_down = [type_of[names[node]] for node in part.site.down.tolist()]
-        down_h = part.site.down_h(part.start_s, part.end_s)
-        of_fragment = np.array([type_of[node] for node in fragments.nodes], dtype=object)
-        for kind, nodes in sorted(Counter(type_of.values()).items()):
-            length_s = fragments.length_s[of_fragment == kind] if len(of_fragment) else np.empty(0)
-            idle_h = float(length_s.sum()) / 3600
-            out_h = 0.0
-            if type_of_down:
-                out_h = float(down_h[[down_kind == kind for down_kind in type_of_down]].sum())
-            whole_h = nodes * window.service_s / 3600 - out_h
-            # 0: none of these nodes was ever in service.
-            share = idle_h / whole_h if whole_h > 0 else 0.0
-            median_s = float(np.median(length_s)) if len(length_s) else 0.0
-            rows.append(
-                PartitionFigures(name, kind, nodes, idle_h, share, median_s, waiting, fillable)
-            )
-        del part  # a copy of its jobs, before the next one
+        rows += _figures_by_type(window, facts, types, name)
     return tuple(sorted(rows, key=lambda row: (-row.idle_node_h, row.partition, row.devices)))
+
+
+def _figures_by_type(
+    window: LogWindow, facts: LoggedNodes, types: list[str], partition: str
+) -> Iterator[PartitionFigures]:
+    """Yield the figures of each device type in a partition. ``facts`` and ``types`` (the device
+    types) are those of all nodes.
+    """
+    part = in_partition(window, partition)
+    fragments = fragments_of(part)
+    causes = idle_causes(part, MOST_WORK // len(facts.partitions))
+    waiting = None if part.queue is None else _mean_waiting(part)
+    members = np.flatnonzero(facts.partitions[partition]).tolist()
+    type_of = {facts.names[node]: types[node] for node in members}
+    type_of_fragment = np.array([type_of[node] for node in fragments.nodes], dtype=object)
+    names = () if part.site.nodes is None else part.site.nodes.names
+    type_of_down = [type_of[names[node]] for node in part.site.down.tolist()]
+    all_down_h = part.site.down_h(part.start_s, part.end_s)
+    for device_type, n_nodes in sorted(Counter(type_of.values()).items()):
+        length_s = np.empty(0)
+        if len(type_of_fragment):
+            length_s = fragments.length_s[type_of_fragment == device_type]
+        down_h = 0.0
+        if type_of_down:
+            is_of_type = [down_type == device_type for down_type in type_of_down]
+            down_h = float(all_down_h[is_of_type].sum())
+        idle_h = float(length_s.sum()) / 3600
+        service_h = n_nodes * window.service_s / 3600 - down_h
+        yield PartitionFigures(
+            partition=partition,
+            devices=device_type,
+            nodes=n_nodes,
+            idle_node_h=idle_h,
+            # 0: none of these nodes was ever in service.
+            idle_share=idle_h / service_h if service_h > 0 else 0.0,
+            median_idle_s=float(np.median(length_s)) if len(length_s) else 0.0,
+            waiting=waiting,
+            fillable_share=None if causes is None else causes.fillable_share,
+        )
 
 
 def _mean_waiting(window: LogWindow) -> float:

@@ -31,32 +31,35 @@ class PlainJobs:
 
 
 def plain_jobs(window: LogWindow, numbers: Sequence[int], start_s: float) -> tuple[PlainJobs, ...]:
-    """Calculate the work of each number of one-node jobs; each start takes ``start_s``, or as long
-    as the node stays if that is shorter.
+    """Calculate the work of each number of one-node jobs. A start takes ``start_s`` seconds or, if
+    that is shorter, as long as the node stays idle.
+
+    Which of the idle nodes have a job is not simulated: of the nodes that leave, the share with a
+    job is that among all idle nodes, and a start costs as much as on average over all fragments.
     """
     sizes = pool_sizes_of(window)
     idle_node_s = sizes.node_hours() * 3600
     lengths_s = fragments_of(window).length_s
-    cost_s = float(np.minimum(lengths_s, start_s).mean()) if len(lengths_s) else 0.0
-    before, after = sizes.nodes[:-1], sizes.nodes[1:]
-    left = np.array([len(event.change.left) for event in window.events], dtype=np.int64)
+    mean_start_s = float(np.minimum(lengths_s, start_s).mean()) if len(lengths_s) else 0.0
+    before = sizes.nodes[:-1]
+    n_left = np.array([len(event.change.left) for event in window.events], dtype=np.int64)
     rows = []
     for jobs in numbers:
-        running = np.minimum(sizes.nodes, jobs)
-        stay = running[:-1] * (1 - left / np.maximum(before, 1))
-        starts = running[0] + float(np.maximum(np.minimum(after, jobs) - stay, 0.0).sum())
-        work_s = float(np.dot(running, sizes.duration_s)) - starts * cost_s
+        running = np.minimum(sizes.nodes, jobs)  # from each event to the next
+        staying = running[:-1] * (1 - n_left / np.maximum(before, 1))
+        starts = running[0] + float(np.maximum(running[1:] - staying, 0.0).sum())
+        work_s = float(np.dot(running, sizes.duration_s)) - starts * mean_start_s
         rows.append(PlainJobs(jobs, max(work_s, 0.0) / idle_node_s if idle_node_s else 0.0))
     return tuple(rows)
 
 
-def plain_curve(window: LogWindow, also: int, start_s: float) -> tuple[PlainJobs, ...]:
-    """Calculate the work of 1, 2, 5, 10 ... jobs and ``also``, up to the first number that does
-    nearly all that plain jobs can do.
+def plain_curve(window: LogWindow, n_jobs: int, start_s: float) -> tuple[PlainJobs, ...]:
+    """Calculate the work of 1, 2, 5, 10 ... jobs, and of ``n_jobs``, up to the first number that
+    does nearly all that plain jobs can do.
     """
-    largest = max(int(pool_sizes_of(window).nodes.max(initial=1)), also)
+    largest = max(int(pool_sizes_of(window).nodes.max(initial=1)), n_jobs)
     round_numbers = [factor * 10**power for power in range(8) for factor in (1, 2, 5)]
-    numbers = {also, largest, *(number for number in round_numbers if number < largest)}
+    numbers = {n_jobs, largest, *(number for number in round_numbers if number < largest)}
     rows = plain_jobs(window, sorted(numbers), start_s)
     enough = next(row.jobs for row in rows if row.share >= _ENOUGH * rows[-1].share)
-    return tuple(row for row in rows if row.jobs <= max(enough, also))
+    return tuple(row for row in rows if row.jobs <= max(enough, n_jobs))

@@ -15,8 +15,8 @@ from bftrainer_replay.logs.resource_use import CORES
 
 @dataclass(frozen=True, slots=True)
 class IdleResource:
-    """The hours of one kind: idle on whole nodes or on nodes with a job, used, or out of
-    service.
+    """The hours of one kind of resource, as core-hours or device-hours: idle on nodes without a job
+    (``whole_nodes_h``) or on nodes with one (``parts_h``), used, or out of service.
     """
 
     kind: str
@@ -27,25 +27,27 @@ class IdleResource:
 
     @property
     def idle_h(self) -> float:
-        """All that is idle."""
+        """The idle hours, on whole nodes and on parts."""
         return self.whole_nodes_h + self.parts_h
 
     @property
     def available_h(self) -> float:
-        """All that jobs could use."""
+        """The hours that jobs used or could have used."""
         return self.idle_h + self.used_h
 
 
 @dataclass(frozen=True, slots=True)
 class SharedNodes:
-    """Idle hours of cores, then of each kind of device, on nodes that jobs share."""
+    """Idle hours of cores, then of each kind of device, on nodes that jobs share. ``is_told``: the
+    capacity of nodes is from --node-info.
+    """
 
     jobs_per_busy_node: float
     is_told: bool
     kinds: tuple[IdleResource, ...]
 
     def sentence(self) -> str:
-        """Say what is idle, and what part of it a pilot can hold."""
+        """Say how much of each kind is idle, and how much of that a pilot can hold."""
         phrases = [
             f"{_hours(resource.kind)}: {resource.idle_h:,.0f} idle "
             f"({resource.idle_h / resource.available_h:.1%} of all), "
@@ -54,19 +56,19 @@ class SharedNodes:
             for resource in self.kinds
             if resource.available_h
         ]
-        held = ", ".join(
+        holdable = ", ".join(
             f"{resource.whole_nodes_h / resource.idle_h:.0%} of the idle {_hours(resource.kind)}"
             for resource in self.kinds
             if resource.idle_h
         )
-        whole = f" A pilot holds whole nodes only, so it can hold {held}." if held else ""
+        limit = f" A pilot holds whole nodes only, so it can hold {holdable}." if holdable else ""
         return (
-            f"{'; '.join(phrases)}.{whole} ({self.has}; {self.jobs_per_busy_node:.1f} jobs "
-            "share a busy node.)"
+            f"{'; '.join(phrases)}.{limit} ({self.capacity_origin}; "
+            f"{self.jobs_per_busy_node:.1f} jobs share a busy node.)"
         )
 
     @property
-    def has(self) -> str:
+    def capacity_origin(self) -> str:
         """A sentence that says where the capacity of a node is from."""
         if self.is_told:
             return "The capacity of a node is that of --node-info"
@@ -92,22 +94,34 @@ def shared_nodes(window: LogWindow) -> SharedNodes | None:
     facts, use = window.site.nodes, window.site.use
     if facts is None or use is None:
         return None
-    number = {name: place for place, name in enumerate(facts.names)}
+    index_of = {name: index for index, name in enumerate(facts.names)}
     fragments = fragments_of(window)
-    node = np.array([number[name] for name in fragments.nodes], dtype=np.int64)
+    idle_nodes = np.array([index_of[name] for name in fragments.nodes], dtype=np.int64)
     idle_h = fragments.length_s / 3600
-    out_s = sum(max(0.0, min(b, window.end_s) - max(a, window.start_s)) for a, b in use.outages)
-    span_h = (window.span_s - out_s) / 3600
+    down_nodes = window.site.down
+    down_h = window.site.down_h(window.start_s, window.end_s)
+    outage_s = sum(
+        max(0.0, min(end_s, window.end_s) - max(start_s, window.start_s))
+        for start_s, end_s in use.outages
+    )
+    service_h = (window.span_s - outage_s) / 3600
     kinds = []
     for kind in use.used_h:
-        has = np.ceil((facts.cores if kind == CORES else facts.devices[kind]) - 1e-6)
+        recorded = facts.cores if kind == CORES else facts.devices[kind]
+        capacity = np.ceil(recorded - 1e-6)  # of each node
         used_h = use.between(kind, window.start_s, window.end_s)
-        whole_h = float(np.dot(has[node], idle_h)) if len(node) else 0.0
-        down_h = float(
-            np.dot(has[window.site.down], window.site.down_h(window.start_s, window.end_s))
+        kind_idle_h = float(np.dot(capacity[idle_nodes], idle_h)) if len(idle_nodes) else 0.0
+        kind_down_h = float(np.dot(capacity[down_nodes], down_h))
+        all_h = float(capacity.sum()) * service_h
+        kinds.append(
+            IdleResource(
+                kind=kind,
+                whole_nodes_h=kind_idle_h,
+                parts_h=max(0.0, all_h - used_h - kind_idle_h - kind_down_h),
+                used_h=used_h,
+                down_h=kind_down_h,
+            )
         )
-        parts_h = max(0.0, float(has.sum()) * span_h - used_h - whole_h - down_h)
-        kinds.append(IdleResource(kind, whole_h, parts_h, used_h, down_h))
     return SharedNodes(facts.jobs_per_busy_node, facts.is_told, tuple(kinds))
 
 

@@ -21,8 +21,8 @@ from bftrainer_replay.logs.model import LogWindow
 
 @dataclass(frozen=True, slots=True)
 class Fragments:
-    """Parallel arrays, ordered by end (ties by name; fragments still open at the window's end come
-    last).
+    """The fragments of a window as parallel arrays, in order of their ends (ties by name; fragments
+    still open at the window's end come last).
     """
 
     nodes: tuple[str, ...]
@@ -46,18 +46,20 @@ class PoolSizes:
     nodes: NDArray[Any]
 
     def node_s(self, max_nodes: float = math.inf) -> float:
-        """The resource integral (Eqn 17), in node-seconds, of at most ``max_nodes`` at a time."""
+        """Return the resource integral (Eqn 17), in node-seconds, of at most ``max_nodes`` nodes at
+        a time.
+        """
         return float(np.dot(np.minimum(self.nodes, max_nodes), self.duration_s))
 
     def node_s_by(self, at_s: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The resource integral from the first time to each of these."""
+        """Return the resource integral from the first time up to each time in ``at_s``."""
         edges_s = np.append(self.start_s, self.start_s[-1] + self.duration_s[-1])
         sums = np.concatenate(([0.0], np.cumsum(self.nodes * self.duration_s)))
         integral: NDArray[np.float64] = np.interp(at_s, edges_s, sums)
         return integral
 
     def node_hours(self) -> float:
-        """The resource integral in node-hours."""
+        """Return the resource integral in node-hours."""
         return self.node_s() / 3600
 
 
@@ -84,7 +86,9 @@ def fragments_of(window: LogWindow) -> Fragments:
 
 
 def pool_sizes_of(window: LogWindow) -> PoolSizes:
-    """The number of idle nodes from each event to the next, starting with the initial state."""
+    """Return the number of idle nodes from each event to the next, beginning with the initial
+    state.
+    """
     changes = [len(event.change.joined) - len(event.change.left) for event in window.events]
     start_s = np.array([window.start_s, *(event.at_s for event in window.events)], dtype=np.float64)
     nodes = np.cumsum([len(window.initial), *changes], dtype=np.int64)
@@ -96,9 +100,12 @@ def sizes_once_started(window: LogWindow, wait_s: float) -> PoolSizes:
     are idle at the window's start count from there.
     """
     fragments = fragments_of(window)
-    lasting = fragments.start_s + wait_s < fragments.end_s
-    at_s = np.concatenate((fragments.start_s[lasting] + wait_s, fragments.end_s[lasting]))
-    steps = np.repeat(np.array((1, -1), dtype=np.int64), int(lasting.sum()))
-    times, which = np.unique(np.append(at_s, window.start_s), return_inverse=True)
-    nodes = np.cumsum(np.bincount(which, np.append(steps, 0), len(times)).astype(np.int64))
-    return PoolSizes(times, np.diff(times, append=window.end_s), nodes)
+    outlasts_wait = fragments.start_s + wait_s < fragments.end_s
+    begins_s = fragments.start_s[outlasts_wait] + wait_s
+    ends_s = fragments.end_s[outlasts_wait]
+    steps = np.repeat(np.array((1, -1), dtype=np.int64), len(begins_s))
+    # A step of 0 at the window's start makes it the first time.
+    all_s = np.concatenate((begins_s, ends_s, [window.start_s]))
+    times_s, time_index = np.unique(all_s, return_inverse=True)
+    change = np.bincount(time_index, np.append(steps, 0), len(times_s)).astype(np.int64)
+    return PoolSizes(times_s, np.diff(times_s, append=window.end_s), np.cumsum(change))

@@ -184,7 +184,7 @@ class UnparsedOutput:
         command has been missing from the start.
         """
         if (
-            totals.looks == totals.failed
+            totals.polls == totals.failed
             and isinstance(error, CommandError)
             and error.problem == "not found"
         ):
@@ -239,7 +239,7 @@ def _summary(totals: RecordingTotals, unit: str | None) -> str:
         f"{'GPUs' if unit == 'gpu' else 'nodes'} idle at the last poll ({at})"
     )
     return (
-        f"{counted(totals.looks, 'poll')}, {totals.failed:,} failed, "
+        f"{counted(totals.polls, 'poll')}, {totals.failed:,} failed, "
         f"{counted(totals.rows, 'row')}, "
         f"{counted(totals.gaps, 'gap')}; {idle}"
     )
@@ -265,9 +265,9 @@ def _sum_up(
         click.echo(json.dumps({"out": str(out), **values}))
     else:
         click.echo(f"{out}: {_summary(totals, unit)}")
-    if totals.looks == totals.failed:
+    if totals.polls == totals.failed:
         raise SchedulerError(
-            f"{out}: all {counted(totals.looks, 'poll')} failed"
-            if totals.looks
+            f"{out}: all {counted(totals.polls, 'poll')} failed"
+            if totals.polls
             else f"{out}: stopped before the first poll"
         )

@@ -23,9 +23,11 @@ from bftrainer_replay.sweep.results import SweepRow
 
 FORWARD_S = (30.0, 60.0, 120.0, 240.0, 480.0)
 OBJECTIVES = (DEFAULT_OBJECTIVE, "throughput", "scaling-efficiency")
-_AS_GOOD = {"forward_s": 0.005, "max_parallel": 0.02, "objective": 0.005}
+_TOLERANCE = {"forward_s": 0.005, "max_parallel": 0.02, "objective": 0.005}
+"""Losses up to these count as none."""
 _HOUR_S, _DAY_S = 3600.0, 86400.0
-_TRIED = (5, 10, 20, 35)  # around the usual number of trainers; those of the paper's figures
+_USUAL_NUMBERS = (5, 10, 20, 35)
+"""Numbers of trainers around the usual one, as in the paper's figures."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,40 +42,43 @@ class SettingChoice:
 
     @property
     def others(self) -> str:
-        """The losses of the other values in words, and whether a better one may lie beyond them."""
+        """The losses of the other values in words, with the remark of :attr:`beyond`."""
         phrases = []
         for value, loss in self.losses:
             if value != self.value:
-                word = value if isinstance(value, str) else f"{value:g}"
-                phrases.append(f"{word} loses {loss:.1%}")
+                text = value if isinstance(value, str) else f"{value:g}"
+                phrases.append(f"{text} loses {loss:.1%}")
         return ", ".join(phrases) + self.beyond
 
     @property
     def beyond(self) -> str:
-        """A remark that the best value is the largest or the smallest that was tried, if the next
-        one is worse; else empty.
+        """A remark that the best value is the largest or the smallest that was tried; empty if it is
+        not, or if its neighbor is as good.
         """
         numbers = [(value, loss) for value, loss in self.losses if not isinstance(value, str)]
         if len(numbers) < 2:
             return ""
         best = min(numbers, key=lambda point: point[1])[0]
+        # The name of each edge, and the loss of the value next to it.
         edges = {
             numbers[-1][0]: ("largest", numbers[-2][1]),
             numbers[0][0]: ("smallest", numbers[1][1]),
         }
-        edge, next_loss = edges.get(best, ("", 0.0))
-        if next_loss <= _AS_GOOD[self.name]:
+        if best not in edges:
             return ""
-        return f"; {best:g} is the {edge} value tried: the best may lie beyond"
+        edge_name, neighbor_loss = edges[best]
+        if neighbor_loss <= _TOLERANCE[self.name]:
+            return ""
+        return f"; {best:g} is the {edge_name} value tried: the best may lie beyond"
 
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """The choices, the shortest window worth using (``min_window_s``), and the holders' time limit
-    (``longest_s``).
+    """The choices of settings, the shortest window worth using (``min_window_s``), and the time
+    limit of holder jobs (``longest_s``).
 
-    ``cohort`` is the policy of that name with constants fitted to the log; None if too few nodes
-    leave.
+    ``measure`` is the outcome that the choices compare, a column of a sweep. ``cohort`` is the
+    policy of that name with constants fitted to the log; None if too few nodes leave.
     """
 
     measure: str
@@ -83,7 +88,7 @@ class Advice:
     cohort: str | None = None
 
     def choice(self, name: str) -> SettingChoice:
-        """The choice for the setting ``name``."""
+        """Return the choice for the setting ``name``."""
         return next(choice for choice in self.choices if choice.name == name)
 
 
@@ -92,39 +97,48 @@ def numbers_to_try(base: int) -> tuple[int, ...]:
     four times it if that does not take long.
     """
     if base == USUAL:
-        return _TRIED
-    more = (base * 2, base * 4) if base * 4 <= MOST else (base * 2,)
-    return tuple(sorted({max(base // 4, 1), max(base // 2, 1), base, *more}))
+        return _USUAL_NUMBERS
+    larger = (base * 2, base * 4) if base * 4 <= MOST else (base * 2,)
+    return tuple(sorted({max(base // 4, 1), max(base // 2, 1), base, *larger}))
 
 
 def cells_to_try(base: Cell, rescale_s: float = -1.0) -> tuple[Cell, ...]:
-    """Return the base, and the base with one setting changed at a time; every T_fwd is longer than
-    ``rescale_s``.
+    """Return the base, and the base with one setting changed at a time. Every T_fwd, also that of
+    the base, is longer than ``rescale_s``: with a shorter one, growth never pays.
     """
-    beyond = [forward_s for forward_s in FORWARD_S if forward_s > rescale_s]
-    if not beyond:
-        beyond = [2 * rescale_s, 4 * rescale_s, 8 * rescale_s]
+    long_enough = [forward_s for forward_s in FORWARD_S if forward_s > rescale_s]
+    if not long_enough:
+        long_enough = [2 * rescale_s, 4 * rescale_s, 8 * rescale_s]
     if base.forward_s <= rescale_s:
-        base = replace(base, forward_s=beyond[0])
-    varied = (
-        *(replace(base, forward_s=s) for s in beyond),
-        *(replace(base, max_parallel=p) for p in numbers_to_try(base.max_parallel)),
-        *(replace(base, objective=o) for o in OBJECTIVES),
+        base = replace(base, forward_s=long_enough[0])
+    numbers = numbers_to_try(base.max_parallel)
+    variants = (
+        *(replace(base, forward_s=forward_s) for forward_s in long_enough),
+        *(replace(base, max_parallel=number) for number in numbers),
+        *(replace(base, objective=objective) for objective in OBJECTIVES),
     )
-    return tuple(dict.fromkeys((base, *varied)))
+    return tuple(dict.fromkeys((base, *variants)))
 
 
 def recommend(
     base: Cell, rows: Mapping[Cell, SweepRow], arrivals: Sequence[Arrival], window: LogWindow
 ) -> Advice:
-    """Choose the settings from the replays of :func:`cells_to_try`; ``window`` is the whole log."""
-    alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
-    measure = "outcome_samples" if alike else "outcome_one_node_h"
+    """Choose the settings from the replays of :func:`cells_to_try`, whose base is ``base`` and whose
+    results are ``rows``; ``window`` is the whole log.
+    """
+    # Samples of different models are not comparable.
+    are_alike = len({arrival.trainer.curve for arrival in arrivals}) == 1
+    measure = "outcome_samples" if are_alike else "outcome_one_node_h"
     choices = tuple(
         _choose(name, base, rows, measure) for name in ("objective", "forward_s", "max_parallel")
     )
     slowest_s = max(arrival.trainer.growth_s + arrival.trainer.scale_down_s for arrival in arrivals)
-    return Advice(measure, choices, float(math.ceil(slowest_s)), holder_limit_s(window))
+    return Advice(
+        measure=measure,
+        choices=choices,
+        min_window_s=float(math.ceil(slowest_s)),
+        longest_s=holder_limit_s(window),
+    )
 
 
 def holder_limit_s(window: LogWindow) -> float:
@@ -154,7 +168,7 @@ SchedulerParameters=bf_interval=10,bf_continue,preempt_youngest_first"""
 
 def config_lines(advice: Advice, origin: str, *, lsf: bool = False) -> str:
     """Write the advice as a pilot's configuration, with the losses of other values as comments;
-    ``origin`` says of what log it is.
+    ``origin`` names the log on which the advice is based. ``lsf``: for LSF, not Slurm.
     """
     objective, forward, parallel = (
         advice.choice(name) for name in ("objective", "forward_s", "max_parallel")
@@ -196,8 +210,8 @@ def _slurm_table(longest_s: float) -> str:
 
 
 def _choose(name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str) -> SettingChoice:
-    """Choose the value of one setting: the first, in ascending order, that is as good as
-    the best.
+    """Choose the value of one setting: the first, in ascending order, that is as good as the best
+    (the first of :data:`OBJECTIVES` for the objective). ``measure`` is the outcome to compare.
     """
     outcomes: Sequence[tuple[float | int | str, float]] = [
         (getattr(cell, name), float(row.result[measure]))
@@ -206,15 +220,15 @@ def _choose(name: str, base: Cell, rows: Mapping[Cell, SweepRow], measure: str) 
     ]
     if name != "objective":
         outcomes = sorted(outcomes, key=lambda point: float(point[0]))
-    largest = max(outcome for _, outcome in outcomes)
+    best_outcome = max(outcome for _, outcome in outcomes)
     losses = []
     for value, outcome in outcomes:
-        losses.append((value, 1 - outcome / largest if largest else 0.0))
-    best = next(value for value, loss in losses if loss <= _AS_GOOD[name])
-    return SettingChoice(name, best, tuple(losses))
+        losses.append((value, 1 - outcome / best_outcome if best_outcome else 0.0))
+    recommended = next(value for value, loss in losses if loss <= _TOLERANCE[name])
+    return SettingChoice(name, recommended, tuple(losses))
 
 
 def _only_differs(cell: Cell, base: Cell, name: str) -> bool:
-    """Whether no other setting than this one differs from the base."""
+    """Return whether no setting of the cell except ``name`` differs from the base."""
     others = {"forward_s", "max_parallel", "objective"} - {name}
     return all(getattr(cell, other) == getattr(base, other) for other in others)

@@ -19,13 +19,13 @@ from bftrainer_replay.simulation.summary import Summary, summarize
 
 @dataclass(frozen=True, slots=True)
 class RankedPolicy:
-    """One policy's results; ``felt`` are completion times and fairness.
+    """One policy's results; ``user_view`` are completion times and fairness.
 
     ``longest_wait_s`` is the longest time of any trainer without nodes, from its admission on.
     """
 
     summary: Summary
-    felt: Completion
+    user_view: Completion
     longest_wait_s: float
 
     @property
@@ -35,63 +35,80 @@ class RankedPolicy:
 
     def as_dict(self) -> dict[str, object]:
         """Return the results as a JSON object; NaN becomes null."""
-        felt = {}
-        for name, value in asdict(self.felt).items():
-            felt[name] = None if value != value else value
-        return {**asdict(self.summary), "completion": felt, "longest_wait_s": self.longest_wait_s}
+        completion_values = {
+            name: None if value != value else value  # only NaN differs from itself
+            for name, value in asdict(self.user_view).items()
+        }
+        return {
+            **asdict(self.summary),
+            "completion": completion_values,
+            "longest_wait_s": self.longest_wait_s,
+        }
 
 
 def enriched(arrivals: Sequence[Arrival], requested: int) -> tuple[Arrival, ...]:
-    """Give trainers a requested size and a loss curve, which only some policies use and a trainer
-    table does not have.
+    """Return the arrivals with a requested size and a loss curve for each trainer, which only some
+    policies use and a trainer table does not have.
 
     A trainer without a request gets the largest legal size up to ``requested`` nodes, or else its
     smallest size. Its loss curve is one of the families in ``simulation/losses.py``, chosen by the
     trainer's name, the same on every machine.
     """
     families = sorted(FAMILIES)
-    made = []
+    complete = []
     for arrival in arrivals:
         trainer = arrival.trainer
         size = trainer.requested_nodes or largest_legal(trainer, requested) or sizes_of(trainer)[0]
         digest = int(hashlib.sha256(trainer.id.encode()).hexdigest()[:8], 16)
-        complete = replace(trainer, requested_nodes=size, reports_loss=True)
+        with_request = replace(trainer, requested_nodes=size, reports_loss=True)
         losses = arrival.losses or FAMILIES[families[digest % len(families)]]
-        made.append(replace(arrival, trainer=complete, losses=losses))
-    return tuple(made)
+        complete.append(replace(arrival, trainer=with_request, losses=losses))
+    return tuple(complete)
 
 
 def rank_policy(
     name: str, scenario: Scenario, policy: Policy, bounds: Bounds, on_time: OnTime | None = None
 ) -> RankedPolicy:
-    """Replay a scenario under one policy; return the results by which it is ranked."""
+    """Replay a scenario under one policy; return the results by which the policy is ranked. Pools
+    that fill do not count for completion times and waits.
+    """
     outcome = play(scenario, policy, on_time=on_time, keep_entries=False)
-    trained = [run for run in outcome.runs if not run.trainer.fill]
+    training_runs = [run for run in outcome.runs if not run.trainer.fill]
+    waits_s = (run.longest_wait_s(scenario.window.end_s) for run in training_runs)
     return RankedPolicy(
-        summarize(name, scenario, outcome, bounds),
-        completion(scenario.arrivals, trained),
-        max((run.longest_wait_s(scenario.window.end_s) for run in trained), default=0.0),
+        summary=summarize(name, scenario, outcome, bounds),
+        user_view=completion(scenario.arrivals, training_runs),
+        longest_wait_s=max(waits_s, default=0.0),
     )
 
 
 def ranked(results: Sequence[RankedPolicy]) -> tuple[RankedPolicy, ...]:
-    """Sort by outcome in one-node hours, then by mean completion time."""
+    """Return the policies in order of their outcome in one-node hours, then of their mean
+    completion time. Raises :class:`UserError` if there is none.
+    """
     if not results:
         raise UserError("no policy to compare: none can run these trainers")
     return tuple(
         sorted(
-            results, key=lambda p: (-p.summary.outcome_one_node_h, p.felt.mean_s, p.summary.policy)
+            results,
+            key=lambda row: (
+                -row.summary.outcome_one_node_h,
+                row.user_view.mean_s,
+                row.summary.policy,
+            ),
         )
     )
 
 
 def lost_share(row: RankedPolicy, lost_samples: float) -> float | None:
-    """Return ``lost_samples`` as a share of the possible samples (trained or lost); None if there
-    are none.
+    """Return ``lost_samples`` as a share of the possible samples (trained or lost); None if no
+    sample was possible.
     """
-    s = row.summary
-    whole = s.outcome_samples + s.preemption_cost_samples + s.rescale_cost_samples
-    return lost_samples / whole if whole else None
+    summary = row.summary
+    possible = (
+        summary.outcome_samples + summary.preemption_cost_samples + summary.rescale_cost_samples
+    )
+    return lost_samples / possible if possible else None
 
 
 def _hours(seconds: float) -> str:
@@ -107,28 +124,30 @@ def _percent(share: float | None) -> str:
 
 
 def columns(ranking: Sequence[RankedPolicy]) -> Sequence[tuple[str, Callable[[RankedPolicy], str]]]:
-    """The columns that have a value; that of pools, and U, may have none."""
-    shown = []
+    """Return the columns in which some policy has a value; without pools in the workload, for
+    example, the column of pools has none.
+    """
+    filled = []
     for heading, cell in COLUMNS:
         if {cell(row) for row in ranking} != {"-"}:
-            shown.append((heading, cell))
-    return shown
+            filled.append((heading, cell))
+    return filled
 
 
 COLUMNS: tuple[tuple[str, Callable[[RankedPolicy], str]], ...] = (
     ("work", lambda p: _percent(p.summary.work_share)),
     ("pools", lambda p: _percent(p.summary.pool_share)),
     ("plain one-node jobs", lambda p: _percent(p.summary.plain_share)),
-    ("done", lambda p: f"{p.felt.completed:,}"),
+    ("done", lambda p: f"{p.user_view.completed:,}"),
     ("mean h", lambda p: p.summary.done.text(p.summary.done.mean_h)),
     ("p95 h", lambda p: p.summary.done.text(p.summary.done.p95_h)),
     ("last h", lambda p: p.summary.done.text(p.summary.done.last_h)),
     ("longest wait h", lambda p: _hours(p.longest_wait_s)),
     ("one-node hours", lambda p: f"{p.summary.outcome_one_node_h:,.0f}"),
     ("U", lambda p: _percent(p.summary.efficiency)),
-    ("queueing h", lambda p: _hours(p.felt.queueing_s)),
-    ("Jain", lambda p: _number(p.felt.jain)),
-    ("worst slowdown", lambda p: _number(p.felt.worst_slowdown)),
+    ("queueing h", lambda p: _hours(p.user_view.queueing_s)),
+    ("Jain", lambda p: _number(p.user_view.jain)),
+    ("worst slowdown", lambda p: _number(p.user_view.worst_slowdown)),
     ("lost to preemption", lambda p: _percent(lost_share(p, p.summary.preemption_cost_samples))),
     ("lost to rescaling", lambda p: _percent(lost_share(p, p.summary.rescale_cost_samples))),
     ("p50 ms", lambda p: f"{1e3 * p.summary.decision_s.p50:.2f}"),

@@ -17,7 +17,9 @@ from bftrainer_replay.simulation.past_runs import took_s
 
 @dataclass(frozen=True, slots=True)
 class PastQueue:
-    """A queue, the log of its past, and the names of the policy that decides."""
+    """The trainers of a queue, the log of their past, and the names and numbers from which the
+    policy is built.
+    """
 
     log: LogWindow
     trainers: tuple[Trainer, ...]
@@ -30,8 +32,8 @@ class PastQueue:
 
 
 def replay_past(queue: PastQueue, start_s: float) -> NDArray[np.float64]:
-    """Replay a queue from a moment of its past; return the seconds that each trainer takes,
-    infinite where the log ends first.
+    """Replay a queue as if it began at ``start_s`` in its log; return the seconds until each
+    trainer is done, infinite where the log ends first.
     """
     settings = PolicySettings(
         Exact(),

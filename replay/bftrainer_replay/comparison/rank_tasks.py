@@ -14,8 +14,9 @@ from bftrainer_replay.simulation.play import Scenario
 
 @dataclass(frozen=True, slots=True)
 class RankTask:
-    """A policy by its names, since a built one cannot be sent to every worker. ``name`` is that in
-    the ranking; ``solve_s`` is the time limit of a MILP solver.
+    """The names and numbers from which a worker process builds a policy: a policy itself cannot
+    always be sent to another process. ``name`` is the name in the ranking; ``solve_s`` is the time
+    limit of a MILP solver.
     """
 
     name: str
@@ -28,8 +29,8 @@ class RankTask:
 
 
 def rank(common: tuple[Scenario, Bounds], task: RankTask) -> RankedPolicy:
-    """Replay a scenario under the policy that a task names; return the results by which it is
-    ranked.
+    """Replay a scenario under the policy that a task names; return the results by which the policy
+    is ranked. ``common`` is the scenario with its bounds, the same for all tasks.
     """
     scenario, bounds = common
     settings = PolicySettings(

@@ -47,9 +47,9 @@ Uniform = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class DrawParameters:
-    """The parameters of a draw, which are calibrated until the log is like the paper's: numbers of
-    joins, leaves and fragments in the window (without the warm-up before it), the share of short
-    fragments, and a factor for the lengths of the others.
+    """The parameters of a draw, which are calibrated until the log is like the paper's: the numbers
+    of joins, leaves and fragments in the window (without the warm-up before it), the share of short
+    fragments, and a factor (``tail_scale``) for the lengths of long ones.
     """
 
     joins: float
@@ -61,8 +61,8 @@ class DrawParameters:
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """Fragments by node index, in slots since the start of the window; an ``end`` after the window
-    means still idle.
+    """Fragments as parallel arrays: the index of the node, and start and end in slots since the
+    start of the window. A fragment with an end after the window is still idle at its end.
     """
 
     node: Slots
@@ -79,24 +79,30 @@ class RandomStreams:
         self._seed = seed
 
     def uniform(self, purpose: int, count: int) -> Uniform:
-        """The first ``count`` numbers in [0, 1) of a stream."""
+        """Return the first ``count`` numbers in [0, 1) of the stream for a purpose."""
         bits = np.random.PCG64(np.random.SeedSequence([*self._seed, purpose]))
         return np.random.Generator(bits).random(count)
 
 
 def draw(nodes: int, span: int, parameters: DrawParameters, streams: RandomStreams) -> Draw:
-    """Draw the idle fragments of a cluster of ``nodes`` nodes over ``span`` slots of time."""
-    longer = (span + WARM_UP_SLOTS) / span
-    at = _instants(span, round(parameters.joins * longer), streams)
-    sizes = _sizes(at, nodes, parameters.fragments * longer / len(at), streams)
-    group, size = _parts(sizes, streams)
-    length = _lengths(size, parameters, span, streams)
-    start = at[group]
-    end, fixed = start + length, np.zeros(len(start), dtype=bool)
-    for begins, ends in _drains(at, sizes, nodes, span, streams):
-        inside = (start >= begins) & (start <= ends - SHORTEST_SLOTS)
-        end[inside], fixed[inside] = ends, True
-    end = _merge(start, end, fixed, round(parameters.leaves * longer))
+    """Draw the idle fragments of a cluster of ``nodes`` nodes over ``span`` slots of time.
+
+    At each of the drawn instants, a group of nodes becomes idle; the parts of a group stay idle for
+    different lengths.
+    """
+    growth = (span + WARM_UP_SLOTS) / span  # the counts of parameters are without the warm-up
+    instants = _instants(span, round(parameters.joins * growth), streams)
+    mean_size = parameters.fragments * growth / len(instants)
+    group_sizes = _sizes(instants, nodes, mean_size, streams)
+    group, size = _parts(group_sizes, streams)
+    start = instants[group]
+    end = start + _lengths(size, parameters, span, streams)
+    is_fixed = np.zeros(len(start), dtype=bool)
+    for drain_start, drain_end in _drains(instants, group_sizes, nodes, span, streams):
+        is_inside = (start >= drain_start) & (start <= drain_end - SHORTEST_SLOTS)
+        end[is_inside] = drain_end
+        is_fixed[is_inside] = True
+    end = _merge(start, end, is_fixed, round(parameters.leaves * growth))
     return _window(_place(nodes, start, end, size, group, streams), span)
 
 
@@ -107,55 +113,62 @@ def _instants(span: int, count: int, streams: RandomStreams) -> Slots:
     slots = np.arange(-WARM_UP_SLOTS, span)
     hour = slots / SLOTS_PER_H
     weight = np.rint(1000 * (1 + 0.4 * np.cos(2 * math.pi * (hour - 15) / 24))).astype(np.int64)
-    upto = np.cumsum(weight)
+    weight_until = np.cumsum(weight)
     count = max(1, min(count, len(slots) // 2))
-    tries = streams.uniform(1, 8 * count)
-    picked = np.searchsorted(upto, (tries * upto[-1]).astype(np.int64), side="right")
-    _, first = np.unique(picked, return_index=True)
-    return np.asarray(slots[np.sort(picked[np.sort(first)[:count]])])
+    # Many more are drawn than needed; the first ``count`` distinct ones are used.
+    drawn = streams.uniform(1, 8 * count)
+    picked = np.searchsorted(
+        weight_until, (drawn * weight_until[-1]).astype(np.int64), side="right"
+    )
+    _, first_draw = np.unique(picked, return_index=True)
+    return np.asarray(slots[np.sort(picked[np.sort(first_draw)[:count]])])
 
 
-def _sizes(at: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
-    """Draw how many nodes become idle together at each slot of ``at``, lognormal with the given
-    mean: evenly spaced quantiles, the larger ones mostly in "loose" hours.
+def _sizes(instants: Slots, nodes: int, mean: float, streams: RandomStreams) -> Slots:
+    """Draw how many nodes become idle together at each instant, lognormal with the given mean:
+    evenly spaced quantiles, the larger ones mostly in "loose" hours.
     """
-    normal, count = NormalDist(), len(at)
-    z = np.array([normal.inv_cdf((i + 0.5) / count) for i in range(count)])
+    normal, count = NormalDist(), len(instants)
+    z = np.array([normal.inv_cdf((k + 0.5) / count) for k in range(count)])
     sigma = 1.97 * math.log(max(nodes, 2)) / math.log(4734)
+    largest = max(1, nodes * 19 // 20)
 
     def sizes(mu: float) -> Slots:
-        return np.clip(
-            np.rint(np.exp(np.minimum(mu + sigma * z, 30.0))), 1, max(1, nodes * 19 // 20)
-        ).astype(np.int64)
+        lognormal = np.exp(np.minimum(mu + sigma * z, 30.0))
+        return np.clip(np.rint(lognormal), 1, largest).astype(np.int64)
 
+    # Rounding and limits change the mean: mu is searched by bisection.
     low, high = -10.0, 20.0
     for _ in range(50):
         middle = (low + high) / 2
-        low, high = (middle, high) if sizes(middle).sum() < mean * count else (low, middle)
-    hours = (at + WARM_UP_SLOTS) // (6 * SLOTS_PER_H)
-    loose = streams.uniform(8, int(hours[-1]) + 1)[hours]
-    rank = np.argsort(
-        np.argsort(streams.uniform(2, count) + 0.5 * loose, kind="stable"), kind="stable"
-    )
+        if sizes(middle).sum() < mean * count:
+            low = middle
+        else:
+            high = middle
+    # In a loose period of six hours, large groups are more likely.
+    period = (instants + WARM_UP_SLOTS) // (6 * SLOTS_PER_H)
+    looseness = streams.uniform(8, int(period[-1]) + 1)[period]
+    key = streams.uniform(2, count) + 0.5 * looseness
+    rank = np.argsort(np.argsort(key, kind="stable"), kind="stable")
     return sizes(high)[rank]
 
 
-def _parts(sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
+def _parts(group_sizes: Slots, streams: RandomStreams) -> tuple[Slots, Slots]:
     """Split each group of nodes into parts that stay idle equally long; return the group and the
     size of each part. The parts of a group are adjacent, the largest first.
     """
-    extra_mean = 0.38 * np.log(sizes)
-    ratio = extra_mean / (1 + extra_mean)
-    u = 1 - streams.uniform(3, len(sizes))
-    extra = np.where(ratio > 0, np.floor(np.log(u) / np.log(np.maximum(ratio, 1e-9))), 0).astype(
-        np.int64
-    )
-    extra = np.minimum(extra, np.minimum(sizes - 1, 8))
-    extra_size = np.maximum(1, 16 * sizes // (100 * np.maximum(extra, 1)))
-    group = np.repeat(np.arange(len(sizes)), extra + 1)
+    mean_extra = 0.38 * np.log(group_sizes)
+    ratio = mean_extra / (1 + mean_extra)
+    u = 1 - streams.uniform(3, len(group_sizes))
+    # The number of parts beyond the first has a geometric distribution.
+    geometric = np.floor(np.log(u) / np.log(np.maximum(ratio, 1e-9)))
+    n_extra = np.where(ratio > 0, geometric, 0).astype(np.int64)
+    n_extra = np.minimum(n_extra, np.minimum(group_sizes - 1, 8))
+    extra_size = np.maximum(1, 16 * group_sizes // (100 * np.maximum(n_extra, 1)))
+    group = np.repeat(np.arange(len(group_sizes)), n_extra + 1)
     size = extra_size[group]
-    first = np.cumsum(extra + 1) - (extra + 1)
-    size[first] = sizes - extra * extra_size
+    first = np.cumsum(n_extra + 1) - (n_extra + 1)
+    size[first] = group_sizes - n_extra * extra_size
     return group, size
 
 
@@ -168,90 +181,95 @@ def _lengths(size: Slots, parameters: DrawParameters, span: int, streams: Random
     u[order] = (np.cumsum(size[order]) - size[order] / 2) / size.sum()
     p = parameters.short_share
     is_short = u < p
-    within = np.clip(np.where(is_short, u / p, (u - p) / (1 - p)), 0, 1 - 1e-12)
-    short_s = 70 * (600 / 70) ** (within**1.2)
-    long_s = 600 + parameters.tail_scale * 1456 * (-np.log1p(-within)) ** 1.25
+    # The quantile among the short lengths, or among the long ones.
+    quantile = np.clip(np.where(is_short, u / p, (u - p) / (1 - p)), 0, 1 - 1e-12)
+    short_s = 70 * (600 / 70) ** (quantile**1.2)
+    long_s = 600 + parameters.tail_scale * 1456 * (-np.log1p(-quantile)) ** 1.25
+    longest = max(SHORT_SLOTS, min(6 * SLOTS_PER_H, span // 4))
     short = np.clip(np.rint(short_s / SLOT_S), SHORTEST_SLOTS, SHORT_SLOTS - 1)
-    long = np.clip(
-        np.rint(long_s / SLOT_S), SHORT_SLOTS, max(SHORT_SLOTS, min(6 * SLOTS_PER_H, span // 4))
-    )
+    long = np.clip(np.rint(long_s / SLOT_S), SHORT_SLOTS, longest)
     return np.where(is_short, short, long).astype(np.int64)
 
 
 def _drains(
-    at: Slots, sizes: Slots, nodes: int, span: int, streams: RandomStreams
+    instants: Slots, group_sizes: Slots, nodes: int, span: int, streams: RandomStreams
 ) -> list[tuple[int, int]]:
-    """Draw drains, in which nodes stay idle until a common end, as before a large job: begin and
-    end of each. There is at most one in each equal part of the window; it ends early when deep
-    enough.
+    """Draw drains, in which nodes stay idle until a common end, as before a large job; return the
+    start and end of each. There is at most one in each equal part of the window; a drain ends early
+    if enough nodes have become idle in it.
     """
     count = int(span / (7 * 24 * SLOTS_PER_H) * 5 + streams.uniform(5, 1)[0])
     drains = []
-    for i, (u_begin, u_length, u_depth) in enumerate(
-        streams.uniform(6, 3 * count).reshape(count, 3)
-    ):
-        begins = int((i + u_begin) * span / count)
-        ends = begins + min(round((2 + 1.5 * u_length) * SLOTS_PER_H), span // 8)
-        first = int(np.searchsorted(at, begins))
-        gathered = np.cumsum(sizes[first : np.searchsorted(at, ends)])
-        deep = int(np.searchsorted(gathered, (0.4 + 0.5 * u_depth) * nodes))
-        if deep < len(gathered):
-            ends = min(ends, int(at[first + deep]) + SHORT_SLOTS)
-        if ends <= span:
-            drains.append((begins, ends))
+    random_numbers = streams.uniform(6, 3 * count).reshape(count, 3)
+    for part, (u_start, u_length, u_depth) in enumerate(random_numbers):
+        start = int((part + u_start) * span / count)
+        end = start + min(round((2 + 1.5 * u_length) * SLOTS_PER_H), span // 8)
+        first = int(np.searchsorted(instants, start))
+        n_idle = np.cumsum(group_sizes[first : np.searchsorted(instants, end)])
+        deep = int(np.searchsorted(n_idle, (0.4 + 0.5 * u_depth) * nodes))
+        if deep < len(n_idle):
+            end = min(end, int(instants[first + deep]) + SHORT_SLOTS)
+        if end <= span:
+            drains.append((start, end))
     return drains
 
 
-def _merge(start: Slots, end: Slots, fixed: NDArray[np.bool_], wanted: int) -> Slots:
-    """Move ends of fragments that are close to each other to one time, until about ``wanted``
-    distinct times remain.
+def _merge(start: Slots, end: Slots, is_fixed: NDArray[np.bool_], target_count: int) -> Slots:
+    """Move ends of fragments that are close to each other to one time, until about ``target_count``
+    distinct times remain; return the ends.
 
     No part may become short or stop being short; fixed ends (of drains) do not move.
     """
+    # Neighbors in the order of ends are joined to clusters, the closest first. The cost of a gap
+    # is relative to the shorter of the two fragments.
     order = np.lexsort((start, end))
     gap = np.diff(end[order])
     length = (end - start)[order]
     cost = gap / np.minimum(length[1:], length[:-1])
-    links = np.flatnonzero(gap > 0)
-    surplus = max(0, len(links) + 1 - wanted)
-    joined = gap == 0
-    joined[links[np.argsort(cost[links], kind="stable")[:surplus]]] = True
-    cluster = np.concatenate(([0], np.cumsum(~joined)))
-    first = np.flatnonzero(np.concatenate(([True], ~joined)))
+    gaps = np.flatnonzero(gap > 0)
+    surplus = max(0, len(gaps) + 1 - target_count)
+    is_joined = gap == 0
+    is_joined[gaps[np.argsort(cost[gaps], kind="stable")[:surplus]]] = True
+    cluster = np.concatenate(([0], np.cumsum(~is_joined)))
+    # A cluster moves to the end in its middle, or to a fixed end in it.
+    first = np.flatnonzero(np.concatenate(([True], ~is_joined)))
     last = np.append(first[1:], len(order)) - 1
     target = end[order][(first + last) // 2]
-    held = np.flatnonzero(fixed[order])
-    target[cluster[held]] = end[order][held]
-    moved = end.copy()
-    moved[order] = target[cluster]
-    was, now = end - start, moved - start
-    kept = fixed | (now < SHORTEST_SLOTS) | ((was < SHORT_SLOTS) != (now < SHORT_SLOTS))
-    return np.where(kept, end, moved)
+    fixed = np.flatnonzero(is_fixed[order])
+    target[cluster[fixed]] = end[order][fixed]
+    new_end = end.copy()
+    new_end[order] = target[cluster]
+    old_length, new_length = end - start, new_end - start
+    changes_class = (old_length < SHORT_SLOTS) != (new_length < SHORT_SLOTS)
+    stays = is_fixed | (new_length < SHORTEST_SLOTS) | changes_class
+    return np.where(stays, end, new_end)
 
 
 def _place(
     nodes: int, start: Slots, end: Slots, size: Slots, group: Slots, streams: RandomStreams
 ) -> Draw:
-    """Put each group on consecutive busy nodes (skipping idle ones), beginning at a random node."""
+    """Place each group on consecutive busy nodes (skipping idle ones), beginning at a random node.
+    Nodes for which no busy node is left are dropped.
+    """
     idle_until = np.full(nodes, -(10**9), dtype=np.int64)
     first = np.flatnonzero(np.diff(group, prepend=-1))
     after = np.append(first[1:], len(group))
-    where = (streams.uniform(7, len(first)) * nodes).astype(np.int64)
-    pieces: list[tuple[Slots, Slots, Slots]] = []
+    first_node = (streams.uniform(7, len(first)) * nodes).astype(np.int64)
+    placed: list[tuple[Slots, Slots, Slots]] = []
     for k, (a, b) in enumerate(zip(first.tolist(), after.tolist(), strict=True)):
         busy = np.flatnonzero(idle_until < start[a])
         ends = np.repeat(end[a:b], size[a:b])[: len(busy)]
         if len(ends):
-            begin = int(np.searchsorted(busy, where[k]))
-            taken = busy[(begin + np.arange(len(ends))) % len(busy)]
-            idle_until[taken] = ends
-            pieces.append((taken, np.full(len(ends), start[a]), ends))
-    return Draw(*(np.concatenate(columns) for columns in zip(*pieces, strict=True)))
+            begin = int(np.searchsorted(busy, first_node[k]))
+            group_nodes = busy[(begin + np.arange(len(ends))) % len(busy)]
+            idle_until[group_nodes] = ends
+            placed.append((group_nodes, np.full(len(ends), start[a]), ends))
+    return Draw(*(np.concatenate(columns) for columns in zip(*placed, strict=True)))
 
 
 def _window(drawn: Draw, span: int) -> Draw:
-    """Cut the fragments to the window, drop those under a minute at its edges, and move the last
-    event to its end.
+    """Cut the fragments to the window, drop fragments that are then shorter than a minute, and move
+    the last event to the end of the window.
     """
     node, end = drawn.node, drawn.end
     start = np.maximum(drawn.start, 0)
@@ -259,7 +277,9 @@ def _window(drawn: Draw, span: int) -> Draw:
     node, start, end = node[keep], start[keep], end[keep].copy()
     if not len(node):
         return Draw(np.array([0]), np.array([span - SHORTEST_SLOTS]), np.array([span]))
-    still = end >= span
-    closing = end[still].min() if still.any() else end.max()
-    end[end == closing] = span
+    # A log ends at its last event: the fragments with the first end at or after the end of the
+    # window (without one, the latest end) end there.
+    ends_later = end >= span
+    last_end = end[ends_later].min() if ends_later.any() else end.max()
+    end[end == last_end] = span
     return Draw(node, start, end)

@@ -52,17 +52,21 @@ SHORT_SHARE = 0.58
 SHORT_NODE_TIME_SHARE = 0.12
 JOINS_PER_LEAVE = 14_049 / 10_573
 _EVENT_RATES = ((256, 23.0), (1024, 41.0), (4734, 68.0))
-_FRAGMENTS_PER_NODE_HOUR = (
-    0.289  # 8.6 % idle in fragments of 1,073 s, which the three shares together ask for
-)
+# 8.6 % idle in fragments of 1,073 s, which follow from the three shares together.
+_FRAGMENTS_PER_NODE_HOUR = 0.289
 _NODES_PER_RACK = 18
 _ATTEMPTS, _ROUNDS = 5, 12
-_WELL, _FAIRLY = 0.015, 0.04
+_GOOD_ERROR = 0.015
+"""The error of a draw with which the calibration ends at once."""
+_FAIR_ERROR = 0.04
+"""The error with which no further attempt with other random numbers is made."""
 
 
 @dataclass(frozen=True, slots=True)
 class _DrawCounts:
-    """Counts of events and fragments in a draw, and the node-slots of short and long fragments."""
+    """Counts of events, fragments and short fragments in a draw, and the node-slots of short and of
+    long fragments.
+    """
 
     events: int
     joins: int
@@ -74,10 +78,14 @@ class _DrawCounts:
 
 
 def events_per_hour(nodes: int) -> float:
-    """The rate of events on a cluster of this size, 1/h."""
-    (n0, r0), (n1, r1) = _EVENT_RATES[:2] if nodes <= _EVENT_RATES[1][0] else _EVENT_RATES[1:]
-    slope = math.log(r1 / r0) / math.log(n1 / n0)
-    return min(r0 * math.pow(nodes / n0, slope), 1.6 * _FRAGMENTS_PER_NODE_HOUR * nodes)
+    """Return the rate of events on a cluster of this size, 1/h: a power law through two rates of
+    the paper, but not more than the fragments allow.
+    """
+    is_small = nodes <= _EVENT_RATES[1][0]
+    (n0, rate0), (n1, rate1) = _EVENT_RATES[:2] if is_small else _EVENT_RATES[1:]
+    exponent = math.log(rate1 / rate0) / math.log(n1 / n0)
+    limit = 1.6 * _FRAGMENTS_PER_NODE_HOUR * nodes
+    return min(rate0 * math.pow(nodes / n0, exponent), limit)
 
 
 def generate(nodes: int, days: float, seed: int) -> EventLog:
@@ -93,17 +101,14 @@ def generate(nodes: int, days: float, seed: int) -> EventLog:
     if seed < 0:
         raise InvalidValueError(f"seed {seed}: expected 0 or more")
     span = round(days * 24 * SLOTS_PER_H)
-    return _as_log(
-        _calibrated(nodes, span, seed),
-        nodes,
-        span,
-        f"generated: {counted(nodes, 'node')}, {days:g} days, seed {seed}",
-    )
+    source = f"generated: {counted(nodes, 'node')}, {days:g} days, seed {seed}"
+    return _as_log(_calibrated(nodes, span, seed), nodes, span, source)
 
 
 def _calibrated(nodes: int, span: int, seed: int) -> Draw:
     """Draw fragments again and again with adjusted parameters; return the draw closest to the
-    targets.
+    targets. An attempt has random numbers of its own, which are the same in all its rounds.
+    ``span`` is the length in slots.
     """
     hours = span / SLOTS_PER_H
     events = events_per_hour(nodes) * hours
@@ -123,10 +128,10 @@ def _calibrated(nodes: int, span: int, seed: int) -> Draw:
             error = _error(counts, nodes, span, events)
             if best is None or error < best[0]:
                 best = error, drawn
-            if error < _WELL:
+            if error < _GOOD_ERROR:
                 return drawn
-            parameters = _turned(parameters, counts, nodes, span, events)
-        if best is not None and best[0] < _FAIRLY:
+            parameters = _adjusted(parameters, counts, nodes, span, events)
+        if best is not None and best[0] < _FAIR_ERROR:
             break
     assert best is not None
     return best[1]
@@ -135,7 +140,8 @@ def _calibrated(nodes: int, span: int, seed: int) -> Draw:
 def _measure(drawn: Draw, span: int) -> _DrawCounts:
     """Count the events and fragments of a draw that have targets."""
     length = np.minimum(drawn.end, span) - drawn.start
-    short = length < SHORT_SLOTS
+    is_short = length < SHORT_SLOTS
+    # The initial state is an event, but no join.
     joins = np.unique(drawn.start[drawn.start > 0])
     leaves = np.unique(drawn.end[drawn.end <= span])
     return _DrawCounts(
@@ -143,9 +149,9 @@ def _measure(drawn: Draw, span: int) -> _DrawCounts:
         joins=len(joins),
         leaves=len(leaves),
         fragments=len(length),
-        short=int(np.count_nonzero(short)),
-        short_slots=int(length[short].sum()),
-        long_slots=int(length[~short].sum()),
+        short=int(np.count_nonzero(is_short)),
+        short_slots=int(length[is_short].sum()),
+        long_slots=int(length[~is_short].sum()),
     )
 
 
@@ -153,29 +159,30 @@ def _error(counts: _DrawCounts, nodes: int, span: int, events: float) -> float:
     """Return the largest relative distance of a draw's counts from their targets; the ratio of
     joins to leaves counts a quarter.
     """
-    total = counts.short_slots + counts.long_slots
+    idle_slots = counts.short_slots + counts.long_slots
     return max(
-        abs(total / (nodes * span) / IDLE_SHARE - 1),
+        abs(idle_slots / (nodes * span) / IDLE_SHARE - 1),
         abs(counts.short / counts.fragments / SHORT_SHARE - 1),
-        abs(counts.short_slots / total / SHORT_NODE_TIME_SHARE - 1),
+        abs(counts.short_slots / idle_slots / SHORT_NODE_TIME_SHARE - 1),
         abs(counts.events / events - 1),
         abs(counts.joins / max(counts.leaves, 1) / JOINS_PER_LEAVE - 1) / 4,
     )
 
 
-def _turned(
+def _adjusted(
     parameters: DrawParameters, counts: _DrawCounts, nodes: int, span: int, events: float
 ) -> DrawParameters:
     """Adjust every parameter towards its own target, as if the others had reached theirs."""
     short_slots = max(counts.short_slots, 1)
-    smallest_long = (counts.fragments - counts.short) * SHORT_SLOTS
-    target_long = short_slots * (1 / SHORT_NODE_TIME_SHARE - 1)
-    tail_factor = _bounded(
-        (target_long - smallest_long) / max(counts.long_slots - smallest_long, 1)
-    )
+    # tail_scale multiplies the lengths of long fragments beyond the shortest possible ones.
+    least_long_slots = (counts.fragments - counts.short) * SHORT_SLOTS
+    target_long_slots = short_slots * (1 / SHORT_NODE_TIME_SHARE - 1)
+    tail_slots = max(counts.long_slots - least_long_slots, 1)
+    tail_factor = _bounded((target_long_slots - least_long_slots) / tail_slots)
     fragments_factor = _bounded(IDLE_SHARE * nodes * span * SHORT_NODE_TIME_SHARE / short_slots)
     events_factor = _bounded(events / counts.events)
     joins_per_leave = max(counts.joins, 1) / max(counts.leaves, 1)
+    # Joins are multiplied and leaves divided by this factor: each gets half of the correction.
     joins_factor = _bounded(JOINS_PER_LEAVE / joins_per_leave) ** 0.5
     short_share = parameters.short_share + SHORT_SHARE - counts.short / counts.fragments
     return replace(
@@ -200,12 +207,13 @@ def node_names(nodes: int) -> list[str]:
     racks = -(-nodes // _NODES_PER_RACK)
     width = max(2, len(str(racks)))
     return [
-        f"r{i // _NODES_PER_RACK + 1:0{width}d}n{i % _NODES_PER_RACK + 1:02d}" for i in range(nodes)
+        f"r{index // _NODES_PER_RACK + 1:0{width}d}n{index % _NODES_PER_RACK + 1:02d}"
+        for index in range(nodes)
     ]
 
 
 def _as_log(drawn: Draw, nodes: int, span: int, source: str) -> EventLog:
-    """Turn drawn fragments into an event log with named nodes."""
+    """Turn drawn fragments into an event log with named nodes; ``span`` is its length in slots."""
     names = node_names(nodes)
     joined: dict[int, list[str]] = defaultdict(list)
     left: dict[int, list[str]] = defaultdict(list)

@@ -26,12 +26,13 @@ _LONGEST_S = 10 * 365 * 86400
 
 
 def recognizes(head: str) -> bool:
-    """A header with the columns of one of them."""
+    """Return whether the first line is a header with the columns of either format."""
     names = _fields(head.split("\n", 1)[0].rstrip("\r"))
     return all(name in names for name in _LUMOS) or all(name in names for name in _PUBLIC)
 
 
 def _fields(line: str) -> list[str]:
+    """Return the column names in a header, in lower case; none if the line is not CSV."""
     try:
         row = next(csv.reader([line]), [])
     except csv.Error:
@@ -40,46 +41,48 @@ def _fields(line: str) -> list[str]:
 
 
 def read(source: Source) -> None:
-    """Adds all rows of a CSV file of ALCF or of the Lumos project as jobs; the header
-    tells which.
+    """Add all rows of a CSV file as jobs, in the format of ALCF or of the Lumos project as its
+    header tells.
     """
     names: list[str] = []
-    head = ""
-    job: Callable[[Source, dict[str, str]], None] = _lumos
+    header = ""
+    add_job: Callable[[Source, dict[str, str]], None] = _lumos
     for number, line in source.lines:
         if not line.strip():
             continue
         if not names:
-            names, head = _fields(line), line
+            names, header = _fields(line), line
             if not recognizes(line):
                 problem = f"is not a header with {','.join(_LUMOS)} or {','.join(_PUBLIC)}"
                 raise InputFileError(f"{source.path}:{number}", problem)
             if not any("job" in name for name in names):
-                source.tally.seen = None
-            job = _lumos if all(name in names for name in _LUMOS) else _public
+                source.tally.record_hashes = None  # without job ids, equal rows are different jobs
+            add_job = _lumos if all(name in names for name in _LUMOS) else _public
             if "gpu_num" in names:
                 source.remarks.append(
                     "job sizes are from node_num, which counts GPUs in Lumos's log of ThetaGPU"
                 )
             continue
-        if line == head:  # the next of several files
+        if line == header:  # the next of several files
             source.tally.read += 1
             source.tally.ignore("repeated headers")
             continue
-        source.tally.take(number, line, _row, source, line, names, job)
+        source.tally.take(number, line, _row, source, line, names, add_job)
 
 
 def _row(
-    source: Source, line: str, names: list[str], job: Callable[[Source, dict[str, str]], None]
+    source: Source, line: str, names: list[str], add_job: Callable[[Source, dict[str, str]], None]
 ) -> None:
-    """Split a line into its cells, and add them as a job."""
+    """Split a line into its cells, and add them as a job; raises :class:`ValueError`. ``names`` are
+    the columns.
+    """
     try:
         cells = next(csv.reader([line]))
     except csv.Error as error:
         raise BadLineError(f"is not CSV ({error})") from None
     if len(cells) != len(names):
         raise BadLineError(f"has {len(cells)} fields, expected {len(names)}")
-    job(source, dict(zip(names, cells, strict=True)))
+    add_job(source, dict(zip(names, cells, strict=True)))
 
 
 def _lumos(source: Source, cells: dict[str, str]) -> None:
@@ -102,7 +105,7 @@ def _lumos(source: Source, cells: dict[str, str]) -> None:
 def _public(source: Source, cells: dict[str, str]) -> None:
     """Add a job of ALCF's public format, whose column ``location`` names the nodes."""
     submit_s, start_s, end_s = (source.clock.seconds(_zoned(cells[key])) for key in _PUBLIC[:3])
-    count = int(_number(cells, "nodes_used"))
+    node_count = int(_number(cells, "nodes_used"))
     if math.isnan(start_s):
         raise BadLineError("has no start")
     place = cells.get("location", "").strip()
@@ -115,11 +118,11 @@ def _public(source: Source, cells: dict[str, str]) -> None:
         JobNeeds(queue if is_node_name(queue) and place else "", account=project)
     )
     limit_s = _limit_s(source, cells, "walltime_seconds")
-    source.rows.add(submit_s, submit_s, start_s, end_s, count, nodes, limit_s, needs)
+    source.rows.add(submit_s, submit_s, start_s, end_s, node_count, nodes, limit_s, needs)
 
 
 def _limit_s(source: Source, cells: dict[str, str], key: str) -> float:
-    """The time limit; NaN where there is none."""
+    """Return the time limit in column ``key``; NaN where there is none."""
     if not cells.get(key, "").strip():
         return math.nan
     source.facts.add(JobFact.TIME_LIMIT)

@@ -18,31 +18,33 @@ _MOST = 10**9
 
 @dataclass
 class LogAnnotations:
-    """Collected row by row, in order of time. ``machine_nodes`` is the largest number of nodes in
-    any row.
+    """Collects the annotations row by row, in order of time. ``machine_nodes`` is the largest
+    number of nodes in any row.
     """
 
     machine_nodes: int | None = None
-    _gaps: list[tuple[float, float]] = field(default_factory=list)
-    _gap_since: float | None = None
+    _gaps: list[tuple[float, float]] = field(default_factory=list)  # (start, end), both in s
+    _gap_start_s: float | None = None  # of the gap that is still open
+    # (time, size of the smallest waiting job) of each row; None: no job waits.
     _waiting: list[tuple[float, int | None]] = field(default_factory=list)
-    _queue_hidden: bool = False
+    _is_queue_hidden: bool = False  # in at least one row
 
     def add(
         self, where: str, at_s: float, is_unknown: bool, nodes: str = "", waiting: str = ""
     ) -> None:
         """Add a row of the event log; ``nodes`` and ``waiting`` are the texts of these cells, empty
-        in logs without the columns.
+        in logs without the columns. ``is_unknown``: a gap begins or goes on at this row. ``where``
+        is the file and line, for the message of an :class:`InputFileError`.
         """
         if is_unknown:
-            self._gap_since = at_s if self._gap_since is None else self._gap_since
-        elif self._gap_since is not None:
-            self._gaps.append((self._gap_since, at_s))
-            self._gap_since = None
+            self._gap_start_s = at_s if self._gap_start_s is None else self._gap_start_s
+        elif self._gap_start_s is not None:
+            self._gaps.append((self._gap_start_s, at_s))
+            self._gap_start_s = None
         if size := _count(where, "nodes", nodes):
             self.machine_nodes = max(size, self.machine_nodes or 0)
         if waiting == NOT_VISIBLE:
-            self._queue_hidden = True
+            self._is_queue_hidden = True
         else:
             self._waiting.append((at_s, _count(where, "waiting", waiting)))
 
@@ -50,39 +52,38 @@ class LogAnnotations:
         """Return the gaps as (start, end); a gap that is still open extends to ``end_s``, the end
         of the log.
         """
-        last = (
-            ((self._gap_since, end_s),)
-            if self._gap_since is not None and self._gap_since < end_s
-            else ()
-        )
-        return (*self._gaps, *last)
+        if self._gap_start_s is None or self._gap_start_s >= end_s:
+            return tuple(self._gaps)
+        return (*self._gaps, (self._gap_start_s, end_s))
 
     def queue(self, end_s: float) -> Queue | None:
-        """Return a queue that has only the smallest waiting job, as one job for each period in
-        which its size was the same.
+        """Return a queue that has only the smallest waiting job: one job for each period in which
+        the size of the smallest waiting job was the same. ``end_s`` is the end of the log.
 
-        None if waiting jobs were hidden at any time, or the size of the cluster is not known.
+        Return None if waiting jobs were hidden at any time, or the size of the cluster is not
+        known.
         """
-        if self._queue_hidden or self.machine_nodes is None:
+        if self._is_queue_hidden or self.machine_nodes is None:
             return None
-        steps = [
+        # (time, size) at which the size changes; a period ends where the next begins.
+        changes = [
             (at_s, size)
             for k, (at_s, size) in enumerate(self._waiting)
-            if not k or self._waiting[k - 1][1] != size
+            if k == 0 or self._waiting[k - 1][1] != size
         ]
-        ends = [at_s for at_s, _ in steps[1:]] + [end_s]
-        jobs = [
+        ends_s = [at_s for at_s, _ in changes[1:]] + [end_s]
+        periods = [
             (at_s, until_s, size)
-            for (at_s, size), until_s in zip(steps, ends, strict=True)
+            for (at_s, size), until_s in zip(changes, ends_s, strict=True)
             if size is not None
         ]
         begin, end = (
-            Times.of(np.array([job[column] for job in jobs], dtype=np.float64))
+            Times.from_seconds(np.array([period[column] for period in periods], dtype=np.float64))
             for column in range(2)
         )
-        return Queue(
-            begin, end, end, np.array([job[2] for job in jobs], dtype=np.int64), only_smallest=True
-        )
+        sizes = np.array([size for _, _, size in periods], dtype=np.int64)
+        # Each of these jobs waits from the beginning to the end of its period.
+        return Queue(eligible_s=begin, start_s=end, end_s=end, nodes=sizes, only_smallest=True)
 
 
 def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:
@@ -90,10 +91,9 @@ def gap_note(gaps: tuple[tuple[float, float], ...]) -> str:
     if not gaps:
         return ""
     hours = sum(end_s - start_s for start_s, end_s in gaps) / 3600
-    what = counted(len(gaps), "gap")
     return (
-        f"{what} in the record, {hours:,.2f} h in all: no data for that time, and no node "
-        "counts as idle in it"
+        f"{counted(len(gaps), 'gap')} in the record, {hours:,.2f} h in all: no data for that time, "
+        "and no node counts as idle in it"
     )
 
 

@@ -46,12 +46,12 @@ from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.span import TrustedSpan, span_of
 
 LEAST_SHARED = 1.05
-"""Jobs on a busy node from which on nodes count as shared; an epilog that overlaps the next job is
-less.
+"""Mean number of jobs on a busy node from which on nodes count as shared. Epilogs that overlap the
+next job give a smaller number.
 """
 MOST_NODES = 2_000_000
-"""Sequoia had 1,572,864 processors, which count as nodes in a log that does not say how many are in
-one.
+"""Limit for the size of a cluster. Sequoia had 1,572,864 processors, and each counts as a node in a
+log that does not say how many processors a node has.
 """
 
 
@@ -59,9 +59,9 @@ one.
 class _PlacedJobs:
     """The jobs of a log on nodes, as many as the cluster has.
 
-    ``is_simulated``: the log names no nodes, and jobs were placed by first-fit. ``used_part`` is
-    then the part of a busy node that jobs use (None: not recorded), and ``busy_h`` are the
-    node-hours of all jobs before they were placed.
+    ``size`` is the number of nodes of the cluster. ``is_simulated``: the log names no nodes, and
+    jobs were placed by first-fit. ``used_part`` is then the part of a busy node that jobs use
+    (None: not recorded), and ``busy_h`` are the node-hours of all jobs before they were placed.
     """
 
     table: JobTable
@@ -74,6 +74,7 @@ class _PlacedJobs:
 def event_log_of(source: Source, format_name: str) -> EventLog:
     """Return the event log of a job log that has been read into ``source``: guess what the log does
     not tell, place jobs without node names, derive the idle nodes, and complete ``source.remarks``.
+    ``format_name`` is for messages. The rows of ``source`` cannot be used afterwards.
     """
     table = _checked_table(source, format_name)
     span = span_of(source, table)
@@ -82,15 +83,14 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     down = _unavailable(source, table, span, is_simulated=placed.is_simulated)
     idle = idle_periods(table, span, down)
     lost = _lost_periods(source, placed, span, down, idle)
+    # The node-hours to which idle shares refer; at least 1, so that they can be divided by.
     service_h = max(size * sum_h(span) - lost.length_h.sum(), 1.0)
+    idle_share = idle.length_h.sum() / service_h
     if source.tally.skipped:
-        source.remarks.append(
-            _on_skipped(source, table, span, idle.length_h.sum() / service_h, service_h)
-        )
+        source.remarks.append(_on_skipped(source, table, span, idle_share, service_h))
     bounds: tuple[IdleBound, ...] = ()
     silent = None
     if placed.is_simulated:
-        idle_share = idle.length_h.sum() / service_h
         bounds = _bounds_of_simulated(source, placed, span, idle_share, service_h)
     else:
         silent = remark_on_silence(source, idle, table.names, service_h, span)
@@ -110,18 +110,18 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     note = NOTE if placed.is_simulated else ""
     name = f"{source.name} ({NOTE.partition(':')[0]})" if placed.is_simulated else source.name
     log = EventLog(
-        events,
-        name,
-        "; ".join(filter(None, (note, *source.warnings))),
-        None,
-        size,
-        source.options.debounce_s,
+        events=events,
+        source=name,
+        note="; ".join(filter(None, (note, *source.warnings))),
+        machine_nodes=size,
+        debounce_s=source.options.debounce_s,
         clock="UTC",
         outages=span.outages,
         site=site,
     )
     in_gpus = log_in_gpus(source, table, span, down, log) if source.options.unit == "gpu" else None
-    # The queue, in another order, does not need the nodes of jobs, which take most of the memory.
+    # The queue is in another order and does not need the nodes of jobs, which take most of the
+    # memory: they are freed before it is sorted.
     del placed
     table = table.without_nodes()
     log = replace(log, queue=queue_of(table, source.facts, source.dialect))
@@ -155,16 +155,19 @@ def _checked_table(source: Source, format_name: str) -> JobTable:
 def _placed(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
     """Return the jobs with the nodes that the log names or, if it names none, with nodes from a
     first-fit placement.
+
+    Raises :class:`UserError` for an impossible size of the cluster, and
+    :class:`InputFileError` for a log that names the nodes of some jobs only.
     """
     size = source.options.machine_nodes or source.machine_nodes
     if size is not None and not 1 <= size <= MOST_NODES:
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
-    unnamed = source.rows.without_ids
-    if not unnamed:
+    n_unnamed = source.rows.without_ids
+    if not n_unnamed:
         return _PlacedJobs(table, _size_of_named(source, table, size), is_simulated=False)
     if len(table.members):
         raise InputFileError(
-            source.name, f"names the nodes of some jobs, but not of {unnamed:,} others"
+            source.name, f"names the nodes of some jobs, but not of {n_unnamed:,} others"
         )
     check_unit(source)
     used = used_part(source, table, span)
@@ -198,23 +201,23 @@ def _bounds_of_simulated(
     source: Source, placed: _PlacedJobs, span: TrustedSpan, idle_share: float, service_h: float
 ) -> tuple[IdleBound, ...]:
     """Return the largest possible idle share of a log without node names, if its jobs share nodes
-    (else nothing); warn if jobs did not find as many nodes as they held.
+    (else nothing); warn if jobs were placed on fewer nodes than they held.
     """
-    shared = bound_if_shared(placed.used_part, placed.busy_h, service_h, idle_share)
-    unplaced = 1.0 - node_hours_placed(placed.table, span) / max(placed.busy_h, 1.0)
-    warn_of_unplaced(source, unplaced)
-    return () if shared is None else (shared,)
+    bound = bound_if_shared(placed.used_part, placed.busy_h, service_h, idle_share)
+    unplaced_share = 1.0 - node_hours_placed(placed.table, span) / max(placed.busy_h, 1.0)
+    warn_of_unplaced(source, unplaced_share)
+    return () if bound is None else (bound,)
 
 
 def _signs_of_a_part(source: Source, table: JobTable) -> Iterator[str]:
     """Yield, in words, what shows that the log lacks jobs (:func:`signs_of_a_part`)."""
     yield from signs_of_a_part(
-        len(table.node_counts),
-        _accounts_of(source, table),
-        source.dialect.account,
-        source.states,
-        {table.all_needs[place].partition for place in np.unique(table.needs).tolist()},
-        source.missing_ids,
+        jobs=len(table.node_counts),
+        accounts=_accounts_of(source, table),
+        account_word=source.dialect.account,
+        states=source.states,
+        partitions={table.all_needs[k].partition for k in np.unique(table.needs).tolist()},
+        missing_ids=source.missing_ids,
     )
 
 
@@ -224,7 +227,7 @@ def _accounts_of(source: Source, table: JobTable) -> Set[str]:
     """
     if source.dialect is SWF:
         return set()
-    return {table.all_needs[place].account for place in np.unique(table.needs).tolist()}
+    return {table.all_needs[k].account for k in np.unique(table.needs).tolist()}
 
 
 def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | None:
@@ -234,85 +237,104 @@ def queue_of(table: JobTable, facts: Set[JobFact], dialect: Dialect) -> Queue | 
     The table cannot be used afterwards: a log may have 44 million jobs, so its columns are sorted
     in place and become those of the queue.
 
-    A dependency, a begin time or a hold keeps a job from being eligible. Such a job is in the queue
-    twice: from its submission to when it is eligible with that reason, and from then on without it.
-    Where the two times are equal, the log does not tell them apart, and the reason counts for the
-    whole wait.
+    A job with a dependency, a begin time or a hold is in the queue twice: see
+    :func:`_with_early_waits`.
     """
     if not any((~(table.start_s[part] <= table.eligible_s[part])).any() for part in table.parts()):
         return None
-    early = np.array([needed.block in BEFORE_ELIGIBLE for needed in table.all_needs])
-    twice = table.where(
-        lambda part: early[table.needs[part]] & (table.eligible_s[part] > table.submit_s[part])
-    )
-    freed = dict.fromkeys(replace(needed, block=Block.NONE) for needed in table.all_needs)
-    all_needs = (*table.all_needs, *freed)
-    place = {needs: len(table.all_needs) + k for k, needs in enumerate(freed)}
-    free = np.array([place[replace(needed, block=Block.NONE)] for needed in table.all_needs])
-    if len(twice):
-        eligible_s, submit_s = table.eligible_s[twice], table.submit_s[twice]
-        until_s = np.where(np.isfinite(eligible_s), eligible_s, table.end_s[twice])
-        held = {
-            "eligible_s": submit_s,
-            "start_s": until_s,
-            "end_s": until_s,
-            "limit_s": table.limit_s[twice],
-        }
-        needs = table.needs if len(all_needs) < 2**15 else table.needs.astype(np.int32)
-        before, needs[twice] = needs[twice], free[needs[twice]]
-        columns: dict[str, Any] = {
-            name: getattr(table, name).plus(times) for name, times in held.items()
-        }
-        node_counts = np.concatenate((table.node_counts, table.node_counts[twice]))
-        table = replace(
-            table, node_counts=node_counts, needs=np.concatenate((needs, before)), **columns
-        )
+    table = _with_early_waits(table)
     times = (table.eligible_s, table.start_s, table.end_s, table.limit_s)
-    eligible = table.eligible_s.kept
+    eligible = table.eligible_s.packed
     if (eligible[1:] < eligible[:-1]).any():
         order = np.argsort(eligible, kind="stable")
-        every = (*(column.kept for column in times), table.node_counts, table.needs)
-        for column in {id(column): column for column in every}.values():
+        columns = (*(column.packed for column in times), table.node_counts, table.needs)
+        # Two columns may be the same array, which is sorted once.
+        for column in {id(column): column for column in columns}.values():
             column[:] = column[order]
     return Queue(
-        *times[:3],
-        table.node_counts,
-        table.limit_s,
-        table.needs,
-        all_needs,
-        frozenset(facts),
+        eligible_s=table.eligible_s,
+        start_s=table.start_s,
+        end_s=table.end_s,
+        nodes=table.node_counts,
+        limit_s=table.limit_s,
+        needs=table.needs,
+        all_needs=table.all_needs,
+        facts=frozenset(facts),
         dialect=dialect,
+    )
+
+
+def _with_early_waits(table: JobTable) -> JobTable:
+    """Split the wait of each job that a dependency, a begin time or a hold kept from being eligible
+    into two rows: from its submission to when it is eligible with that reason, and from then on
+    without the reason. The ``needs`` of the table are changed in place.
+
+    Where the two times are equal, the log does not tell the two waits apart, and the reason counts
+    for the whole wait. The table returned has no submit times, nodes or uses of the new rows.
+    """
+    is_early = np.array([needs.block in BEFORE_ELIGIBLE for needs in table.all_needs])
+    split = table.jobs_where(
+        lambda part: is_early[table.needs[part]] & (table.eligible_s[part] > table.submit_s[part])
+    )
+    # The same needs without the reason follow the others; unblocked[k] is the index of these for
+    # all_needs[k].
+    without_block = [replace(needs, block=Block.NONE) for needs in table.all_needs]
+    unique = dict.fromkeys(without_block)
+    index_of = {needs: len(table.all_needs) + k for k, needs in enumerate(unique)}
+    unblocked = np.array([index_of[needs] for needs in without_block])
+    all_needs = (*table.all_needs, *unique)
+    if not len(split):
+        return replace(table, all_needs=all_needs)
+    eligible_s = table.eligible_s[split]
+    early_end_s = np.where(np.isfinite(eligible_s), eligible_s, table.end_s[split])
+    early_times = {
+        "eligible_s": table.submit_s[split],
+        "start_s": early_end_s,
+        "end_s": early_end_s,
+        "limit_s": table.limit_s[split],
+    }
+    needs = table.needs if len(all_needs) < 2**15 else table.needs.astype(np.int32)
+    early_needs = needs[split]
+    needs[split] = unblocked[early_needs]
+    columns: dict[str, Any] = {
+        name: getattr(table, name).extended(times) for name, times in early_times.items()
+    }
+    return replace(
+        table,
+        node_counts=np.concatenate((table.node_counts, table.node_counts[split])),
+        needs=np.concatenate((needs, early_needs)),
+        all_needs=all_needs,
+        **columns,
     )
 
 
 def _on_skipped(
     source: Source, table: JobTable, span: TrustedSpan, idle_share: float, service_h: float
 ) -> str:
-    """Return a remark with the bounds of the idle share: what skipped jobs held counts as idle, but
-    they may be as large as the largest of the others.
+    """Return a remark with the bounds of the idle share: the nodes of skipped jobs count as idle,
+    but these jobs may be as large as the largest of the others.
     """
     tally = source.tally
-    least = max(idle_share - _node_hours_of_largest(table, span, tally.skipped) / service_h, 0.0)
+    skipped_h = _node_hours_of_largest(table, span, tally.skipped)
+    least_share = max(idle_share - skipped_h / service_h, 0.0)
     return (
         f"{counted(tally.skipped, 'job was', 'jobs were')} skipped "
         f"({tally.bad_share:.1%}); what they held counts "
         f"as idle: {idle_share:.1%} of the "
-        f"node-time, or down to {least:.1%} if they were as large as the {tally.skipped:,} "
+        f"node-time, or down to {least_share:.1%} if they were as large as the {tally.skipped:,} "
         "largest of the others"
     )
 
 
-def _node_hours_of_largest(table: JobTable, span: TrustedSpan, jobs: int) -> float:
-    """Return the node-hours that the ``jobs`` largest jobs held inside the span."""
-    largest = np.empty(0)
-    for start_s, end_s, nodes in table.runs():
-        held_h = (
-            (np.clip(end_s, span.start_s, span.end_s) - np.clip(start_s, span.start_s, span.end_s))
-            * nodes
-            / 3600
-        )
-        largest = np.sort(np.concatenate((largest, held_h)))[-jobs:]
-    return float(largest.sum())
+def _node_hours_of_largest(table: JobTable, span: TrustedSpan, n_jobs: int) -> float:
+    """Return the node-hours that the ``n_jobs`` largest jobs held inside the span."""
+    largest_h = np.empty(0)
+    for starts_s, ends_s, node_counts in table.runs():
+        begin_s = np.clip(starts_s, span.start_s, span.end_s)
+        end_s = np.clip(ends_s, span.start_s, span.end_s)
+        job_h = (end_s - begin_s) * node_counts / 3600
+        largest_h = np.sort(np.concatenate((largest_h, job_h)))[-n_jobs:]
+    return float(largest_h.sum())
 
 
 def _unavailable(
@@ -335,9 +357,9 @@ def _unavailable(
             f"{source.path}: names no nodes, so --node-events and --reservations cannot be "
             "used; expected a log that names them"
         )
-    number = {name: place for place, name in enumerate(table.names)}
+    index_of = {name: index for index, name in enumerate(table.names)}
     node_outages = [
-        (number[name], outage) for outage in outages for name in outage.nodes if name in number
+        (index_of[name], outage) for outage in outages for name in outage.nodes if name in index_of
     ]
     if not node_outages:
         raise UserError(
@@ -354,8 +376,8 @@ def _unavailable(
 
 
 def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods) -> SiteFacts:
-    """Return what the log tells of nodes, of the use of their cores and devices, and of the
-    ``lost`` periods; add remarks.
+    """Return the facts that the log has on its nodes, on the use of their cores and devices, and on
+    the ``lost`` periods, in which nodes were out of service; add remarks.
     """
     facts = with_node_info(source, nodes_from_jobs(table, span.end_s))
     use = use_of(table, span.start_s, span.end_s, span.outages)
@@ -364,14 +386,18 @@ def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods)
             f"{facts.left_out:,} rare partitions and constraints are treated as all nodes"
         )
     if facts.jobs_per_busy_node >= LEAST_SHARED:
-        place = source.dialect.places.get(JobFact.USE, "")
-        hint = f" ({place} has it)" if place else ""
-        more = "" if use else f"; which part of a busy node is idle is not in the log{hint}"
+        column = source.dialect.places.get(JobFact.USE, "")
+        hint = f" ({column} has it)" if column else ""
+        lack = "" if use else f"; which part of a busy node is idle is not in the log{hint}"
         source.remarks.append(
-            f"jobs share nodes: {facts.jobs_per_busy_node:.1f} jobs a busy node{more}"
+            f"jobs share nodes: {facts.jobs_per_busy_node:.1f} jobs a busy node{lack}"
         )
     return SiteFacts(
-        facts, use, lost.nodes, span.start_s + lost.since / 1000, span.start_s + lost.until / 1000
+        nodes=facts,
+        use=use,
+        down=lost.nodes,
+        down_s=span.start_s + lost.since / 1000,
+        down_until_s=span.start_s + lost.until / 1000,
     )
 
 
@@ -379,25 +405,21 @@ def _simulate(source: Source, table: JobTable, size: int | None) -> tuple[JobTab
     """Place the jobs by first-fit on a cluster of ``size`` nodes (None: as many as were busy at
     once); return the placed jobs and the size.
     """
-    why = "--machine-nodes" if source.options.machine_nodes else source.machine_why
+    origin = "--machine-nodes" if source.options.machine_nodes else source.machine_why
     if size is None:
-        size, why = (
-            most_at_once(table),
-            "guessed: the most nodes busy at once; specify the size with --machine-nodes",
-        )
+        size = most_at_once(table)
+        origin = "guessed: the most nodes busy at once; specify the size with --machine-nodes"
     if not 1 <= size <= MOST_NODES:
         raise UserError(f"{source.path}: a cluster of {size} nodes, expected 1 to {MOST_NODES:,}")
-    # A simulated node takes 770 bytes at the peak: its name, and an idle period or two.
-    source.rows.take_room(
-        0,
-        6 * size
-        + sum(int(np.minimum(node_counts, size).sum()) for *_, node_counts in table.runs()),
-    )
-    placed, short = place(table, size)
-    source.remarks.append(f"{NOTE}; a cluster of {counted(size, 'node')} ({why})")
-    if short:
+    n_places = sum(int(np.minimum(counts, size).sum()) for _, _, counts in table.runs())
+    # A simulated node takes 770 bytes at the peak, or six places: its name, and an idle period or
+    # two.
+    source.rows.take_room(0, 6 * size + n_places)
+    placed, n_short = place(table, size)
+    source.remarks.append(f"{NOTE}; a cluster of {counted(size, 'node')} ({origin})")
+    if n_short:
         source.remarks.append(
-            f"{counted(short, 'job')} asked for more nodes than were free and got "
+            f"{counted(n_short, 'job')} asked for more nodes than were free and got "
             "the free ones; the "
             "cluster may have more than "
             f"{counted(size, 'node')}"
@@ -409,43 +431,47 @@ def _size_of_named(source: Source, table: JobTable, size: int | None) -> int:
     """Return the number of nodes that the log names, which idle shares refer to; add a remark on
     how it compares with ``size``, the size that was specified or recorded (None: neither).
     """
-    seen = len(table.names)
+    n_named = len(table.names)
     if size is None:
         source.remarks.append(
-            f"a cluster of {counted(seen, 'node')} (guessed: those named in the "
+            f"a cluster of {counted(n_named, 'node')} (guessed: those named in the "
             "log; specify the size "
             "with --machine-nodes)"
         )
-        return seen
-    why = "--machine-nodes" if source.options.machine_nodes else source.machine_why
-    if size < seen:
+        return n_named
+    origin = "--machine-nodes" if source.options.machine_nodes else source.machine_why
+    if size < n_named:
         if source.options.machine_nodes:
-            raise UserError(f"--machine-nodes {size}: {source.path} names {counted(seen, 'node')}")
+            raise UserError(
+                f"--machine-nodes {size}: {source.path} names {counted(n_named, 'node')}"
+            )
         source.remarks.append(
-            f"a cluster of {counted(seen, 'node')} (named in the log; {size:,} according to {why})"
+            f"a cluster of {counted(n_named, 'node')} (named in the log; "
+            f"{size:,} according to {origin})"
         )
-        return seen
-    unseen = (
-        f"; {size - seen:,} of them never ran a job: shares are of the {seen:,} others"
-        if size > seen
+        return n_named
+    remainder = (
+        f"; {size - n_named:,} of them never ran a job: shares are of the {n_named:,} others"
+        if size > n_named
         else ""
     )
-    source.remarks.append(f"a cluster of {counted(size, 'node')} ({why}){unseen}")
-    return seen
+    source.remarks.append(f"a cluster of {counted(size, 'node')} ({origin}){remainder}")
+    return n_named
 
 
 def _remark_on_times(source: Source, table: JobTable) -> None:
     """Add remarks on how many jobs started and still run, and on times whose time zone is a guess
     or seems wrong.
     """
-    started = [
+    flags = [
         (~np.isnan(table.start_s[part]), np.isinf(table.end_s[part])) for part in table.parts()
     ]
-    jobs, ran = len(table.node_counts), sum(int(has_started.sum()) for has_started, _ in started)
-    still = sum(int((has_started & endless).sum()) for has_started, endless in started)
+    n_jobs = len(table.node_counts)
+    n_started = sum(int(has_started.sum()) for has_started, _ in flags)
+    n_running = sum(int((has_started & has_no_end).sum()) for has_started, has_no_end in flags)
     source.remarks.append(
-        f"{counted(jobs, 'job')}: {ran:,} started, {still:,} of them still running; {jobs - ran:,} "
-        "never started"
+        f"{counted(n_jobs, 'job')}: {n_started:,} started, {n_running:,} of them still running; "
+        f"{n_jobs - n_started:,} never started"
     )
     clock = source.clock
     if clock.used_local and source.options.timezone is None:

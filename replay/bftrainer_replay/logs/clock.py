@@ -70,9 +70,10 @@ def zone_of(name: str | None) -> tzinfo:
 class LogClock:
     """Reads the times of one log.
 
-    Afterwards, ``used_local`` tells whether any time had no zone, ``repeated`` counts times in a
-    repeated hour, and ``shifted`` counts the jobs that ran exactly half an hour or an hour longer
-    or shorter than their elapsed time: clocks changed at another time than in this zone.
+    ``zone`` is that of times without one. Afterwards, ``used_local`` tells whether any time had no
+    zone, ``repeated`` counts times in a repeated hour, and ``shifted`` counts the jobs that ran
+    exactly half an hour or an hour longer or shorter than their elapsed time: clocks changed at
+    another time than in this zone.
     """
 
     def __init__(self, zone: tzinfo) -> None:
@@ -80,8 +81,10 @@ class LogClock:
         self.used_local = False
         self.repeated = 0
         self.shifted = 0
-        self._tens: dict[str, float] = {}
-        self._ambiguous: dict[str, timedelta] = {}
+        # Keys are the first 15 characters of a time, which name ten minutes: the seconds at their
+        # beginning and, if they are repeated, the time from the first occurrence to the second.
+        self._ten_minutes_s: dict[str, float] = {}
+        self._repeated_after: dict[str, timedelta] = {}
 
     def seconds(self, text: str) -> float:
         """Parse a time of the log as seconds since 1970 UTC; NaN where the scheduler had no time.
@@ -90,48 +93,50 @@ class LogClock:
         # Nearly all times of a log are YYYY-MM-DDTHH:MM:SS: the start of ten minutes is looked up,
         # the rest is added.
         if len(text) == 19 and (tail := _TAILS.get(text[15:])) is not None:
-            start = self._tens.get(text[:15])
-            if start is not None:
-                return start + tail
-        return self._slow(text)
+            ten_minutes_s = self._ten_minutes_s.get(text[:15])
+            if ten_minutes_s is not None:
+                return ten_minutes_s + tail
+        return self._parsed(text)
 
     def forget(self) -> None:
-        """Drop the times that are looked up; those that are read again are read slowly once."""
-        self._tens.clear()
+        """Drop the table of ten minutes, which saves time only while a log is read. Times can still
+        be parsed, slowly at first.
+        """
+        self._ten_minutes_s.clear()
 
     def in_order(
         self, texts: tuple[str, str, str, str], elapsed_s: float | None = None
     ) -> list[float]:
         """Parse submit, eligible, start and end of one job. A time in the hour that is repeated
-        when clocks go back has two meanings: those are chosen that put the four in order.
+        when clocks go back has two meanings: the meanings that put the four in order are chosen.
 
         ``elapsed_s``, where the log has it, decides between the two meanings of start and end.
         """
-        times = [self.seconds(text) for text in texts]
-        if not self._ambiguous:
-            return times
-        later = [self._ambiguous.get(text[:15]) for text in texts]
-        ambiguous = sum(by is not None for by in later)
-        if not ambiguous:
-            return times
-        self.repeated += ambiguous
+        times_s = [self.seconds(text) for text in texts]
+        if not self._repeated_after:
+            return times_s
+        shifts = [self._repeated_after.get(text[:15]) for text in texts]
+        n_ambiguous = sum(shift is not None for shift in shifts)
+        if not n_ambiguous:
+            return times_s
+        self.repeated += n_ambiguous
         meanings = [
-            (time,) if by is None else (time, time + by.total_seconds())
-            for time, by in zip(times, later, strict=True)
+            (time_s,) if shift is None else (time_s, time_s + shift.total_seconds())
+            for time_s, shift in zip(times_s, shifts, strict=True)
         ]
-        # From the earliest to the latest reading; max() takes the first of the best.
-        return list(
-            max(itertools.product(*meanings), key=lambda reading: _fit(list(reading), elapsed_s))
-        )
+        # The readings are ordered from the earliest to the latest, and max() returns the first of
+        # the best: the earlier meaning wins a tie.
+        readings = itertools.product(*meanings)
+        return list(max(readings, key=lambda reading: _fit(list(reading), elapsed_s)))
 
     def compare(self, start_s: float, end_s: float, elapsed_s: float) -> None:
         """Count a job whose run time differs from its elapsed time by a change of clocks.
         (Suspended time is not elapsed.)
         """
-        off_s = abs(end_s - start_s - elapsed_s)
-        self.shifted += abs(off_s - 3600) <= 1 or abs(off_s - 1800) <= 1
+        difference_s = abs(end_s - start_s - elapsed_s)
+        self.shifted += abs(difference_s - 3600) <= 1 or abs(difference_s - 1800) <= 1
 
-    def _slow(self, text: str) -> float:
+    def _parsed(self, text: str) -> float:
         """Parse a time of any format that logs use: seconds since 1970, or ISO 8601 with or without
         a zone.
         """
@@ -157,18 +162,21 @@ class LogClock:
         self.used_local = True
         if not 1970 <= moment.year < 2100:
             raise ValueError(f"{text!r} is not a time from 1970 to 2099")
+        # The offsets of the two readings (fold 0 and 1) are equal but for an hour that is repeated
+        # or skipped: then the first is the larger or the smaller one.
         early, late = (moment.replace(tzinfo=self.zone, fold=fold) for fold in (0, 1))
-        ahead = _offset(early) - _offset(late)
+        repeated_after = _offset(early) - _offset(late)
         seconds = early.timestamp()
-        if ahead < timedelta(0):
+        if repeated_after < timedelta(0):
             raise ValueError(
                 f"{text} does not exist in {self.zone} (clocks went forward); check --timezone"
             )
-        tens = moment.isoformat()[:15] if len(text) == 19 else ""
-        if tens == text[:15]:
-            if ahead:
-                self._ambiguous[tens] = ahead
-            self._tens[tens] = seconds - (60 * (moment.minute % 10) + moment.second)
+        ten_minutes = moment.isoformat()[:15] if len(text) == 19 else ""
+        if ten_minutes == text[:15]:  # the text has the format that seconds() looks up
+            if repeated_after:
+                self._repeated_after[ten_minutes] = repeated_after
+            offset_s = 60 * (moment.minute % 10) + moment.second
+            self._ten_minutes_s[ten_minutes] = seconds - offset_s
         return seconds
 
 
@@ -177,14 +185,17 @@ def _offset(moment: datetime) -> timedelta:
 
 
 def _fit(times: Sequence[float], elapsed_s: float | None) -> int:
-    """Score one reading of submit, eligible, start and end, higher is better: 2 if the run time is
-    the elapsed time, 1 if they are in order.
+    """Score one reading of submit, eligible, start and end, higher is better: 2 points if the run
+    time is the elapsed time, and 1 point if the times are in order.
     """
     recorded = [time for time in times if not math.isnan(time)]
-    ran_s = times[3] - times[2]
-    return 2 * (elapsed_s is not None and abs(ran_s - elapsed_s) < 1) + (
-        recorded == sorted(recorded)
-    )
+    run_s = times[3] - times[2]
+    score = 0
+    if elapsed_s is not None and abs(run_s - elapsed_s) < 1:
+        score += 2
+    if recorded == sorted(recorded):
+        score += 1
+    return score
 
 
 def _plausible(seconds: float, text: str) -> float:

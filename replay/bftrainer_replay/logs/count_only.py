@@ -7,6 +7,7 @@ it: then more nodes are idle, at most those that are left if all jobs fill nodes
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bftrainer.errors import UserError
 from bftrainer_replay.logs.jobs import JobTable
@@ -14,14 +15,14 @@ from bftrainer_replay.logs.model import IdleBound
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.span import TrustedSpan
 
-_FULL = 0.95
-"""Share of the cores of their nodes from which on jobs count as alone on them."""
+_ALONE_SHARE = 0.95
+"""Jobs that use at least this share of the cores of their nodes count as alone on them."""
 _CERTAINLY_SHARED = 0.5
-"""Share of the cores below which the number of nodes at once says nothing of the size of the
-cluster.
+"""Jobs that use less than this share of the cores certainly share nodes: the nodes that they ask
+for at once say nothing of the size of the cluster.
 """
-_KNOWN = 0.9
-"""Share of the node-hours whose cores have to be known."""
+_LEAST_RECORDED = 0.9
+"""Least share of the node-hours for which the log has the cores of jobs."""
 _MOST_UNPLACED = 0.02
 
 
@@ -39,23 +40,31 @@ def check_unit(source: Source) -> None:
 
 def used_part(source: Source, table: JobTable, span: TrustedSpan) -> float | None:
     """Return the share of the cores of their nodes that jobs use, weighted by node-hours; None if
-    the log does not tell.
+    the log has the cores of too few jobs. If it does not have the cores of a node either, a node
+    has as many as any job uses of one.
     """
     cores = np.array([use.cores for use in table.all_uses])
     capacity = source.cores_per_node or float(cores.max(initial=0.0))
     if not capacity:
         return None
-    all_h = known_h = used_h = 0.0
+    all_h = recorded_h = used_h = 0.0
     for part in table.parts():
-        begin, end = (
-            np.clip(times[part], span.start_s, span.end_s) for times in (table.start_s, table.end_s)
-        )
-        held_h = np.where(end > begin, end - begin, 0.0) * table.node_counts[part] / 3600
+        node_h = _run_s(table, part, span) * table.node_counts[part] / 3600
         job_cores = cores[table.use[part]]
-        all_h += float(held_h.sum())
-        known_h += float(held_h[job_cores > 0].sum())
-        used_h += float((held_h * np.minimum(job_cores / capacity, 1.0)).sum())
-    return used_h / known_h if known_h and known_h >= _KNOWN * all_h else None
+        all_h += float(node_h.sum())
+        recorded_h += float(node_h[job_cores > 0].sum())
+        used_h += float((node_h * np.minimum(job_cores / capacity, 1.0)).sum())
+    if not recorded_h or recorded_h < _LEAST_RECORDED * all_h:
+        return None
+    return used_h / recorded_h
+
+
+def _run_s(table: JobTable, part: slice, span: TrustedSpan) -> NDArray[np.float64]:
+    """Return the seconds that each job of a part ran inside the span (0: it never did)."""
+    begin_s = np.clip(table.start_s[part], span.start_s, span.end_s)
+    end_s = np.clip(table.end_s[part], span.start_s, span.end_s)
+    # Not a maximum with 0: a job that never started has NaN.
+    return np.where(end_s > begin_s, end_s - begin_s, 0.0)
 
 
 def check_size(source: Source, used: float | None) -> None:
@@ -77,7 +86,7 @@ def bound_if_shared(
     """Return the idle share if jobs shared nodes and filled each to the last core; None if jobs use
     whole nodes, or if it is not known.
     """
-    if used is None or used >= _FULL:
+    if used is None or used >= _ALONE_SHARE:
         return None
     largest_share = min(max(1.0 - used * busy_h / service_h, idle_share), 1.0)
     return IdleBound(
@@ -113,11 +122,8 @@ def node_hours_placed(table: JobTable, span: TrustedSpan) -> float:
     """Return the node-hours of all jobs inside the span on the nodes that :func:`~.first_fit.place`
     gave them, which may be fewer than they asked for.
     """
-    held_s = 0.0
+    node_s = 0.0
     for part in table.parts():
-        begin, end = (
-            np.clip(times[part], span.start_s, span.end_s) for times in (table.start_s, table.end_s)
-        )
-        nodes = np.diff(table.first[part.start : part.stop + 1])
-        held_s += float(np.dot(np.where(end > begin, end - begin, 0.0), nodes))
-    return held_s / 3600
+        n_nodes = np.diff(table.offsets[part.start : part.stop + 1])
+        node_s += float(np.dot(_run_s(table, part, span), n_nodes))
+    return node_s / 3600

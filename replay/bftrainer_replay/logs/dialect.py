@@ -12,10 +12,11 @@ from bftrainer_replay.logs.job_needs import JobFact
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """What a log format calls things and where it has them. ``partition`` and ``account`` are its
-    words for these; ``places`` are the fields of the facts that are read.
+    """The words of a log format, and the fields that hold facts on jobs.
 
-    ``absent`` is said of all other facts. ``slurm``: commands of Slurm apply.
+    ``partition`` and ``account`` are the format's words for these. ``places`` names the field of
+    each fact that the importer reads; ``absent`` describes where all other facts are missing.
+    ``slurm``: the log is one of Slurm, so that messages may name its commands.
     """
 
     partition: str = "partition"
@@ -25,13 +26,13 @@ class Dialect:
     account: str = "account"
 
     def name(self, fact: JobFact) -> str:
-        """The fact in the format's words, and where the format has it."""
+        """Return the fact in the format's words, with the field that holds it or why none does."""
         plain = f"{self.partition}s" if fact is JobFact.PARTITION else fact.value
         place = self.places.get(fact, self.absent)
         return f"{plain} ({place})" if place else plain
 
     def translated(self, text: str) -> str:
-        """A sentence on partitions in the format's words."""
+        """Return a sentence on partitions in the format's words."""
         return text.replace("partition", self.partition)
 
 

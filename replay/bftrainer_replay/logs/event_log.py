@@ -46,8 +46,8 @@ LONGEST_NOTE = 4096
 MOST_GPUS = 1024
 """Limit for the GPUs of one node."""
 NAME_BYTES = 64
-"""Memory that a node's name in a row takes once it is read; all together are limited as the content
-is.
+"""Memory of a node's name in a row that has been read. The names of all rows together may take as
+many bytes as the content of the file.
 """
 _EARLIEST_S, _LATEST_S = -62135596800.0, 253402300799.0
 
@@ -62,8 +62,8 @@ def read_event_log(
     """Read and validate a whole event log of at most ``max_bytes`` bytes; raise
     :class:`InputFileError` at the first violation.
 
-    ``whole_lines_only``: a last line without a newline is not read. ``on_bytes`` is told of the
-    bytes that are read.
+    ``whole_lines_only``: a last line without a newline is not read. ``on_bytes`` is called with the
+    numbers of bytes that are read, for a line of progress.
     """
     # By default csv rejects fields of more than 131,072 characters: an event of 16,000 nodes.
     csv.field_size_limit(max(csv.field_size_limit(), LONGEST_LINE))
@@ -71,59 +71,67 @@ def read_event_log(
     header = next(rows, None)
     if header is None:
         raise InputFileError(str(path), f"is empty, expected the header {','.join(COLUMNS)}")
-    idle, line = None, 1
+    idle_gpus = None
+    header_line = 1
     if header and header[0].split()[:2] == UNIT_GPU:
-        idle, line, header = _IdleGpus(_gpus(path, header)), 2, next(rows, [])
+        idle_gpus = _IdleGpus(_gpus_in_comment(path, header))
+        header_line, header = 2, next(rows, [])
     note = ""
     if header and header[0].startswith(NOTE_COMMENT):
         note = printable(",".join(header)[len(NOTE_COMMENT) :])[:LONGEST_NOTE]
-        line, header = line + 1, next(rows, [])
+        header_line, header = header_line + 1, next(rows, [])
     if header not in (COLUMNS, RECORDED):
         raise InputFileError(
-            f"{path}:{line}",
+            f"{path}:{header_line}",
             f"columns are {','.join(header)!r:.80}, expected {','.join(COLUMNS)!r}",
         )
-    notes = LogAnnotations()
-    events = tuple(_events(path, header, rows, notes, max_bytes or MOST_BYTES, line, idle))
+    annotations = LogAnnotations()
+    most_bytes = max_bytes or MOST_BYTES
+    events = tuple(_events(path, header, rows, annotations, most_bytes, header_line, idle_gpus))
     if not events:
         raise InputFileError(
             str(path), "has a header and no rows, expected the initial state and its changes"
         )
-    gaps, end_s = notes.gaps(events[-1].at_s), events[-1].at_s
-    clock = "UTC" if header == RECORDED else OWN_CLOCK
+    end_s = events[-1].at_s
+    gaps = annotations.gaps(end_s)
     log = EventLog(
-        events,
-        str(path),
-        _joined_notes(note, gap_note(gaps)),
-        notes.queue(end_s),
-        notes.machine_nodes,
+        events=events,
+        source=str(path),
+        note=_joined_notes(note, gap_note(gaps)),
+        queue=annotations.queue(end_s),
+        machine_nodes=annotations.machine_nodes,
         gaps=gaps,
-        clock=clock,
+        clock="UTC" if header == RECORDED else OWN_CLOCK,
     )
-    if idle is None:
+    if idle_gpus is None:
         return log
-    return replace(
-        log, queue=None, machine_nodes=sum(idle.per_node.values()), gpus=GpuFacts(idle.per_node)
-    )
+    per_node = idle_gpus.per_node
+    return replace(log, queue=None, machine_nodes=sum(per_node.values()), gpus=GpuFacts(per_node))
 
 
-def _joined_notes(written: str, gaps: str) -> str:
-    """The note of the comment and that on gaps, which a log that was converted twice names once."""
-    if not gaps or gaps in written:
-        return written
-    return f"{written}; {gaps}" if written else gaps
+def _joined_notes(comment: str, gaps: str) -> str:
+    """Return the note of the comment followed by that on gaps; a log that was converted twice has
+    the latter in its comment, and names it once.
+    """
+    if not gaps or gaps in comment:
+        return comment
+    return f"{comment}; {gaps}" if comment else gaps
 
 
-def _gpus(path: Path, header: list[str]) -> dict[str, int]:
-    """The GPUs of the nodes in the comment."""
-    return dict(_counts(f"{path}:1", ",".join(header).split()[2:]))
+def _gpus_in_comment(path: Path, cells: list[str]) -> dict[str, int]:
+    """Return the GPUs of each node in the comment ``# unit=gpu``, the first line of the file, which
+    was read as ``cells``.
+    """
+    return dict(_counts(f"{path}:1", ",".join(cells).split()[2:]))
 
 
-def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
-    """Parse cells ``node:k``: yield (node, k), each node once. Raises :class:`InputFileError`."""
-    seen: set[str] = set()
-    for cell in cells:
-        node, _, count = cell.rpartition(":")
+def _counts(where: str, words: Sequence[str]) -> Iterator[tuple[str, int]]:
+    """Parse words ``node:k``: yield (node, k). Raises :class:`InputFileError`, also for a node that
+    is named twice.
+    """
+    named: set[str] = set()
+    for word in words:
+        node, _, count = word.rpartition(":")
         if not node or not (
             count.isascii()
             and count.isdecimal()
@@ -131,21 +139,21 @@ def _counts(where: str, cells: Sequence[str]) -> Iterator[tuple[str, int]]:
             and 0 < int(count) <= MOST_GPUS
         ):
             raise InputFileError(
-                where, f"{cell!r:.80} is not node:k, expected the GPUs (1 to {MOST_GPUS}) of a node"
+                where, f"{word!r:.80} is not node:k, expected the GPUs (1 to {MOST_GPUS}) of a node"
             )
-        if node in seen:
+        if node in named:
             raise InputFileError(where, f"node {node:.80} is named twice, expected it once")
-        seen.add(node)
+        named.add(node)
         yield node, int(count)
 
 
 def _rows(lines: Lines, whole_lines_only: bool) -> Iterator[list[str]]:
     """Yield the lines as cells. Each line is checked as it is read: the file is never in memory as
-    a whole.
+    a whole. ``whole_lines_only``: a last line without a newline is left out.
     """
     path, line = lines.path, 1
 
-    def texts() -> Iterator[str]:
+    def checked_texts() -> Iterator[str]:
         nonlocal line
         for line, text in lines:
             if whole_lines_only and lines.cut:
@@ -157,7 +165,7 @@ def _rows(lines: Lines, whole_lines_only: bool) -> Iterator[list[str]]:
             yield text
 
     try:
-        yield from csv.reader(texts())
+        yield from csv.reader(checked_texts())
     except csv.Error as error:
         raise InputFileError(f"{path}:{line}", f"is not CSV ({error})") from error
 
@@ -175,26 +183,33 @@ def write_event_log(path: Path, log: EventLog) -> None:
 
 
 def _cells(log: EventLog) -> Iterable[Sequence[str]]:
-    unknown_from = {start_s for start_s, _ in log.gaps}
-    named = sorted if log.gpus is None else words
+    """Yield the rows (time, joined, left) of the events; an event at the start of a gap has ``?``
+    in place of the nodes that left.
+    """
+    gap_starts_s = {start_s for start_s, _ in log.gaps}
+    as_words = sorted if log.gpus is None else words
     for event in log.events:
         change = event.change
-        left = UNKNOWN if event.at_s in unknown_from else " ".join(named(change.left))
-        yield format_time(event.at_s), " ".join(named(change.joined)), left
+        left = UNKNOWN if event.at_s in gap_starts_s else " ".join(as_words(change.left))
+        yield format_time(event.at_s), " ".join(as_words(change.joined)), left
 
 
 def words(gpus: Iterable[str]) -> list[str]:
-    """Return ``node:k`` for each node with k of the GPUs in ``names``."""
+    """Return ``node:k`` for each node, where k is the number of its GPUs among the names ``gpus``;
+    the words are in order of node names.
+    """
     return _words(counted(gpus))
 
 
 def gpu_comment(per_node: Mapping[str, int]) -> bytes:
-    """The first line of a log in GPUs."""
+    """Return the first line of a log in GPUs, which lists the GPUs of each node."""
     return " ".join([*UNIT_GPU, *_words(per_node)]).encode() + b"\n"
 
 
 def _note_comment(note: str) -> bytes:
-    """The line before the header; quotes would begin a quoted cell of CSV."""
+    """Return the line of the note, which precedes the header. It has single quotes only: a double
+    quote would begin a quoted cell of CSV.
+    """
     text = " ".join(note.replace('"', "'").split())[:LONGEST_NOTE]
     return f"{NOTE_COMMENT}{text}\n".encode()
 
@@ -205,44 +220,47 @@ def _words(gpus: Mapping[str, int]) -> list[str]:
 
 @dataclass
 class _IdleGpus:
-    """Counts the idle GPUs of each node. ``per_node`` is how many each node has; it grows with the
-    counts if the log does not list them.
+    """Counts the idle GPUs of each node (``n_idle``). ``per_node`` is the number of GPUs of each
+    node; it grows with the counts if the log does not list it.
     """
 
     per_node: dict[str, int]
-    count: Counter[str] = field(default_factory=Counter)
+    n_idle: Counter[str] = field(default_factory=Counter)
 
     def __post_init__(self) -> None:
         self._are_listed = bool(self.per_node)
 
     def change(
-        self, where: str, came: Mapping[str, int], went: Mapping[str, int]
+        self, where: str, arrivals: Mapping[str, int], departures: Mapping[str, int]
     ) -> list[list[str]]:
-        """Apply the counts of a row, of GPUs that ``came`` and ``went`` by node; return the names
-        of the GPUs that join and of those that leave.
+        """Apply a row, which has the number of GPUs that join and leave by node; return the names
+        of the GPUs that join and of those that leave. Raises :class:`InputFileError`.
         """
         joined, left = list[str](), list[str]()
-        for node, gpus in came.items():
-            before = self.count[node]
-            self.count[node] += gpus
+        for node, count in arrivals.items():
+            before = self.n_idle[node]
+            after = before + count
             limit = self.per_node.get(node, 0) if self._are_listed else MOST_GPUS
-            if before + gpus > limit:
-                problem = (
-                    f"{before + gpus} GPUs of node {node:.80} are idle, expected at most {limit}"
+            if after > limit:
+                source = " (line 1)" if self._are_listed else ""
+                raise InputFileError(
+                    where,
+                    f"{after} GPUs of node {node:.80} are idle, expected at most {limit}{source}",
                 )
-                raise InputFileError(where, problem + " (line 1)" * self._are_listed)
-            joined += (level(node, index) for index in range(before, before + gpus))
-            self.per_node[node] = max(before + gpus, self.per_node.get(node, 0))
-        for node, gpus in went.items():
-            after = self.count[node] - gpus
+            self.n_idle[node] = after
+            joined += (level(node, index) for index in range(before, after))
+            self.per_node[node] = max(after, self.per_node.get(node, 0))
+        for node, count in departures.items():
+            before = self.n_idle[node]
+            after = before - count
             if after < 0:
                 problem = (
-                    f"{gpus} GPUs of node {node:.80} leave, expected at most the "
-                    f"{after + gpus} that are idle"
+                    f"{count} GPUs of node {node:.80} leave, expected at most the "
+                    f"{before} that are idle"
                 )
                 raise InputFileError(where, problem)
-            self.count[node] = after
-            left += (level(node, index) for index in range(after, after + gpus))
+            self.n_idle[node] = after
+            left += (level(node, index) for index in range(after, before))
         return [joined, left]
 
 
@@ -261,8 +279,8 @@ def format_time(at_s: float, zone: tzinfo | None = None) -> str:
     """Write seconds since 1970 as an ISO 8601 time without a zone, the inverse of
     :func:`parse_time`; milliseconds are written only where there are any.
 
-    ``zone`` is for readers only: the local time of the hour that is repeated in autumn stands for
-    two.
+    With a ``zone``, the text is for a user only: a local time in the hour that is repeated in
+    autumn stands for two times, so it cannot be parsed.
     """
     moment = datetime.fromtimestamp(at_s, zone or UTC).replace(tzinfo=None)
     return moment.isoformat(timespec="milliseconds" if moment.microsecond else "seconds")
@@ -272,39 +290,45 @@ def _events(
     path: Path,
     header: list[str],
     rows: Iterator[list[str]],
-    notes: LogAnnotations,
+    annotations: LogAnnotations,
     max_bytes: int,
     header_line: int,
-    idle: _IdleGpus | None,
+    idle_gpus: _IdleGpus | None,
 ) -> Iterator[PoolEvent]:
     """Yield the rows as events. Every rule of the format is checked here, once; gaps, sizes and
-    waiting jobs go to ``notes``.
+    waiting jobs are added to ``annotations``.
+
+    ``header_line`` is the line number of the header. ``idle_gpus`` counts the GPUs of a log whose
+    unit is a GPU; None for a log in nodes.
     """
     pool: set[str] = set()
-    names: dict[str, str] = {}
-    room = max_bytes // NAME_BYTES
+    unique_names: dict[str, str] = {}  # each name is stored once, however often it occurs
+    free_names = max_bytes // NAME_BYTES  # memory that is left, in names
     previous: tuple[float, str] | None = None
     for line, row in enumerate(rows, start=header_line + 1):
         where = f"{path}:{line}"
         at_s = _row_time(where, header, row, previous)
         cells = [cell.split() for cell in row[1:3]]
-        gpus = None
-        if idle is not None and cells[1] != [UNKNOWN]:
-            gpus = [dict(_counts(where, cell)) for cell in cells]
-        room -= _names_in(cells, gpus)
-        if room < 0:
+        gpu_counts = None
+        if idle_gpus is not None and cells[1] != [UNKNOWN]:
+            gpu_counts = [dict(_counts(where, cell)) for cell in cells]
+        free_names -= _names_in(cells, gpu_counts)
+        if free_names < 0:
             raise InputFileError(
                 where,
                 f"the nodes of all rows take more than {max_bytes:,} bytes; --max-bytes sets "
                 "another limit",
             )
-        if gpus is not None and idle is not None:
-            cells = idle.change(where, *gpus)
-        elif idle is not None:
-            idle.count.clear()
-        joined, left = (tuple(names.setdefault(name, name) for name in cell) for cell in cells)
-        notes.add(where, at_s, left == (UNKNOWN,), *row[len(COLUMNS) :])
-        if left == (UNKNOWN,):
+        if idle_gpus is not None and gpu_counts is not None:
+            cells = idle_gpus.change(where, *gpu_counts)
+        elif idle_gpus is not None:
+            idle_gpus.n_idle.clear()  # a gap begins, in which the pool is empty
+        joined, left = (
+            tuple(unique_names.setdefault(name, name) for name in cell) for cell in cells
+        )
+        begins_gap = left == (UNKNOWN,)
+        annotations.add(where, at_s, begins_gap, *row[len(COLUMNS) :])
+        if begins_gap:
             left = tuple(sorted(pool))
             _check_gap(where, joined)
         change = _change(where, pool, joined, left)
@@ -336,13 +360,15 @@ def _row_time(
     return at_s
 
 
-def _names_in(cells: Sequence[Sequence[str]], gpus: Sequence[Mapping[str, int]] | None) -> int:
+def _names_in(
+    cells: Sequence[Sequence[str]], gpu_counts: Sequence[Mapping[str, int]] | None
+) -> int:
     """Return how many names of nodes, or of GPUs, a row adds to memory; an empty cell counts as
-    one.
+    one. ``gpu_counts`` are the GPUs that join and leave by node; None: the cells are node names.
     """
-    if gpus is None:
+    if gpu_counts is None:
         return sum(max(len(cell), 1) for cell in cells)
-    return sum(sum(counts.values()) for counts in gpus)
+    return sum(sum(counts.values()) for counts in gpu_counts)
 
 
 def _check_gap(where: str, joined: Sequence[str]) -> None:
@@ -355,17 +381,17 @@ def _check_gap(where: str, joined: Sequence[str]) -> None:
 def _change(where: str, pool: Set[str], joined: Sequence[str], left: Sequence[str]) -> PoolChanged:
     """Return the change of the pool in a row.
 
-    Raises :class:`InputFileError` if it cannot be: a node that joins and leaves, leaves without
-    being there, joins while it is there, or is named twice.
+    Raises :class:`InputFileError` for a node that both joins and leaves, that leaves but is not in
+    the pool, that joins but is in the pool, or that is named twice.
     """
     arrivals, departures = frozenset(joined), frozenset(left)
-    if both := arrivals & departures:
+    if in_both := arrivals & departures:
         raise InputFileError(
             where,
-            f"node {min(both):.80} joins and leaves in one row, expected one or the other",
+            f"node {min(in_both):.80} joins and leaves in one row, expected one or the other",
         )
-    if strange := [name for name in left if name not in pool]:
-        problem = f"node {strange[0]:.80} leaves but is not in the pool, expected an earlier join"
+    if absent := [name for name in left if name not in pool]:
+        problem = f"node {absent[0]:.80} leaves but is not in the pool, expected an earlier join"
         raise InputFileError(where, problem)
     if present := [name for name in joined if name in pool]:
         problem = (
@@ -375,7 +401,7 @@ def _change(where: str, pool: Set[str], joined: Sequence[str], left: Sequence[st
         raise InputFileError(where, problem)
     if len(arrivals) < len(joined) or len(departures) < len(left):
         counts = Counter((*joined, *left))
-        again = next(name for name, count in counts.items() if count > 1)
-        verb = "joins" if again in arrivals else "leaves"
-        raise InputFileError(where, f"node {again:.80} {verb} twice, expected it once in a row")
+        repeated = next(name for name, count in counts.items() if count > 1)
+        verb = "joins" if repeated in arrivals else "leaves"
+        raise InputFileError(where, f"node {repeated:.80} {verb} twice, expected it once in a row")
     return PoolChanged(arrivals, departures)

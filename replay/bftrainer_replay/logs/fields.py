@@ -8,13 +8,16 @@ from bftrainer_replay.logs.jobs import BadLineError
 
 
 def name_of(text: str) -> str:
-    """The name of an account, which may hold anything, if it can be printed."""
+    """Return the first 60 characters of the name of an account; empty for a name that is not
+    printable ASCII.
+    """
     return text.strip()[:60] if text.isascii() and text.isprintable() else ""
 
 
 def count_of(text: str, what: str, limit: int = 999_999_999) -> int:
-    """Parse a whole number, 0 or more; raises :class:`BadLineError`. "4.0" is 4: tables of pandas
-    have it in a column with a gap.
+    """Parse a whole number from 0 to ``limit``; raises :class:`BadLineError`, whose message says
+    that the number is one of ``what``. "4.0" is 4: pandas writes whole numbers in this way if a
+    number of the column is missing.
     """
     text = text.removesuffix(".0")
     if not text.isdecimal() or len(text) > 9 or int(text) > limit:
@@ -23,20 +26,20 @@ def count_of(text: str, what: str, limit: int = 999_999_999) -> int:
 
 
 def is_node_name(text: str) -> bool:
-    """Printable ASCII of at most 255 characters."""
+    """Return whether the text is printable ASCII of 1 to 255 characters."""
     return bool(text) and text.isascii() and text.isprintable() and len(text) <= 255
 
 
-def slots_by_host(pieces: Iterable[str]) -> dict[str, int]:
+def slots_by_host(words: Iterable[str]) -> dict[str, int]:
     """Count the slots of each host, in order. LSF names a host once per slot, or once with a
-    factor: h1 h1 and ``2*h1`` are the same.
+    factor: h1 h1 and ``2*h1`` are the same. Raises :class:`BadLineError`.
     """
     slots: dict[str, int] = {}
-    for piece in pieces:
-        factor, star, name = piece.partition("*")
+    for word in words:
+        factor, star, name = word.partition("*")
         if not star:
-            factor, name = "1", piece
+            factor, name = "1", word
         if not is_node_name(name) or not factor.isdecimal() or len(factor) > 6:
-            raise BadLineError(f"{piece[:40]!r} is not an execution host")
+            raise BadLineError(f"{word[:40]!r} is not an execution host")
         slots[name] = slots.get(name, 0) + int(factor)
     return slots

@@ -24,48 +24,48 @@ NOTE = (
 )
 
 
+_NodeNumbers = np.ndarray[tuple[int], np.dtype[np.int32]]
+
+
 def place(table: JobTable, machine_nodes: int) -> tuple[JobTable, int]:
     """Place the jobs, in order of their starts, on the first free nodes of a cluster; return the
     table with these nodes, and the number of jobs that needed more than were free (they got the
     free ones).
     """
-    ran = np.flatnonzero(table.ran)
+    ran = np.flatnonzero(table.has_run)
     order = ran[np.lexsort((ran, table.start_s[ran]))]
-    free = np.ones(machine_nodes, dtype=np.bool_)
-    running: list[tuple[float, int]] = []
-    nodes_of: dict[int, np.ndarray[tuple[int], np.dtype[np.int32]]] = {}
-    placed: list[np.ndarray[tuple[int], np.dtype[np.int32]]] = [np.empty(0, dtype=np.int32)] * len(
-        table.node_counts
-    )
-    short = 0
-    starts, ends, node_counts = (
-        table.start_s[:].tolist(),
-        table.end_s[:].tolist(),
-        table.node_counts.tolist(),
-    )
+    is_free = np.ones(machine_nodes, dtype=np.bool_)
+    running: list[tuple[float, int]] = []  # a heap of (end, job)
+    no_nodes: _NodeNumbers = np.empty(0, dtype=np.int32)
+    nodes_of: list[_NodeNumbers] = [no_nodes] * len(table.node_counts)
+    n_short = 0
+    starts_s = table.start_s[:].tolist()
+    ends_s = table.end_s[:].tolist()
+    node_counts = table.node_counts.tolist()
     for job in order.tolist():
-        while running and running[0][0] <= starts[job]:
-            free[nodes_of.pop(heapq.heappop(running)[1])] = True
-        taken = np.flatnonzero(free)[: node_counts[job]].astype(
-            np.int32
-        )  # a copy: a view would keep every free node
-        short += len(taken) < node_counts[job]
-        free[taken] = False
-        placed[job] = nodes_of[job] = taken
-        heapq.heappush(running, (ends[job], job))
-    first = np.concatenate(([0], np.cumsum([len(nodes) for nodes in placed], dtype=np.int64)))
-    members = np.concatenate(placed) if placed else np.empty(0, dtype=np.int32)
+        while running and running[0][0] <= starts_s[job]:
+            _, ended_job = heapq.heappop(running)
+            is_free[nodes_of[ended_job]] = True
+        # astype() copies: a view of these nodes would keep the memory of all free ones.
+        nodes = np.flatnonzero(is_free)[: node_counts[job]].astype(np.int32)
+        n_short += len(nodes) < node_counts[job]
+        is_free[nodes] = False
+        nodes_of[job] = nodes
+        heapq.heappush(running, (ends_s[job], job))
+    offsets = np.concatenate(([0], np.cumsum([len(nodes) for nodes in nodes_of], dtype=np.int64)))
+    members = np.concatenate(nodes_of) if nodes_of else no_nodes
     width = max(5, len(str(machine_nodes)))
     names = tuple(f"{PREFIX}{number:0{width}d}" for number in range(1, machine_nodes + 1))
-    return dataclasses.replace(table, first=first, members=members, names=names), short
+    placed = dataclasses.replace(table, offsets=offsets, members=members, names=names)
+    return placed, n_short
 
 
 def most_at_once(table: JobTable) -> int:
     """Return the largest number of nodes busy at one time, if every job had the nodes that it asked
     for.
     """
-    ran = table.ran
-    times = np.concatenate((table.end_s[ran], table.start_s[ran]))
-    steps = np.concatenate((-table.node_counts[ran], table.node_counts[ran]))
+    has_run = table.has_run
+    times = np.concatenate((table.end_s[has_run], table.start_s[has_run]))
+    steps = np.concatenate((-table.node_counts[has_run], table.node_counts[has_run]))
     order = np.argsort(times, kind="stable")  # ends before starts of the same instant
     return int(np.cumsum(steps[order]).max(initial=0))

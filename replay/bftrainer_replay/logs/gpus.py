@@ -17,7 +17,7 @@ from bftrainer_replay.logs.model import LogWindow, PoolEvent, levels
 
 
 def counted(names: Iterable[str]) -> Counter[str]:
-    """The GPUs of each node."""
+    """Return the number of GPUs of each node among these names (``node:i``)."""
     return Counter(name.rpartition(":")[0] for name in names)
 
 
@@ -28,14 +28,16 @@ def on_idle_nodes(window: LogWindow) -> LogWindow:
     assert window.gpus is not None
     per_node, nodes = window.gpus.per_node, window.gpus.by_node
 
-    def every(names: frozenset[str]) -> frozenset[str]:
-        return frozenset(levels(per_node, names))
+    def all_gpus(node_names: frozenset[str]) -> frozenset[str]:
+        return frozenset(levels(per_node, node_names))
 
-    events = (
-        PoolEvent(e.at_s, PoolChanged(every(e.change.joined), every(e.change.left)))
-        for e in nodes.events
+    events = tuple(
+        PoolEvent(
+            event.at_s, PoolChanged(all_gpus(event.change.joined), all_gpus(event.change.left))
+        )
+        for event in nodes.events
     )
-    return held_parts(replace(window, initial=every(nodes.initial), events=tuple(events)), 0.0)
+    return held_parts(replace(window, initial=all_gpus(nodes.initial), events=events), back_s=0.0)
 
 
 def held_parts(window: LogWindow, back_s: float) -> LogWindow:
@@ -43,12 +45,13 @@ def held_parts(window: LogWindow, back_s: float) -> LogWindow:
     part of a node.
 
     A main job that takes GPUs of a node ends holders there, the latest first, until it has enough.
-    GPUs that are then idle, and those that a main job leaves, are held as a new part ``back_s``
-    later.
+    GPUs that are then idle, and GPUs that a main job leaves, are held as a new part ``back_s``
+    seconds later.
     """
-    free, parts = counted(window.initial), dict[str, list[frozenset[str]]]()
-    changes: list[tuple[float, set[str], set[str]]] = []
-    due: deque[tuple[float, str]] = deque()
+    n_idle = counted(window.initial)
+    parts: dict[str, list[frozenset[str]]] = {}  # by node: the slots of each part, oldest first
+    changes: list[tuple[float, set[str], set[str]]] = []  # (time, joined, left) in order of time
+    due: deque[tuple[float, str]] = deque()  # (time, node) at which idle GPUs are held
     serial = 0
 
     def hold(node: str) -> frozenset[str]:
@@ -56,44 +59,51 @@ def held_parts(window: LogWindow, back_s: float) -> LogWindow:
         any.
         """
         nonlocal serial
-        count = free[node] - sum(map(len, parts.get(node, ())))
+        count = n_idle[node] - sum(map(len, parts.get(node, ())))
         if count <= 0:
             return frozenset()
         serial += 1
-        new = frozenset(Slot(node, str(serial), index).name for index in range(count))
-        parts.setdefault(node, []).append(new)
-        return new
+        part = frozenset(Slot(node, str(serial), index).name for index in range(count))
+        parts.setdefault(node, []).append(part)
+        return part
 
-    def at(at_s: float) -> tuple[set[str], set[str]]:
+    def change_at(at_s: float) -> tuple[set[str], set[str]]:
+        """Return the slots that join and leave at a time, not before the last change; the caller
+        adds to these sets.
+        """
         if not changes or changes[-1][0] < at_s:
             changes.append((at_s, set(), set()))
         return changes[-1][1:]
 
-    initial = frozenset[str]().union(*(hold(node) for node in sorted(free)))
-    for event in (*window.events, None):
-        until_s = window.end_s if event is None else event.at_s
+    def hold_due(until_s: float) -> None:
+        """Hold the GPUs that are due before ``until_s``."""
         while due and due[0][0] < until_s:
-            back_at_s, node = due.popleft()
-            at(back_at_s)[0].update(hold(node))
-        if event is None:
-            break
-        joined, left = at(event.at_s)
-        came, went = counted(event.change.joined), counted(event.change.left)
-        for node in sorted(came.keys() | went.keys()):
-            free[node] += came[node] - went[node]
+            due_s, node = due.popleft()
+            joined, _ = change_at(due_s)
+            joined.update(hold(node))
+
+    initial = frozenset[str]().union(*(hold(node) for node in sorted(n_idle)))
+    for event in window.events:
+        hold_due(event.at_s)
+        joined, left = change_at(event.at_s)
+        arrivals, departures = counted(event.change.joined), counted(event.change.left)
+        for node in sorted(arrivals.keys() | departures.keys()):
+            n_idle[node] += arrivals[node] - departures[node]
             node_parts = parts.get(node, [])
-            held = sum(map(len, node_parts))
-            while held > free[node]:
+            n_held = sum(map(len, node_parts))
+            while n_held > n_idle[node]:
                 lost_part = node_parts.pop()
-                held -= len(lost_part)
+                n_held -= len(lost_part)
+                # Slots that joined at this same instant never were in the pool.
                 left |= lost_part - joined
                 joined -= lost_part
-            if held < free[node]:
+            if n_held < n_idle[node]:
                 due.append((event.at_s + back_s, node))
+    hold_due(window.end_s)
     assert window.gpus is not None
     events = tuple(
-        PoolEvent(at_s, PoolChanged(frozenset(came), frozenset(went)))
-        for at_s, came, went in changes
-        if came or went
+        PoolEvent(at_s, PoolChanged(frozenset(joined), frozenset(left)))
+        for at_s, joined, left in changes
+        if joined or left
     )
     return replace(window, initial=initial, events=events, gpus=replace(window.gpus, idle=window))

@@ -33,7 +33,7 @@ class NodePeriods:
 
     @property
     def length_h(self) -> NDArray[np.float64]:
-        """Hours of each."""
+        """Hours of each period."""
         return (self.until - self.since) / 3_600_000
 
     def __add__(self, other: NodePeriods) -> NodePeriods:
@@ -65,21 +65,18 @@ def idle_periods(
     """
     length = length_of(span)
     return together(
-        [
-            _uncovered(b.nodes, b.since, b.until, length)
-            for b, _ in taken_periods(table, span, unavailable)
-        ]
+        [_uncovered(taken, length) for taken, _ in taken_periods(table, span, unavailable)]
     )
 
 
 def taken_periods(
     table: JobTable, span: TrustedSpan, unavailable: NodePeriods
 ) -> Iterator[tuple[NodePeriods, NDArray[np.int64]]]:
-    """Yield, for one group of nodes after another, the periods in which nodes are not idle and the
-    jobs of these periods.
+    """Yield (periods, jobs) for one group of nodes after another: the periods in which nodes are
+    not idle, and the job of each of the first ``len(jobs)`` of these periods.
 
-    First come the periods of jobs, as many as there are job numbers, then those in which a node is
-    taken as a whole: unavailable, in an outage, or at an edge of the span (without length).
+    The further periods belong to no job. A node is taken as a whole in them: it is unavailable, in
+    an outage, or at an edge of the span (where the period has no length).
     """
     length = length_of(span)
     # A busy interval of zero length at each edge of the span makes the first and last idle periods
@@ -87,23 +84,27 @@ def taken_periods(
     closed = [
         (0, 0),
         (length, length),
-        *(milliseconds(np.array(out), span).tolist() for out in span.outages),
+        *(milliseconds(np.array(outage), span).tolist() for outage in span.outages),
     ]
-    for first, last, places, job in table.by_nodes():
-        start, end = milliseconds(table.start_s[job], span), milliseconds(table.end_s[job], span)
-        inside = end > start
-        busy = NodePeriods(
-            table.members[places[inside]].astype(np.int64), start[inside], end[inside]
+    for begin, end, places, jobs in table.node_groups():
+        since = milliseconds(table.start_s[jobs], span)
+        until = milliseconds(table.end_s[jobs], span)
+        is_inside = until > since
+        taken = NodePeriods(
+            table.members[places[is_inside]].astype(np.int64), since[is_inside], until[is_inside]
         )
-        down = (unavailable.nodes >= first) & (unavailable.nodes < last)
-        busy += NodePeriods(
-            unavailable.nodes[down], unavailable.since[down], unavailable.until[down]
+        is_down = (unavailable.nodes >= begin) & (unavailable.nodes < end)
+        taken += NodePeriods(
+            unavailable.nodes[is_down], unavailable.since[is_down], unavailable.until[is_down]
         )
-        for since, until in closed:
-            busy += NodePeriods(
-                np.arange(first, last), np.full(last - first, since), np.full(last - first, until)
-            )
-        yield busy, job[inside]
+        for closed_since, closed_until in closed:
+            taken += _periods_of_all(np.arange(begin, end), closed_since, closed_until)
+        yield taken, jobs[is_inside]
+
+
+def _periods_of_all(nodes: Ints, since: int, until: int) -> NodePeriods:
+    """Return the same period for each of the nodes."""
+    return NodePeriods(nodes, np.full(len(nodes), since), np.full(len(nodes), until))
 
 
 def together(periods: Sequence[NodePeriods]) -> NodePeriods:
@@ -116,37 +117,35 @@ def together(periods: Sequence[NodePeriods]) -> NodePeriods:
     )
 
 
-def without(periods: NodePeriods, idle: NodePeriods, names: int, span: TrustedSpan) -> NodePeriods:
+def without(
+    periods: NodePeriods, idle: NodePeriods, n_nodes: int, span: TrustedSpan
+) -> NodePeriods:
     """Return the parts of ``periods`` that ``idle``, which lies inside of them, does not cover;
-    ``names`` is the number of nodes.
+    ``n_nodes`` is the number of nodes.
     """
     length = length_of(span)
-    everyone = np.arange(names, dtype=np.int64)
-    edges = NodePeriods(
-        everyone, np.zeros(names, dtype=np.int64), np.zeros(names, dtype=np.int64)
-    ) + NodePeriods(everyone, np.full(names, length), np.full(names, length))
-    first = periods + edges
-    busy = _uncovered(first.nodes, first.since, first.until, length)
-    whole = busy + idle + edges
-    return _uncovered(whole.nodes, whole.since, whole.until, length)
+    nodes = np.arange(n_nodes, dtype=np.int64)
+    edges = _periods_of_all(nodes, 0, 0) + _periods_of_all(nodes, length, length)
+    # Outside of ``periods`` or inside of ``idle``: the rest is what neither covers.
+    outside = _uncovered(periods + edges, length)
+    return _uncovered(outside + idle + edges, length)
 
 
-def _uncovered(node: Ints, start: Ints, end: Ints, length: int) -> NodePeriods:
-    """Return, for each node, the gaps between its intervals (``start[k]`` to ``end[k]`` on
-    ``node[k]``).
+def _uncovered(periods: NodePeriods, length: int) -> NodePeriods:
+    """Return, for each node, the gaps between its periods, which may overlap; ``length`` is that of
+    the span in milliseconds.
     """
-    # All nodes on one number line, a stretch of it per node, so that one running maximum serves all
-    # nodes.
+    # All nodes are put on one number line, a stretch of it per node, so that one running maximum
+    # serves all nodes.
     stretch = length + 1
-    start = start + node * stretch
-    order = np.argsort(start, kind="stable")
-    start, node = start[order], node[order]
-    busy_until = np.maximum.accumulate(end[order] + node * stretch)
-    gap = (start[1:] > busy_until[:-1]) & (node[1:] == node[:-1])
-    owner = node[1:][gap]
-    return NodePeriods(
-        owner, busy_until[:-1][gap] - owner * stretch, start[1:][gap] - owner * stretch
-    )
+    since = periods.since + periods.nodes * stretch
+    order = np.argsort(since, kind="stable")
+    since, node = since[order], periods.nodes[order]
+    covered_until = np.maximum.accumulate(periods.until[order] + node * stretch)
+    is_gap = (since[1:] > covered_until[:-1]) & (node[1:] == node[:-1])
+    gap_node = node[1:][is_gap]
+    gap_since = covered_until[:-1][is_gap] - gap_node * stretch
+    return NodePeriods(gap_node, gap_since, since[1:][is_gap] - gap_node * stretch)
 
 
 def idle_events(
@@ -165,70 +164,67 @@ def _changes(
     idle: NodePeriods, span: TrustedSpan, debounce_s: float
 ) -> tuple[Ints, Ints, NDArray[np.bool_]]:
     """Return all joins and leaves as three arrays in order of time: milliseconds since the span's
-    start, the node, and whether it leaves. At equal times, joins come before leaves.
+    start, the node, and whether it leaves. At equal times, joins come before leaves. A node that is
+    idle at the end of the span does not leave.
     """
-    nodes, since, until = idle.nodes, idle.since, idle.until
     length = length_of(span)
-    keep = (until - since >= 1000 * debounce_s) | (since == 0) | (until == length)
-    nodes, since, until = nodes[keep], since[keep], until[keep]
-    over = until < length
-    at, who = np.concatenate((since, until[over])), np.concatenate((nodes, nodes[over]))
-    leaves = np.arange(len(at)) >= len(since)
-    order = np.argsort(at, kind="stable")
-    return at[order], who[order], leaves[order]
+    is_long = idle.until - idle.since >= 1000 * debounce_s
+    # A period that an edge of the span cuts may be longer than the log shows.
+    keep = is_long | (idle.since == 0) | (idle.until == length)
+    nodes, since, until = idle.nodes[keep], idle.since[keep], idle.until[keep]
+    has_ended = until < length
+    at_ms = np.concatenate((since, until[has_ended]))
+    node = np.concatenate((nodes, nodes[has_ended]))
+    leaves = np.arange(len(at_ms)) >= len(since)
+    order = np.argsort(at_ms, kind="stable")
+    return at_ms[order], node[order], leaves[order]
 
 
 def length_of(span: TrustedSpan) -> int:
-    """Milliseconds of the span."""
+    """Return the length of the span in whole milliseconds."""
     return int(milliseconds(np.array([span.end_s]), span)[0])
 
 
 def milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
-    """Times inside the span, as whole milliseconds since its start."""
+    """Return times in seconds, clipped to the span, as whole milliseconds since its start."""
     return np.rint((np.clip(times, span.start_s, span.end_s) - span.start_s) * 1000).astype(
         np.int64
     )
 
 
 def _events(
-    at: Ints, who: Ints, leaves: NDArray[np.bool_], names: tuple[str, ...], span: TrustedSpan
+    at_ms: Ints, node: Ints, leaves: NDArray[np.bool_], names: tuple[str, ...], span: TrustedSpan
 ) -> tuple[PoolEvent, ...]:
     """Group the arrays of :func:`_changes` by time into one event each; add an event without
     changes at an edge of the span that has none.
     """
-    begins = np.flatnonzero(np.diff(at, prepend=-1))
-    cuts = np.append(begins, len(at))
-    joins = np.add.reduceat(~leaves, begins, dtype=np.int64) if len(at) else begins
-    moments = np.round(span.start_s + at[begins] / 1000, 3)
+    # Changes cuts[k] to cuts[k + 1] are those of event k; its first n_joins[k] are joins.
+    begins = np.flatnonzero(np.diff(at_ms, prepend=-1))
+    cuts = np.append(begins, len(at_ms))
+    n_joins = np.add.reduceat(~leaves, begins, dtype=np.int64) if len(at_ms) else begins
+    times_s = np.round(span.start_s + at_ms[begins] / 1000, 3)
     node_names = np.array(names, dtype=object)
-    same: dict[frozenset[str], frozenset[str]] = {
-        _EMPTY: _EMPTY
-    }  # the nodes of a job often come and go together
+    # The nodes of a job often join and leave together: equal sets are stored once.
+    unique_sets: dict[frozenset[str], frozenset[str]] = {_EMPTY: _EMPTY}
 
-    def nodes(listed: list[str]) -> frozenset[str]:
-        node_set = frozenset(listed)
-        return same.setdefault(node_set, node_set)
+    def node_set(listed: list[str]) -> frozenset[str]:
+        nodes = frozenset(listed)
+        return unique_sets.setdefault(nodes, nodes)
 
     events: list[PoolEvent] = []
-    if not len(at) or at[0] != 0:
+    if not len(at_ms) or at_ms[0] != 0:
         events.append(PoolEvent(span.start_s, PoolChanged()))
-    for first in range(0, len(moments), _AT_ONCE):
-        last = min(first + _AT_ONCE, len(moments))
+    for first in range(0, len(times_s), _AT_ONCE):
+        last = min(first + _AT_ONCE, len(times_s))
+        chunk_names = node_names[node[cuts[first] : cuts[last]]].tolist()
+        chunk_times_s = times_s[first:last].tolist()
+        ends = (cuts[first + 1 : last + 1] - cuts[first]).tolist()
         begin = 0
-        chunk_names = node_names[who[cuts[first] : cuts[last]]].tolist()
-        ends, joined = (
-            (cuts[first + 1 : last + 1] - cuts[first]).tolist(),
-            joins[first:last].tolist(),
-        )
-        for at_s, end, count in zip(moments[first:last].tolist(), ends, joined, strict=True):
-            middle = begin + count  # joins stand before leaves
-            events.append(
-                PoolEvent(
-                    at_s,
-                    PoolChanged(nodes(chunk_names[begin:middle]), nodes(chunk_names[middle:end])),
-                )
-            )
+        for at_s, end, count in zip(chunk_times_s, ends, n_joins[first:last].tolist(), strict=True):
+            middle = begin + count  # joins come before leaves
+            joined, left = node_set(chunk_names[begin:middle]), node_set(chunk_names[middle:end])
+            events.append(PoolEvent(at_s, PoolChanged(joined, left)))
             begin = end
-    if not len(at) or at[-1] != length_of(span):
+    if not len(at_ms) or at_ms[-1] != length_of(span):
         events.append(PoolEvent(span.end_s, PoolChanged()))
     return tuple(events)

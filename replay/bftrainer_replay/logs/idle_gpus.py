@@ -28,7 +28,11 @@ Floats = NDArray[np.float64]
 def log_in_gpus(
     source: Source, table: JobTable, span: TrustedSpan, down: NodePeriods, log: EventLog
 ) -> EventLog:
-    """Return the log of idle GPUs that belongs to ``log``, which is of idle nodes (--unit gpu).
+    """Return the log of idle GPUs that belongs to ``log``, which is of idle nodes (--unit gpu); add
+    a remark.
+
+    Its events leave out idle GPUs without enough idle cores on their node (--part-cpus); the log
+    ``gpus.every`` has them as well.
 
     Raises :class:`UserError` if the log does not tell the GPUs of its jobs, or names no nodes.
     """
@@ -39,15 +43,13 @@ def log_in_gpus(
             "names them"
         )
     gpus = _gpus_of_nodes(source, table, facts)
-    has = gpus > 0
     per_node = {
         name: count for name, count in zip(table.names, gpus.tolist(), strict=True) if count
     }
     names = tuple(levels(per_node, per_node))
-    share = np.divide(facts.cores, gpus, out=np.zeros(len(gpus)), where=has)
-    every, usable = _spells(
-        table, span, down, gpus, facts.cores, np.minimum(share, options.part_cpus)
-    )
+    equal_share = np.divide(facts.cores, gpus, out=np.zeros(len(gpus)), where=gpus > 0)
+    cores_per_gpu = np.minimum(equal_share, options.part_cpus)
+    every, usable = _idle_gpu_periods(table, span, down, gpus, facts.cores, cores_per_gpu)
     left_out = every.length_h.sum() - usable.length_h.sum()
     source.remarks.append(
         f"{counted(gpus.sum(), 'GPU')} on {counted(len(per_node), 'node')}; "
@@ -62,7 +64,7 @@ def log_in_gpus(
     )
     in_gpus = replace(log, queue=None, site=NO_FACTS, machine_nodes=len(names))
     events, all_events = (
-        idle_events(spells, names, span, options.debounce_s) for spells in (usable, every)
+        idle_events(periods, names, span, options.debounce_s) for periods in (usable, every)
     )
     with_stranded = replace(in_gpus, events=all_events) if facts.cores.any() else None
     return replace(in_gpus, events=events, gpus=GpuFacts(per_node, log, with_stranded))
@@ -70,11 +72,14 @@ def log_in_gpus(
 
 def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
     """Return the number of GPUs of each node: from --gpus-per-node, --node-info, or the most that
-    jobs used at once.
+    jobs used at once; add a remark on a guess.
+
+    --gpus-per-node holds only for nodes on which the log has any GPU. Raises :class:`UserError` if
+    it has none at all, or more on a node than the option says.
     """
-    recorded = np.ceil(_sum(facts.devices.items(), np.zeros(len(facts.names))) - _ROUNDING).astype(
-        np.int64
-    )
+    recorded = np.ceil(
+        _gpu_total(facts.devices.items(), np.zeros(len(facts.names))) - _ROUNDING
+    ).astype(np.int64)
     if not recorded.any():
         if source.dialect is not SACCT:
             raise UserError(
@@ -86,7 +91,8 @@ def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
             "AccountingStorageTRES=gres/gpu in slurm.conf (for the "
             "jobs from then on)"
         )
-    if (given := source.options.gpus_per_node) is None:
+    specified = source.options.gpus_per_node
+    if specified is None:
         source.remarks.append(
             "the GPUs of a node are those of --node-info"
             if facts.is_told
@@ -94,18 +100,18 @@ def _gpus_of_nodes(source: Source, table: JobTable, facts: LoggedNodes) -> Ints:
             "--gpus-per-node or --node-info"
         )
         return recorded
-    if recorded.max() > given:
+    if recorded.max() > specified:
         node = facts.names[int(recorded.argmax())]
         raise UserError(
-            f"--gpus-per-node {given}: {source.path} has {recorded.max()} GPUs of node {node:.60} "
-            "in use at once"
+            f"--gpus-per-node {specified}: {source.path} has {recorded.max()} GPUs of node "
+            f"{node:.60} in use at once"
         )
-    return np.where(recorded > 0, given, 0)
+    return np.where(recorded > 0, specified, 0)
 
 
-def _sum(devices: Iterable[tuple[str, Floats]], nothing: Floats) -> Floats:
-    """Return the number of GPUs of all types: ``gpu``, or the sum of ``gpu:a100`` and the like
-    where that is larger.
+def _gpu_total(devices: Iterable[tuple[str, Floats]], nothing: Floats) -> Floats:
+    """Return the number of GPUs of all types: the count of ``gpu``, or the sum of those of
+    ``gpu:a100`` and the like where that is larger. ``nothing`` is a 0 of the counts' shape.
     """
     counts = dict(devices)
     typed = [count for name, count in counts.items() if name.startswith("gpu:")]
@@ -113,60 +119,75 @@ def _sum(devices: Iterable[tuple[str, Floats]], nothing: Floats) -> Floats:
 
 
 def _gpus_of(use: JobUse) -> float:
-    return float(_sum(((name, np.array(count)) for name, count in use.devices), np.array(0.0)))
+    return float(
+        _gpu_total(((name, np.array(count)) for name, count in use.devices), np.array(0.0))
+    )
 
 
-def _spells(
+def _idle_gpu_periods(
     table: JobTable,
     span: TrustedSpan,
     down: NodePeriods,
     gpus: Ints,
     cores: Floats,
-    cores_each: Floats,
+    cores_per_gpu: Floats,
 ) -> tuple[NodePeriods, NodePeriods]:
     """Return the periods in which each GPU is idle, and those in which it is idle with
-    ``cores_each`` cores of its node left beside it. GPUs are numbered node after node.
+    ``cores_per_gpu`` cores of its node left beside it. ``gpus`` and ``cores`` are those of each
+    node; GPUs are numbered node after node.
     """
-    offset = np.cumsum(gpus) - gpus
-    used, has = (
-        np.array([(_gpus_of(use), use.cores) for use in table.all_uses]),
-        np.stack((gpus, cores), axis=1),
-    )
-    by_level: tuple[list[NodePeriods], list[NodePeriods]] = ([], [])
-    for taken, job in taken_periods(table, span, down):
-        amount = np.concatenate((used[table.use[job]], has[taken.nodes[len(job) :]]))
-        at, who = (
-            np.concatenate((taken.since, taken.until)),
-            np.concatenate((taken.nodes, taken.nodes)),
+    first_gpu = np.cumsum(gpus) - gpus
+    # Amounts are rows of (GPUs, cores): used by a job on each of its nodes, or all of a node.
+    amounts_of_use = np.array([(_gpus_of(use), use.cores) for use in table.all_uses])
+    amounts_of_node = np.stack((gpus, cores), axis=1)
+    idle_periods: list[NodePeriods] = []
+    usable_periods: list[NodePeriods] = []
+    for taken, jobs in taken_periods(table, span, down):
+        amounts = np.concatenate(
+            (amounts_of_use[table.use[jobs]], amounts_of_node[taken.nodes[len(jobs) :]])
         )
-        order = np.lexsort((at, who))
-        at, who = at[order], who[order]
-        sums = np.cumsum(np.concatenate((amount, -amount))[order], axis=0)
-        is_last = np.append((np.diff(at) != 0) | (np.diff(who) != 0), True)
-        at, who, sums = at[is_last], who[is_last], sums[is_last]
-        idle = gpus[who] - np.ceil(sums[:, 0] - _ROUNDING).astype(np.int64)
-        room = np.full(len(who), np.inf)
-        np.divide(cores[who] - sums[:, 1], cores_each[who], out=room, where=cores_each[who] > 0)
-        with_cores = np.minimum(idle, np.floor(np.clip(room, 0, 1e6) + _ROUNDING).astype(np.int64))
-        for periods, free in zip(by_level, (idle, with_cores), strict=True):
-            periods += _by_level(at, who, free, offset)
-    return together(by_level[0]), together(by_level[1])
+        at_ms, node, in_use = _running_sums(taken, amounts)
+        n_idle = gpus[node] - np.ceil(in_use[:, 0] - _ROUNDING).astype(np.int64)
+        # The number of GPUs for which the idle cores suffice; no limit where no cores are needed.
+        enough_for = np.full(len(node), np.inf)
+        idle_cores = cores[node] - in_use[:, 1]
+        np.divide(idle_cores, cores_per_gpu[node], out=enough_for, where=cores_per_gpu[node] > 0)
+        enough_for = np.floor(np.clip(enough_for, 0, 1e6) + _ROUNDING)
+        n_usable = np.minimum(n_idle, enough_for.astype(np.int64))
+        idle_periods += _periods_by_gpu(at_ms, node, n_idle, first_gpu)
+        usable_periods += _periods_by_gpu(at_ms, node, n_usable, first_gpu)
+    return together(idle_periods), together(usable_periods)
 
 
-def _by_level(at: Ints, node: Ints, free: Ints, offset: Ints) -> list[NodePeriods]:
+def _running_sums(taken: NodePeriods, amounts: Floats) -> tuple[Ints, Ints, Floats]:
+    """Return (time, node, sum of the amounts in use on the node from then on), by node and time,
+    once for each time at which a period of the node begins or ends. ``amounts[k]`` is in use in
+    period k.
+    """
+    at_ms = np.concatenate((taken.since, taken.until))
+    node = np.concatenate((taken.nodes, taken.nodes))
+    order = np.lexsort((at_ms, node))
+    at_ms, node = at_ms[order], node[order]
+    # One running sum serves all nodes: it is 0 after the last time of each.
+    sums = np.cumsum(np.concatenate((amounts, -amounts))[order], axis=0)
+    is_last_of_time = np.append((np.diff(at_ms) != 0) | (np.diff(node) != 0), True)
+    return at_ms[is_last_of_time], node[is_last_of_time], sums[is_last_of_time]
+
+
+def _periods_by_gpu(at_ms: Ints, node: Ints, n_free: Ints, first_gpu: Ints) -> list[NodePeriods]:
     """Turn the number of free GPUs of each node over time into idle periods of single GPUs: GPU
     ``k`` of a node is idle while more than ``k`` are free.
 
-    ``free[j]`` holds on ``node[j]`` from ``at[j]`` to the node's next time; a node's last time is
-    its end. ``offset`` is the number of a node's first GPU.
+    ``n_free[j]`` holds on ``node[j]`` from ``at_ms[j]`` to the node's next time; a node's last time
+    is its end. ``first_gpu`` is the number of each node's first GPU.
     """
     periods = []
     is_end = np.append(node[1:] != node[:-1], True)
-    for level in range(int(free.max(initial=0))):
-        idle = (free > level) & ~is_end
-        before = np.concatenate(
-            ([False], idle[:-1])
-        )  # a node's last time is never idle, so no period goes on into the next node's times
-        begins, ends = np.flatnonzero(idle & ~before), np.flatnonzero(before & ~idle)
-        periods.append(NodePeriods(offset[node[begins]] + level, at[begins], at[ends]))
+    for index in range(int(n_free.max(initial=0))):
+        # A node's last time is never idle, so no period extends into the next node's times.
+        is_idle = (n_free > index) & ~is_end
+        was_idle = np.concatenate(([False], is_idle[:-1]))
+        begins = np.flatnonzero(is_idle & ~was_idle)
+        ends = np.flatnonzero(was_idle & ~is_idle)
+        periods.append(NodePeriods(first_gpu[node[begins]] + index, at_ms[begins], at_ms[ends]))
     return periods

@@ -1,5 +1,5 @@
-"""What a waiting job needs to start, and what a running job uses: what a log knows about a job
-besides its times and size.
+"""The facts that a log may have on a job besides its times and size: what a waiting job needs to
+start, and what a running job uses.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class JobFact(enum.Enum):
 
 
 class Block(enum.IntEnum):
-    """Why a job cannot start on any node, in the order in which the causes of idle nodes are told
-    apart.
+    """Why a job cannot start on any node. The causes of idle nodes are distinguished in this
+    order.
     """
 
     NONE = 0
@@ -35,19 +35,19 @@ class Block(enum.IntEnum):
 
 
 BEFORE_ELIGIBLE = frozenset({Block.DEPENDENCY, Block.BEGIN_TIME, Block.HELD})
-"""These end when a job becomes eligible. Slurm keeps the reason, even of a job that then waits for
-nodes.
+"""Reasons that end when a job becomes eligible. Slurm keeps such a reason also for a job that then
+waits for nodes.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class JobNeeds:
-    """What a job asks of each of its nodes, as the log has it; empty and 0: nothing, or not
-    recorded.
+    """What a job asks of each of its nodes, as recorded in the log. Empty texts and 0 stand for
+    nothing, or for what was not recorded.
 
     ``partition`` may list several, separated by commas: the job starts in any one of them.
     ``devices`` are pairs of a name (``gpu``, ``gpu:a100``) and a number, sorted by name.
-    ``account`` and ``qos`` pay for it; a node does not depend on them.
+    ``account`` and ``qos`` are those of the job; the nodes that it may use do not depend on them.
     """
 
     partition: str = ""

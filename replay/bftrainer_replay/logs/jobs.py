@@ -29,13 +29,14 @@ PLACE_BYTES = 128
 A job itself takes two.
 """
 MOST_PLACES = 1_000_000
-"""Jobs on nodes that are looked at together, if that is more than one node."""
+"""Limit for the places (a job on one node) that are worked on together; a single node may have
+more."""
 LISTED = 10
 """Number of skipped lines that are shown."""
-MOST_SEEN = 4_000_000
-"""Number of records that are remembered to find equal ones, at 70 bytes each."""
+MOST_HASHED = 4_000_000
+"""Number of records whose hashes are kept to find equal ones, at 70 bytes each."""
 _MOST_UNFINISHED = 100_000
-_What = ParamSpec("_What")
+_Arguments = ParamSpec("_Arguments")
 
 
 class BadLineError(ValueError):
@@ -48,6 +49,10 @@ class BadLineError(ValueError):
 class Tally:
     """Counts records of the file ``where()``: each is used, ignored for a named reason, or skipped
     as bad; none silently.
+
+    ``read`` counts all records, and ``ignored`` those of each reason. ``examples`` are the messages
+    on the first skipped records. ``record_hashes`` finds records that are in the log twice; an
+    importer sets it to None where records have no job ids, so that equal ones are different jobs.
     """
 
     where: Callable[[], object]
@@ -57,33 +62,34 @@ class Tally:
     ignored: dict[str, int] = field(default_factory=dict)
     skipped: int = 0
     examples: list[str] = field(default_factory=list)
-    seen: set[int] | None = field(default_factory=set)
+    record_hashes: set[int] | None = field(default_factory=set)
 
     def take(
         self,
         line: int,
         text: str,
-        job: Callable[_What, str | None],
-        *what: _What.args,
-        **more: _What.kwargs,
+        add_job: Callable[_Arguments, str | None],
+        *args: _Arguments.args,
+        **kwargs: _Arguments.kwargs,
     ) -> None:
-        """Count one record. ``job`` is called with ``what`` and ``more``; it adds the record to the
-        rows, returns why it is ignored, or raises ValueError.
+        """Count the record that begins on ``line`` and reads ``text``. ``add_job`` is called with
+        ``args`` and ``kwargs``; it adds the record to the rows and returns None, returns why it is
+        ignored, or raises ValueError.
 
-        A record with the same text as an earlier one is ignored, as of months that overlap;
-        ``seen`` is None where records have no job ids, so that equal ones are different jobs.
+        A record with the same text as an earlier one is ignored without that call: files of months
+        that overlap have some records twice.
         """
         self.read += 1
-        if self.seen is not None and self.read > MOST_SEEN:
-            self.seen.clear()  # 400 MB
-        elif self.seen is not None:
-            before = len(self.seen)
-            self.seen.add(hash(text))
-            if len(self.seen) == before:
+        if self.record_hashes is not None and self.read > MOST_HASHED:
+            self.record_hashes.clear()  # 400 MB: a record from here on is compared with none
+        elif self.record_hashes is not None:
+            n_hashes = len(self.record_hashes)
+            self.record_hashes.add(hash(text))
+            if len(self.record_hashes) == n_hashes:
                 self.ignore("that are in the log twice")
                 return
         try:
-            reason = job(*what, **more)
+            reason = add_job(*args, **kwargs)
         except (ValueError, RecursionError) as problem:  # the latter from deeply nested JSON
             self.bad(line, problem)
             return
@@ -120,11 +126,13 @@ class Tally:
 
     @property
     def bad_share(self) -> float:
-        """The share of skipped records among those that say something of nodes or the queue."""
+        """The share of skipped records among those that were used or skipped."""
         return self.skipped / max(self.skipped + self.used, 1)
 
     def remarks(self, format_name: str, name: str = "") -> list[str]:
-        """Return remarks for the user: the totals, then the first of the skipped lines."""
+        """Return remarks for the user: the totals, then the first of the skipped lines. ``name`` is
+        the name of the log (by default its file).
+        """
         reasons = "".join(f", {count:,} {reason}" for reason, count in sorted(self.ignored.items()))
         total = (
             f"{name or self.where()} is {format_name}: {counted(self.read, 'record')} read, "
@@ -132,26 +140,28 @@ class Tally:
             f"{sum(self.ignored.values()):,} ignored{f' ({reasons[2:]})' if reasons else ''}, "
             f"{self.skipped:,} skipped as bad"
         )
-        more = self.skipped - len(self.examples)
-        unseen = (
-            f"only the first {MOST_SEEN:,} records were checked for records that are in "
+        n_unlisted = self.skipped - len(self.examples)
+        unchecked = (
+            f"only the first {MOST_HASHED:,} records were checked for records that are in "
             "the log twice"
         )
         return [
             total,
             *self.examples,
-            *([f"skipped {more:,} more"] if more > 0 else []),
-            *([unseen] if self.seen is not None and self.read > MOST_SEEN else []),
+            *([f"skipped {n_unlisted:,} more"] if n_unlisted > 0 else []),
+            *([unchecked] if self.record_hashes is not None and self.read > MOST_HASHED else []),
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class JobTable:
-    """Parallel arrays, seconds since 1970 UTC. ``start_s`` is NaN for a job that never started,
-    ``end_s`` infinite for a job that is still running or waiting. ``node_counts`` are the nodes
-    that each job held or asked for. ``limit_s`` is NaN where the log has no time limit, infinite
-    without one. Job j held the nodes ``names[i] for i in members[first[j]:first[j + 1]]``; it
-    needs ``all_needs[needs[j]]`` of each and uses ``all_uses[use[j]]``.
+    """The jobs of a log as parallel arrays, with times in seconds since 1970 UTC.
+
+    ``start_s`` is NaN for a job that never started, ``end_s`` infinite for a job that is still
+    running or waiting. ``node_counts`` are the nodes that each job held or asked for. ``limit_s``
+    is NaN where the log has no time limit, and infinite for a job without one. Job j held the nodes
+    ``names[i] for i in members[offsets[j]:offsets[j + 1]]``; it needs ``all_needs[needs[j]]`` of
+    each and uses ``all_uses[use[j]]``.
     """
 
     submit_s: Times
@@ -159,7 +169,7 @@ class JobTable:
     start_s: Times
     end_s: Times
     node_counts: NDArray[Any]
-    first: NDArray[np.uint32]
+    offsets: NDArray[np.uint32]
     members: NDArray[Any]
     names: tuple[str, ...]
     limit_s: Times
@@ -169,7 +179,7 @@ class JobTable:
     all_uses: tuple[JobUse, ...]
 
     @property
-    def ran(self) -> NDArray[np.bool_]:
+    def has_run(self) -> NDArray[np.bool_]:
         """Whether each job ran for any time."""
         has_run = np.zeros(len(self.node_counts), dtype=np.bool_)
         for part in self.parts():
@@ -177,101 +187,106 @@ class JobTable:
         return has_run
 
     def runs(self) -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[Any]]]:
-        """Starts, ends and nodes of the jobs that ran, up to a million at a time."""
+        """Yield (starts, ends, node counts) of the jobs that ran, up to a million at a time."""
         for part in self.parts():
-            start, end = self.start_s[part], self.end_s[part]
-            if (ran := end > start).any():
-                yield start[ran], end[ran], self.node_counts[part][ran].astype(np.int64)
+            start_s, end_s = self.start_s[part], self.end_s[part]
+            has_run = end_s > start_s
+            if has_run.any():
+                node_counts = self.node_counts[part][has_run].astype(np.int64)
+                yield start_s[has_run], end_s[has_run], node_counts
 
     def waits_until(self, part: slice) -> NDArray[np.float64]:
-        """When each job of a part starts or, if it never does, ends."""
+        """Return when each job of a part starts or, if it never does, ends."""
         return started_or(self.start_s, self.end_s, part)
 
-    def where(self, test: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:
-        """The jobs that pass a test of parts."""
-        places = [np.flatnonzero(test(part)) + part.start for part in self.parts()]
-        return np.concatenate([np.empty(0, dtype=np.int64), *places])
+    def jobs_where(self, condition: Callable[[slice], NDArray[np.bool_]]) -> NDArray[np.int64]:
+        """Return the indices of the jobs for which ``condition`` is true; it is called with one
+        part after another.
+        """
+        indices = [np.flatnonzero(condition(part)) + part.start for part in self.parts()]
+        return np.concatenate([np.empty(0, dtype=np.int64), *indices])
 
-    def by_nodes(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
+    def node_groups(self) -> Iterator[tuple[int, int, NDArray[np.int64], NDArray[np.int64]]]:
         """Yield groups of nodes, so that work on every place needs memory for one group at a time.
 
         A place is an index of ``members``: one job on one node. Each group is (first node, last
-        node + 1, its places, the job of each place).
+        node + 1, its places, the job of each place). It has at most ``MOST_PLACES`` places, or one
+        node.
         """
-        until = np.cumsum(counts_of(self.members, len(self.names)))
+        # places_until[n]: the number of places on nodes 0 to n.
+        places_until = np.cumsum(counts_of(self.members, len(self.names)))
         begin = 0
         while begin < len(self.names):
-            before = until[begin - 1] if begin else 0
-            end = max(begin + 1, int(np.searchsorted(until, before + MOST_PLACES, side="right")))
+            places_before = places_until[begin - 1] if begin else 0
+            limit = places_before + MOST_PLACES
+            end = max(begin + 1, int(np.searchsorted(places_until, limit, side="right")))
             places = np.flatnonzero((self.members >= begin) & (self.members < end))
-            yield (
-                begin,
-                end,
-                places,
-                np.searchsorted(self.first, places.astype(self.first.dtype), side="right") - 1,
-            )
+            # A key of the offsets' own type: for any other, numpy would convert all offsets.
+            keys = places.astype(self.offsets.dtype)
+            yield begin, end, places, np.searchsorted(self.offsets, keys, side="right") - 1
             begin = end
 
     def parts(self) -> Iterator[slice]:
-        """All jobs, a million at a time: what is worked out for each of them takes memory for a
-        part.
-        """
+        """Yield slices that cover all jobs (:func:`parts_of`)."""
         return parts_of(len(self.node_counts))
 
     def without_nodes(self) -> JobTable:
-        """The same jobs, without the nodes that they held."""
+        """Return a table of the same jobs without the nodes that they held, which frees their
+        memory.
+        """
         nothing: NDArray[Any] = np.empty(0, dtype=np.int16)
-        return replace(self, first=nothing, members=nothing, use=nothing)
+        return replace(self, offsets=nothing, members=nothing, use=nothing)
 
-    def chosen(self, keep: NDArray[np.bool_]) -> JobTable:
-        """Return a table of the jobs with ``keep``; it still names all nodes."""
-        counts = np.diff(self.first)
-        times: dict[str, Any] = {name: getattr(self, name).only(keep) for name in TIMES}
-        return replace(
-            self,
-            **times,
-            **{name: getattr(self, name)[keep] for name in ("node_counts", "needs", "use")},
-            first=np.concatenate(([0], np.cumsum(counts[keep]))).astype(np.uint32),
-            members=self.members[np.repeat(keep, counts)],
-        )
+    def selected(self, mask: NDArray[np.bool_]) -> JobTable:
+        """Return a table of the jobs in the mask; it still names all nodes."""
+        places_of_job = np.diff(self.offsets)
+        columns: dict[str, Any] = {name: getattr(self, name).selected(mask) for name in TIMES}
+        columns |= {name: getattr(self, name)[mask] for name in ("node_counts", "needs", "use")}
+        offsets = np.concatenate(([0], np.cumsum(places_of_job[mask]))).astype(np.uint32)
+        members = self.members[np.repeat(mask, places_of_job)]
+        return replace(self, offsets=offsets, members=members, **columns)
 
 
 class JobRows:
     """Grows a :class:`JobTable` job by job. ``without_ids`` counts the jobs that ran on nodes
     without names; ``until_s`` is the latest time at which a job was running, by its elapsed time.
 
-    A line of a log can name 200,000 nodes in 30 characters. What jobs take is counted before it is
-    kept; more than ``most_bytes`` raises :class:`InputFileError`.
+    A line of a log can name 200,000 nodes in 30 characters. Therefore the memory of a job is
+    counted before the job is added; more than ``most_bytes`` raises :class:`InputFileError`.
     """
 
     def __init__(self, where: str = "the log", most_bytes: int = MOST_BYTES) -> None:
         self._where = where
         self.most_bytes = most_bytes
-        self._room = most_bytes // PLACE_BYTES
+        self._free_places = most_bytes // PLACE_BYTES  # memory that is left, in places
         times, counts = [Column("d") for _ in TIMES], [Column("i") for _ in range(4)]
         self._submits, self._eligibles, self._starts, self._ends, self._limits = times
         self._node_counts, self._needs, self._uses, self._members = counts
         self._columns: tuple[Column, ...] = (*times, *counts)
-        self._all_needs, self._all_uses = {NO_NEEDS: 0}, {NO_USE: 0}
-        self._first = array("I", [0])
-        self._places = 0
-        self._settled: dict[int, float] = {}
-        self._index: dict[str, int] = {}
-        self._declared: set[int] = set()
+        self._all_needs, self._all_uses = {NO_NEEDS: 0}, {NO_USE: 0}  # with their indices
+        self._offsets = array("I", [0])
+        self._n_places = 0
+        self._node_index: dict[str, int] = {}  # by name
+        self._declared: set[int] = set()  # nodes that the cluster has, even if no job runs on them
         self.without_ids = 0
         self.until_s = -math.inf
+        # (index, start) of the latest record of a job, by job id, as long as it has no end.
         self._unfinished: dict[str, tuple[int, float]] = {}
+        # Ends that later records told, by job index; NaN: when the job became eligible.
+        self._later_ends: dict[int, float] = {}
 
     def __len__(self) -> int:
-        return len(self._first) - 1
+        return len(self._offsets) - 1
 
     def ids(self, names: Iterable[str]) -> Sequence[int]:
-        """Return the numbers by which :meth:`add` knows the nodes with these names; a name that is
-        listed twice counts once.
+        """Return the numbers of the nodes with these names, for :meth:`add`; a name that is listed
+        twice counts once. New names get new numbers.
         """
-        index = self._index
-        node_ids = array("i", dict.fromkeys(index.setdefault(name, len(index)) for name in names))
-        if len(index) > MOST_NAMES:
+        index_of = self._node_index
+        node_ids = array(
+            "i", dict.fromkeys(index_of.setdefault(name, len(index_of)) for name in names)
+        )
+        if len(index_of) > MOST_NAMES:
             raise InputFileError(
                 self._where,
                 f"names more than {MOST_NAMES:,} nodes; expected the nodes of one cluster",
@@ -279,11 +294,11 @@ class JobRows:
         return node_ids
 
     def take_room(self, jobs: int, places: int) -> None:
-        """Reserve memory for jobs, and for the nodes that they hold, before they are kept; raise
-        :class:`InputFileError` beyond ``most_bytes``.
+        """Reserve memory for a number of jobs and of places (a job on one node), before they are
+        added; raise :class:`InputFileError` beyond ``most_bytes``.
         """
-        self._room -= 2 * jobs + places
-        if self._room < 0:
+        self._free_places -= 2 * jobs + places
+        if self._free_places < 0:
             raise InputFileError(
                 self._where,
                 f"the nodes of its jobs take more than {self.most_bytes:,} bytes; --max-bytes "
@@ -291,19 +306,19 @@ class JobRows:
             )
 
     def needs(self, needs: JobNeeds) -> int:
-        """The number of these needs, for :meth:`add`."""
+        """Return the number of these needs, for :meth:`add`."""
         if needs not in self._all_needs:
             self.take_room(0, 8 + (len(needs.partition) + len(needs.constraint)) // 64)
         return self._all_needs.setdefault(needs, len(self._all_needs))
 
     def use(self, use: JobUse) -> int:
-        """The number of this use, for :meth:`add`."""
+        """Return the number of this use, for :meth:`add`."""
         if use not in self._all_uses:
             self.take_room(0, 8)
         return self._all_uses.setdefault(use, len(self._all_uses))
 
     def declare(self, names: Iterable[str]) -> None:
-        """Nodes that the cluster has, whether or not a job runs on them."""
+        """Add nodes to the cluster, whether or not a job runs on them."""
         self._declared.update(self.ids(names))
 
     def add(
@@ -321,14 +336,16 @@ class JobRows:
         """Add a job. A missing time is NaN; ``nodes`` is None if the log does not name them;
         ``needs`` and ``use`` are numbers from the methods of that name.
 
-        Raises :class:`BadLineError` for a job that cannot be.
+        A job that ends at its start never ran: it gets no nodes. Raises :class:`BadLineError` for
+        an end before the start, an impossible number of nodes, or a job without any time.
         """
-        # Called a million times. A NaN differs from itself.
-        self._room -= 2 if nodes is None else 2 + len(nodes)
-        if self._room < 0:
-            self.take_room(0, 0)
-        started = start_s == start_s
-        if started and end_s < start_s:
+        # This method is called a million times. A comparison of a time with itself is a fast test
+        # for NaN, which differs from itself.
+        self._free_places -= 2 if nodes is None else 2 + len(nodes)
+        if self._free_places < 0:
+            self.take_room(0, 0)  # raises the error
+        has_started = start_s == start_s
+        if has_started and end_s < start_s:
             raise BadLineError(f"the job ends {start_s - end_s:,.0f} s before it starts")
         if not 0 <= node_count <= 10_000_000:
             raise BadLineError(f"the job has {node_count} nodes, expected 0 to 10,000,000")
@@ -341,91 +358,113 @@ class JobRows:
             eligible_s = submit_s
         if end_s != end_s:
             end_s = math.inf
-        self._submits.last.append(submit_s)
-        self._eligibles.last.append(eligible_s)
-        self._starts.last.append(start_s)
-        self._ends.last.append(end_s)
-        self._limits.last.append(limit_s)
-        self._node_counts.last.append(node_count)
-        self._needs.last.append(needs)
-        self._uses.last.append(use)
-        if started and end_s != start_s:
+        self._submits.unpacked.append(submit_s)
+        self._eligibles.unpacked.append(eligible_s)
+        self._starts.unpacked.append(start_s)
+        self._ends.unpacked.append(end_s)
+        self._limits.unpacked.append(limit_s)
+        self._node_counts.unpacked.append(node_count)
+        self._needs.unpacked.append(needs)
+        self._uses.unpacked.append(use)
+        if has_started and end_s != start_s:
             if nodes is None:
                 self.without_ids += 1
             else:
-                self._members.last.extend(nodes)
-                self._places += len(nodes)
-        self._first.append(self._places)
-        if len(self._node_counts.last) >= MOST_PLACES or len(self._members.last) >= MOST_PLACES:
+                self._members.unpacked.extend(nodes)
+                self._n_places += len(nodes)
+        self._offsets.append(self._n_places)
+        if (
+            len(self._node_counts.unpacked) >= MOST_PLACES
+            or len(self._members.unpacked) >= MOST_PLACES
+        ):
             for column in self._columns:
                 column.pack()
 
     def runs_at(self, start_s: float, elapsed_s: float | None) -> None:
-        """A job was still running when it had run for so long (None or NaN: not recorded): the log
-        goes on to that time.
+        """Note that a job was still running ``elapsed_s`` after its start (None or NaN: not
+        recorded): the log extends to that time, ``until_s``.
         """
         if elapsed_s is not None and start_s + elapsed_s > self.until_s:
             self.until_s = start_s + elapsed_s
 
     def unfinished(self, job_id: str, start_s: float) -> None:
-        """The next job to be added has not ended: a later record may tell its end."""
+        """Note that the next job to be added has not ended: a later record may tell its end. Call
+        this right before :meth:`add`.
+        """
         if len(self._unfinished) < _MOST_UNFINISHED:
             self._unfinished[job_id] = (len(self), start_s)
 
     def settles(self, job_id: str, start_s: float, end_s: float) -> bool:
         """Return whether this record only tells the end of a job that an earlier record has as
-        running: it is then no further job.
+        running. The end is then noted, and the caller adds no job for the record.
 
-        If the earlier record has the job as waiting, that wait is dropped, since the new record has
-        it.
+        If the earlier record has the job as waiting, the wait is removed from that record, since
+        the new record contains it.
         """
-        job, before_s = self._unfinished.pop(job_id, (None, math.inf))
-        if job is not None and before_s == start_s and math.isfinite(end_s):
-            self._settled[job] = end_s
+        job, recorded_start_s = self._unfinished.pop(job_id, (None, math.inf))
+        if job is None:
+            return False
+        if recorded_start_s == start_s and math.isfinite(end_s):
+            self._later_ends[job] = end_s
             return True
-        if job is not None and math.isnan(before_s):
-            self._settled[job] = math.nan  # when it was eligible
+        if math.isnan(recorded_start_s):
+            # The wait of the earlier record ends where it begins, when the job became eligible.
+            self._later_ends[job] = math.nan
         return False
 
     def table(self) -> JobTable:
         """Return all jobs as arrays that share memory with these rows: no job can be added
         afterwards.
         """
-        node_counts, needs, use, every = (
+        node_counts, needs, use, all_members = (
             column.values()
             for column in (self._node_counts, self._needs, self._uses, self._members)
         )
-        submit, start, end, limit = (
+        submit_s, start_s, end_s, limit_s = (
             Times(column.values())
             for column in (self._submits, self._starts, self._ends, self._limits)
         )
-        if np.array_equal(self._eligibles.values(), submit.kept):
-            self._eligibles = self._submits
-        eligible = submit if self._eligibles is self._submits else Times(self._eligibles.values())
-        if self._settled:
-            which, end_s = np.array(list(self._settled)), np.array(list(self._settled.values()))
-            end = end.changed(which, np.where(np.isnan(end_s), eligible[which], end_s))
-        members, names = self._used(every)
-        first = np.frombuffer(self._first, dtype=np.uint32)
-        more = (limit, needs, use, tuple(self._all_needs), tuple(self._all_uses))
-        self._first, self._members, self._uses, self._columns = (
-            array("I", [0]),
-            Column("i"),
-            Column("i"),
-            (),
+        if np.array_equal(self._eligibles.values(), submit_s.packed):
+            self._eligibles = self._submits  # Equal columns share their memory.
+        eligible_s = submit_s
+        if self._eligibles is not self._submits:
+            eligible_s = Times(self._eligibles.values())
+        if self._later_ends:
+            jobs = np.array(list(self._later_ends))
+            later_s = np.array(list(self._later_ends.values()))
+            end_s = end_s.replaced(jobs, np.where(np.isnan(later_s), eligible_s[jobs], later_s))
+        members, names = self._used_nodes(all_members)
+        table = JobTable(
+            submit_s=submit_s,
+            eligible_s=eligible_s,
+            start_s=start_s,
+            end_s=end_s,
+            node_counts=node_counts,
+            offsets=np.frombuffer(self._offsets, dtype=np.uint32),
+            members=members,
+            names=names,
+            limit_s=limit_s,
+            needs=needs,
+            use=use,
+            all_needs=tuple(self._all_needs),
+            all_uses=tuple(self._all_uses),
         )
-        return JobTable(submit, eligible, start, end, node_counts, first, members, names, *more)
+        # Nothing here may keep the memory of nodes, which the table can free (without_nodes).
+        self._offsets = array("I", [0])
+        self._members = Column("i")
+        self._uses = Column("i")
+        self._columns = ()
+        return table
 
-    def _used(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
+    def _used_nodes(self, members: NDArray[Any]) -> tuple[NDArray[Any], tuple[str, ...]]:
         """Drop nodes that only rejected lines name, since they would be idle forever; return the
-        renumbered members and the names.
+        renumbered ``members`` and the names of the other nodes.
         """
-        names = tuple(self._index)
-        used = counts_of(members, len(names)) > 0
-        used[list(self._declared)] = True
-        if used.all():
+        names = tuple(self._node_index)
+        is_used = counts_of(members, len(names)) > 0
+        is_used[list(self._declared)] = True
+        if is_used.all():
             return members, names
-        number = (np.cumsum(used) - 1).astype(members.dtype)
-        return number[members], tuple(
-            name for name, is_used in zip(names, used.tolist(), strict=True) if is_used
-        )
+        new_index = (np.cumsum(is_used) - 1).astype(members.dtype)
+        used_names = tuple(name for name, keep in zip(names, is_used.tolist(), strict=True) if keep)
+        return new_index[members], used_names

@@ -11,7 +11,9 @@ from bftrainer_replay.limited_file import DAMAGE, OnBytes
 from bftrainer_replay.text_files import open_bytes
 
 LONGEST_LINE = 32 * 1024 * 1024
-"""Limit in characters: a job on all cores of the largest machine, each core named, needs less."""
+"""Limit in characters. A job on all cores of the largest machine takes less, even with a name for
+each core.
+"""
 
 
 class Lines:
@@ -20,8 +22,8 @@ class Lines:
     Only the fields that an importer uses must be clean: job names in Latin-1 are common, so bytes
     that are not UTF-8 become surrogates, which no time, number or node name may contain. After the
     last line, ``cut`` tells whether its line end is missing. ``max_bytes`` is the limit of the
-    content. The files ``more`` follow; ``path`` is the file that is being read. ``on_bytes`` is
-    told of the bytes of all of them.
+    content. ``more`` are files that are read after ``path``; the attribute ``path`` is the file
+    that is being read. ``on_bytes`` is called with the numbers of bytes read from all files.
     """
 
     def __init__(

@@ -22,11 +22,13 @@ NodeMask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoggedNodes:
-    """Arrays over ``names``. ``cores`` and ``devices``: what a node has if ``is_told``, else the
-    most in use on it at once.
+    """The nodes of a log; all arrays have one element per name in ``names``.
 
-    ``jobs_per_busy_node``: jobs on a node, on average over the time in which it has any.
-    ``left_out`` counts partitions and constraints beyond the limit, for which every node counts.
+    ``partitions`` and ``constraints`` are masks of the nodes on which jobs with these words ran.
+    ``cores`` and ``devices``: those of a node if ``is_told`` (by --node-info), else the most in use
+    on it at once. ``jobs_per_busy_node`` is the number of jobs on a node, on average over the time
+    in which it has any. ``left_out`` counts the rare partitions and constraints without a mask, for
+    which every node counts.
     """
 
     names: tuple[str, ...]
@@ -39,12 +41,14 @@ class LoggedNodes:
     is_told: bool = False
 
     def of_partition(self, text: str) -> NodeMask:
-        """Return the nodes of a partition, or of any partition in a list such as ``gpu,long``; all
-        nodes if it is not known.
+        """Return the nodes of a partition, or of any partition in a list such as ``gpu,long``.
+
+        It returns all nodes for an empty text, and where the log does not tell the nodes of the
+        partition.
         """
-        everyone = np.ones(len(self.names), dtype=np.bool_)
-        if not text or not self.partitions or (self.left_out and text not in self.partitions):
-            return everyone
+        may_be_left_out = self.left_out > 0 and text not in self.partitions
+        if not text or not self.partitions or may_be_left_out:
+            return np.ones(len(self.names), dtype=np.bool_)
         nothing = np.zeros(len(self.names), dtype=np.bool_)
         node_sets = [self.partitions.get(name, nothing) for name in text.split(",")]
         union: NodeMask = np.logical_or.reduce(node_sets)
@@ -52,7 +56,7 @@ class LoggedNodes:
 
     def suited(self, needs: JobNeeds) -> NodeMask:
         """Return the nodes with the cores, devices and constraint that a job needs, in any
-        partition.
+        partition. A kind of needs of which the log has no node facts excludes no node.
         """
         fit = np.ones(len(self.names), dtype=np.bool_)
         if self.cores.any():
@@ -68,18 +72,19 @@ class LoggedNodes:
 
     def device_type(self) -> list[str]:
         """Return the devices of each node in words: ``gpu:a100 x4``, or ``no device``."""
-        typed = {name for name in self.devices if ":" in name}
-        shown = {
-            name: peak
-            for name, peak in self.devices.items()
-            if name in typed or f"{name}:" not in " ".join(typed)
+        with_type = {name for name in self.devices if ":" in name}
+        # A total ("gpu") is not listed beside the counts of its types ("gpu:a100").
+        listed = {
+            name: counts
+            for name, counts in self.devices.items()
+            if name in with_type or f"{name}:" not in " ".join(with_type)
         }
         columns = [
-            (name, np.ceil(peak - _ENOUGH).astype(int).tolist())
-            for name, peak in sorted(shown.items())
+            (name, np.ceil(counts - _ENOUGH).astype(int).tolist())
+            for name, counts in sorted(listed.items())
         ]
         return [
-            ", ".join(f"{name} x{peak[node]}" for name, peak in columns if peak[node])
+            ", ".join(f"{name} x{counts[node]}" for name, counts in columns if counts[node])
             or "no device"
             for node in range(len(self.names))
         ]
@@ -91,94 +96,109 @@ def nodes_from_jobs(table: JobTable, finish_s: float) -> LoggedNodes:
 
     The table's jobs name their nodes. Jobs that still run are taken to end at ``finish_s``.
     """
-    names = len(table.names)
-    max_sets = min(_MOST_SETS, max(1, _MOST_BYTES // max(names, 1)))
-    # A job that has run was in one partition; older versions of sacct keep the list that it was
-    # submitted to.
-    partitions = _NodeSets.of([amount.partition for amount in table.all_needs], table, max_sets)
-    constraints = _NodeSets.of([amount.constraint for amount in table.all_needs], table, max_sets)
-    kinds = sorted({device for use in table.all_uses for device, _ in use.devices})[:16]
-    # The amounts in use are those of cores, then of each kind of device; so are the peaks.
+    n_nodes = len(table.names)
+    max_sets = min(_MOST_SETS, max(1, _MOST_BYTES // max(n_nodes, 1)))
+    partitions = _NodeSets.prepared([needs.partition for needs in table.all_needs], table, max_sets)
+    constraints = _NodeSets.prepared(
+        [needs.constraint for needs in table.all_needs], table, max_sets
+    )
+    devices = sorted({device for use in table.all_uses for device, _ in use.devices})[:16]
+    # The first row of amounts (in use by a job) and of peaks (on a node) is cores; the others are
+    # devices.
     amounts = [np.array([use.cores for use in table.all_uses])]
     amounts += [
-        np.array([dict(use.devices).get(kind, 0.0) for use in table.all_uses]) for kind in kinds
+        np.array([dict(use.devices).get(device, 0.0) for use in table.all_uses])
+        for device in devices
     ]
-    peaks = np.zeros((len(amounts), names))
+    peaks = np.zeros((len(amounts), n_nodes))
     job_s = busy_s = 0.0
-    for first, last, places, job in table.by_nodes():
+    for begin, end, places, job in table.node_groups():
         members = table.members[places]
-        for sets in (partitions, constraints):
-            sets.add(table.needs[job], members)
-        start, end = (
-            np.minimum(table.start_s[job], finish_s),
-            np.minimum(table.end_s[job], finish_s),
-        )
-        timeline = _NodeTimeline.of(members - first, start, end)
+        for node_sets in (partitions, constraints):
+            node_sets.add(table.needs[job], members)
+        start_s = np.minimum(table.start_s[job], finish_s)
+        end_s = np.minimum(table.end_s[job], finish_s)
+        timeline = _NodeTimeline.from_places(members - begin, start_s, end_s)
         for amount, peak in zip(amounts, peaks, strict=True):
             if amount.any():
-                peak[first:last] = timeline.peaks(amount[table.use[job]], last - first)
-        job_s, busy_s = np.add((job_s, busy_s), timeline.job_and_busy_s())
-    named = partitions.named()
-    alone = {name: nodes for name, nodes in named.items() if "," not in name}
+                peak[begin:end] = timeline.peaks(amount[table.use[job]], end - begin)
+        group_job_s, group_busy_s = timeline.job_and_busy_s()
+        job_s += group_job_s
+        busy_s += group_busy_s
+    nodes_of = partitions.named()
+    # A job that has run was in one partition, but older versions of sacct keep the list that it was
+    # submitted to; a list counts as a partition only if the log has nothing else.
+    single = {name: nodes for name, nodes in nodes_of.items() if "," not in name}
     return LoggedNodes(
-        table.names,
-        alone or named,
-        constraints.named(),
-        peaks[0],
-        dict(zip(kinds, peaks[1:], strict=True)),
-        float(job_s / busy_s) if busy_s else 1.0,
-        partitions.left_out + constraints.left_out,
+        names=table.names,
+        partitions=single or nodes_of,
+        constraints=constraints.named(),
+        cores=peaks[0],
+        devices=dict(zip(devices, peaks[1:], strict=True)),
+        jobs_per_busy_node=float(job_s / busy_s) if busy_s else 1.0,
+        left_out=partitions.left_out + constraints.left_out,
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NodeSets:
-    """For each text in the needs of jobs (a partition or a constraint), the nodes that jobs with it
-    ran on. ``left_out`` is the number of rare texts for which no nodes are kept.
+    """For each text in the needs of jobs (a partition or a constraint), the nodes that jobs with
+    that text ran on.
+
+    ``masks[k]`` are the nodes of ``texts[k]``; the last mask collects those of all other texts.
+    ``mask_index[i]`` is the mask of ``all_needs[i]`` of the table. ``left_out`` is the number of
+    rare texts without a mask of their own.
     """
 
     texts: list[str]
-    place: NDArray[np.int64]
-    nodes: NodeMask
+    mask_index: NDArray[np.int64]
+    masks: NodeMask
     left_out: int
 
     @classmethod
-    def of(cls, texts: list[str], table: JobTable, max_sets: int) -> _NodeSets:
+    def prepared(cls, texts: list[str], table: JobTable, max_sets: int) -> _NodeSets:
         """Prepare sets without nodes for the ``max_sets`` texts whose jobs held most nodes;
-        ``texts[k]`` is that of ``table.all_needs[k]``.
+        ``texts[k]`` is that of ``table.all_needs[k]`` (empty: none).
         """
-        number = {text: k for k, text in enumerate(dict.fromkeys(filter(None, texts)))}
-        of_needs = np.array([number.get(text, len(number)) for text in texts])
-        ran = np.zeros(len(number) + 1)
+        text_index = {text: k for k, text in enumerate(dict.fromkeys(filter(None, texts)))}
+        index_of_needs = np.array([text_index.get(text, len(text_index)) for text in texts])
+        n_places = np.zeros(len(text_index) + 1)  # by text; the last is for needs without one
         for part in table.parts():
-            held = np.diff(table.first[part.start : part.stop + 1])
-            ran += np.bincount(of_needs[table.needs[part]], weights=held, minlength=len(ran))
-        chosen = np.argsort(-ran[:-1], kind="stable")[:max_sets]
-        place = np.full(len(number) + 1, len(chosen))
-        place[chosen] = np.arange(len(chosen))
-        nodes = np.zeros((len(chosen) + 1, len(table.names)), dtype=np.bool_)
-        names = list(number)
+            places_of_job = np.diff(table.offsets[part.start : part.stop + 1])
+            n_places += np.bincount(
+                index_of_needs[table.needs[part]], weights=places_of_job, minlength=len(n_places)
+            )
+        chosen = np.argsort(-n_places[:-1], kind="stable")[:max_sets]
+        mask_of_text = np.full(len(text_index) + 1, len(chosen))
+        mask_of_text[chosen] = np.arange(len(chosen))
+        names = list(text_index)
         return cls(
-            [names[k] for k in chosen.tolist()], place[of_needs], nodes, len(number) - len(chosen)
+            texts=[names[k] for k in chosen.tolist()],
+            mask_index=mask_of_text[index_of_needs],
+            masks=np.zeros((len(chosen) + 1, len(table.names)), dtype=np.bool_),
+            left_out=len(text_index) - len(chosen),
         )
 
     def add(self, needs: NDArray[np.int32], members: NDArray[np.int32]) -> None:
-        """Note that jobs with these needs ran on these nodes."""
-        self.nodes[self.place[needs], members] = True
+        """Note that a job with ``needs[k]`` ran on node ``members[k]``, for all k."""
+        self.masks[self.mask_index[needs], members] = True
 
     def named(self) -> dict[str, NodeMask]:
         """Return the nodes by text, without texts of which no job ran on a node."""
         return {
             text: nodes
-            for text, nodes in zip(self.texts, self.nodes[:-1], strict=True)
+            for text, nodes in zip(self.texts, self.masks[:-1], strict=True)
             if nodes.any()
         }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _NodeTimeline:
-    """Starts and ends of all places (a job on a node) by node and time, ends first. ``order``
-    counts starts, then ends; ``edges`` is where a node's begin, ``owners`` whose they are.
+    """The starts and ends of all places (a job on a node), by node and time; at equal times, ends
+    come first.
+
+    ``order`` are indices into the starts of all places, followed by their ends. ``at_s`` are the
+    times in this order; those of node ``owners[i]`` begin at index ``edges[i]``.
     """
 
     order: NDArray[np.int64]
@@ -187,28 +207,30 @@ class _NodeTimeline:
     owners: NDArray[np.int64]
 
     @classmethod
-    def of(
-        cls, members: NDArray[np.int32], start: NDArray[np.float64], end: NDArray[np.float64]
+    def from_places(
+        cls, members: NDArray[np.int32], start_s: NDArray[np.float64], end_s: NDArray[np.float64]
     ) -> _NodeTimeline:
         """Sort the starts and ends of places by node and time; ``members`` is the node of each
         place.
         """
-        at, who = np.concatenate((start, end)), np.concatenate((members, members))
-        is_start = np.arange(len(at)) < len(start)
-        order = np.lexsort((is_start, at, who))
-        edges = np.flatnonzero(np.diff(who[order], prepend=-1))
-        return cls(order, at[order], edges, who[order][edges].astype(np.int64))
+        at_s = np.concatenate((start_s, end_s))
+        node = np.concatenate((members, members))
+        is_start = np.arange(len(at_s)) < len(start_s)
+        order = np.lexsort((is_start, at_s, node))
+        edges = np.flatnonzero(np.diff(node[order], prepend=-1))
+        return cls(order, at_s[order], edges, node[order][edges].astype(np.int64))
 
     def sums(self, amounts: NDArray[np.float64]) -> NDArray[np.float64]:
         """Sum the amounts of the jobs that are on a node, after each start and end; ``amounts`` has
         one per place.
         """
+        # One running sum serves all nodes: it is 0 after the last end of each node.
         sums: NDArray[np.float64] = np.cumsum(np.concatenate((amounts, -amounts))[self.order])
         return sums
 
-    def peaks(self, amounts: NDArray[np.float64], names: int) -> NDArray[np.float64]:
-        """Return the largest sum of amounts at any time, by node."""
-        peaks = np.zeros(names)
+    def peaks(self, amounts: NDArray[np.float64], n_nodes: int) -> NDArray[np.float64]:
+        """Return the largest sum of amounts at any time, by node; ``amounts`` has one per place."""
+        peaks = np.zeros(n_nodes)
         if len(self.order):
             peaks[self.owners] = np.maximum.reduceat(self.sums(amounts), self.edges)
         return peaks
@@ -219,7 +241,7 @@ class _NodeTimeline:
         """
         if not len(self.order):
             return 0.0, 0.0
-        running = self.sums(np.ones(len(self.order) // 2))
+        n_running = self.sums(np.ones(len(self.order) // 2))
         length_s = np.diff(self.at_s, append=self.at_s[-1])
         length_s[self.edges[1:] - 1] = 0.0  # from a node's last end to the next node's first start
-        return float(np.dot(running, length_s)), float(length_s[running > 0.5].sum())
+        return float(np.dot(n_running, length_s)), float(length_s[n_running > 0.5].sum())

@@ -24,26 +24,27 @@ _VERSION, _EVENT_TIME, _PROCESSORS, _SUBMIT, _BEGIN, _START, _ASKED_HOSTS = 1, 2
 
 
 def recognizes(head: str) -> bool:
-    """The first record begins with a kind and a version (``10.1``; ``22`` in a descendant), both in
-    quotes.
+    """Return whether the first record begins with a kind and a version, both in quotes (``10.1``;
+    ``22`` in a product derived from LSF).
     """
     line = next((line for line in head.splitlines() if line and not line.startswith("#")), "")
     return bool(re.match(r'"[A-Z_0-9]+" "\d+(?:\.\d+)*" \d+ ', line))
 
 
 def read(source: Source) -> None:
-    """Adds all JOB_FINISH records to the rows; other records are counted by kind."""
-    waiting: list[tuple[float, float, float, int]] = []
-    per_host: dict[int, int] = {}
+    """Add all JOB_FINISH records to the rows, and count other records by kind."""
+    never_started: list[tuple[float, float, float, int]] = []
+    slots_frequency: dict[int, int] = {}
     for number, line in source.lines:
         if line and not line.startswith("#"):
-            source.tally.take(number, line, _record, source, line, per_host, waiting)
-    slots = max(per_host, key=lambda count: (per_host[count], count), default=1)
-    for submit_s, eligible_s, end_s, processors in waiting:
+            source.tally.take(number, line, _record, source, line, slots_frequency, never_started)
+    # The most frequent number of slots per host; of several, the largest.
+    slots = max(slots_frequency, key=lambda count: (slots_frequency[count], count), default=1)
+    for submit_s, eligible_s, end_s, processors in never_started:
         source.rows.add(submit_s, eligible_s, math.nan, end_s, -(-processors // slots), ())
-    if waiting:
+    if never_started:
         source.remarks.append(
-            f"{counted(len(waiting), 'job')} never started and named no nodes: "
+            f"{counted(len(never_started), 'job')} never started and named no nodes: "
             "assuming that each asks "
             f"for its slots at {slots} per "
             "node (the most frequent number of slots per host of a job)"
@@ -53,14 +54,14 @@ def read(source: Source) -> None:
 def _record(
     source: Source,
     line: str,
-    per_host: dict[int, int],
-    waiting: list[tuple[float, float, float, int]],
+    slots_frequency: dict[int, int],
+    never_started: list[tuple[float, float, float, int]],
 ) -> str | None:
-    """Take one record: add a job that started to the rows, or (submit, eligible, end, processors)
-    of one that did not to ``waiting``.
+    """Take one record: add a job that started to the rows, and (submit, eligible, end, processors)
+    of a job that did not to ``never_started``.
 
-    Return why the record is ignored, or None. ``per_host`` counts how often jobs had so many slots
-    on a host.
+    Return why the record is ignored, or None; raises :class:`ValueError`. ``slots_frequency[n]``
+    counts the hosts on which a job had n slots.
     """
     if not line.startswith('"JOB_FINISH" '):
         kind = line.split(" ", 1)[0][:30].strip('"')
@@ -70,53 +71,54 @@ def _record(
     fields = _fields(line)
     if len(fields) < _ASKED_HOSTS + 1:
         raise BadLineError(f"has {len(fields)} fields, too few for JOB_FINISH")
-    place = _ASKED_HOSTS + 1 + count_of(fields[_ASKED_HOSTS], "asked hosts", _MOST_HOSTS)
-    if place >= len(fields):
+    # A field with the number of execution hosts, then their names, then the job's status.
+    hosts_index = _ASKED_HOSTS + 1 + count_of(fields[_ASKED_HOSTS], "asked hosts", _MOST_HOSTS)
+    if hosts_index >= len(fields):
         raise BadLineError("ends within the list of requested hosts")
-    count = count_of(fields[place], "execution hosts", _MOST_HOSTS)
-    hosts = fields[place + 1 : place + 1 + count]
-    if len(hosts) < count or place + 1 + count >= len(fields):
-        raise BadLineError(f"ends within the list of its {count} execution hosts")
-    if fields[place + 1 + count] not in ("32", "64"):
+    n_hosts = count_of(fields[hosts_index], "execution hosts", _MOST_HOSTS)
+    status_index = hosts_index + 1 + n_hosts
+    hosts = fields[hosts_index + 1 : status_index]
+    if status_index >= len(fields):
+        raise BadLineError(f"ends within the list of its {n_hosts} execution hosts")
+    if fields[status_index] not in ("32", "64"):
         raise BadLineError(
-            f"job status {fields[place + 1 + count][:20]!r} is unknown, expected 64 (done) or "
-            "32 (exit)"
+            f"job status {fields[status_index][:20]!r} is unknown, expected 64 (done) or 32 (exit)"
         )
     submit_s, begin_s, start_s, end_s = (
         source.clock.seconds(fields[field]) for field in (_SUBMIT, _BEGIN, _START, _EVENT_TIME)
     )
     processors = count_of(fields[_PROCESSORS], "processors", _MOST_HOSTS)
     if math.isnan(start_s):
-        waiting.append(
-            (submit_s, begin_s if begin_s > submit_s else submit_s, end_s, max(1, processors))
-        )
+        eligible_s = begin_s if begin_s > submit_s else submit_s
+        never_started.append((submit_s, eligible_s, end_s, max(1, processors)))
         return None
-    slots_of = slots_by_host(hosts)
-    if not slots_of:
+    slots_by_name = slots_by_host(hosts)
+    if not slots_by_name:
         raise BadLineError("the job ran, but names no execution host")
-    for slots in slots_of.values():
-        per_host[slots] = per_host.get(slots, 0) + 1
-    source.rows.add(submit_s, begin_s, start_s, end_s, len(slots_of), source.rows.ids(slots_of))
+    for slots in slots_by_name.values():
+        slots_frequency[slots] = slots_frequency.get(slots, 0) + 1
+    node_ids = source.rows.ids(slots_by_name)
+    source.rows.add(submit_s, begin_s, start_s, end_s, len(slots_by_name), node_ids)
     return None
 
 
 def _fields(line: str) -> list[str]:
     """Split a record into its fields, without quotes: '"JOB_FINISH" "10.1" 5' -> JOB_FINISH, 10.1,
-    5.
+    5. Raises :class:`BadLineError`.
     """
     fields: list[str] = []
-    place, length = 0, len(line)
-    while place < length:
-        if line[place] in " \t":
-            place += 1
+    position, length = 0, len(line)
+    while position < length:
+        if line[position] in " \t":
+            position += 1
             continue
-        match = _FIELD.match(line, place)
+        match = _FIELD.match(line, position)
         if not match:
             raise BadLineError(
-                f"field {len(fields) + 1} at character {place + 1} has unmatched quotes"
+                f"field {len(fields) + 1} at character {position + 1} has unmatched quotes"
             )
         fields.append(match.group(2) or (match.group(1) or "").replace('""', '"'))
-        place = match.end()
-        if place < length and line[place] not in " \t":
-            raise BadLineError(f"no space after field {len(fields)} at character {place + 1}")
+        position = match.end()
+        if position < length and line[position] not in " \t":
+            raise BadLineError(f"no space after field {len(fields)} at character {position + 1}")
     return fields

@@ -38,15 +38,15 @@ _LONGEST_PARAGRAPH = 4 * 1024 * 1024
 
 
 def recognizes(head: str) -> bool:
-    """A job's paragraph and an event."""
+    """Return whether the head of a file has the heading of a job and an event."""
     lines = head.splitlines()
     return any(_JOB.match(line) for line in lines) and any(_EVENT.match(line) for line in lines)
 
 
 @dataclass
 class _Job:
-    """What the events of a paragraph tell of a job; ``runs`` are (start, end, slots of
-    each host).
+    """A job, as the events of its paragraph describe it. ``runs`` are (start, end, slots of each
+    host); ``start_s`` and ``hosts`` are of the latest run, ``tasks`` is the requested number.
     """
 
     submit_s: float = math.nan
@@ -58,89 +58,88 @@ class _Job:
 
 
 def read(source: Source) -> None:
-    """Adds all jobs of bhist's output to the rows. A record is a job's paragraph."""
+    """Add all jobs of bhist's output to the rows. A record is a job's paragraph."""
     tally = source.tally
-    done: list[_Job] = []
+    jobs: list[_Job] = []
 
-    def record(texts: list[str]) -> None:
+    def add_job(events: list[str]) -> None:
         changed = datetime.fromtimestamp(source.lines.path.stat().st_mtime, UTC).date()
-        done.append(_job(source, texts, changed))
+        jobs.append(_job(source, events, changed))
 
-    for line, name, texts in _paragraphs(source):
-        tally.take(line, "\n".join((name, *texts)), record, texts)
-    slots = max((count for job in done for count in job.hosts.values()), default=1)
-    guessed = 0
-    for job in done:
+    for line, job_id, events in _paragraphs(source):
+        tally.take(line, "\n".join((job_id, *events)), add_job, events)
+    slots_per_host = max((slots for job in jobs for slots in job.hosts.values()), default=1)
+    n_guessed = 0
+    for job in jobs:
         for start_s, end_s, hosts in job.runs:
-            source.rows.add(
-                job.submit_s, job.submit_s, start_s, end_s, len(hosts), source.rows.ids(hosts)
-            )
+            node_ids = source.rows.ids(hosts)
+            source.rows.add(job.submit_s, job.submit_s, start_s, end_s, len(hosts), node_ids)
         if not job.runs:
-            guessed += 1
-            source.rows.add(
-                job.submit_s, job.submit_s, math.nan, job.end_s, -(-job.tasks // slots), ()
-            )
-    if guessed:
+            n_guessed += 1
+            node_count = -(-job.tasks // slots_per_host)
+            source.rows.add(job.submit_s, job.submit_s, math.nan, job.end_s, node_count, ())
+    if n_guessed:
         source.remarks.append(
-            f"{counted(guessed, 'job')} never started: assuming that each asks "
-            f"for its tasks at {slots} "
-            "per host"
+            f"{counted(n_guessed, 'job')} never started: assuming that each asks "
+            f"for its tasks at {slots_per_host} per host"
         )
 
 
 def _paragraphs(source: Source) -> Iterator[tuple[int, str, list[str]]]:
-    """Yield, for each job, the line number, the job's heading, and its events with wrapped lines
-    joined.
+    """Yield, for each job, the line number, the job's id, and its events with wrapped lines joined.
+    A job that is too long is counted as bad.
     """
-    texts: list[str] | None = None
-    start, size, name = 0, 0, ""
+    events: list[str] | None = None  # None: outside of a paragraph
+    start, size, job_id = 0, 0, ""
     for number, line in source.lines:
         size += len(line)
         if heading := _JOB.match(line):
-            if texts is not None:
-                yield start, name, texts
-            texts, start, size, name = [], number, len(heading.group()), heading[1]
-        elif texts is None:
+            if events is not None:
+                yield start, job_id, events
+            events, start, size, job_id = [], number, len(heading.group()), heading[1]
+        elif events is None:
             continue
         elif _EVENT.match(line):
-            texts.append(line)
-        elif line.startswith("   ") and texts:
+            events.append(line)
+        elif line.startswith("   ") and events:
             if size > _LONGEST_PARAGRAPH:
                 source.tally.bad(number, f"a job of more than {_LONGEST_PARAGRAPH:,} characters")
-                texts = None
+                events = None
                 continue
-            texts[-1] += line.strip()
-    if texts is not None:
-        yield start, name, texts
+            events[-1] += line.strip()
+    if events is not None:
+        yield start, job_id, events
 
 
-def _job(source: Source, texts: list[str], changed: date) -> _Job:
+def _job(source: Source, events: list[str], changed: date) -> _Job:
     """Build a job from the lines of its events. Years that bhist leaves out are searched back from
-    ``changed``, the day of the file.
+    ``changed``, the day of the file. Raises :class:`BadLineError`.
     """
     job = _Job()
-    running = False
-    for text in texts:
-        event = _EVENT.match(text)
-        assert event is not None  # only such lines are collected
-        weekday, month, day, clock, year, what = event.groups()
+    is_running = False
+    for line in events:
+        match = _EVENT.match(line)
+        assert match is not None  # only such lines are collected
+        weekday, month, day, clock, year, wrapped = match.groups()
         at_s = source.clock.seconds(f"{_date(weekday, month, day, year, changed)}T{clock}")
-        what = "".join(what.split())
-        if what.startswith("Submitted"):
+        event = "".join(wrapped.split())
+        if event.startswith("Submitted"):
             job.submit_s = at_s
-            if tasks := _TASKS.search(what):
+            if tasks := _TASKS.search(event):
                 job.tasks = int(tasks[1])
-        elif started := _STARTED.match(what):
-            allocated = _ALLOCATED.search(what)
+        elif started := _STARTED.match(event):
+            allocated = _ALLOCATED.search(event)
             hosts = slots_by_host((allocated or started)[1][1:-1].split("><"))
-            if not running or not job.hosts:
-                job.start_s, job.hosts, running = at_s, hosts, True
-        elif _OVER.match(what):
+            # A second such event before the end of a run does not begin another run.
+            if not is_running or not job.hosts:
+                job.start_s, job.hosts = at_s, hosts
+                is_running = True
+        elif _OVER.match(event):
             job.end_s = at_s
-            if running:
+            if is_running:
                 job.runs.append((job.start_s, at_s, job.hosts))
-                running = False
-    if running:
+                is_running = False
+    if is_running:
         job.runs.append((job.start_s, math.inf, job.hosts))
     if math.isnan(job.submit_s) and not job.runs:
         raise BadLineError("a job has neither Submitted nor Dispatched nor Started")
@@ -151,16 +150,17 @@ def _job(source: Source, texts: list[str], changed: date) -> _Job:
 
 
 def _date(weekday: str, month: str, day: str, year: str | None, changed: date) -> str:
-    """Return a day as YYYY-MM-DD; without a year, the last one up to ``changed`` on which the date
-    is this weekday.
+    """Return a day as YYYY-MM-DD; without a ``year``, the latest day up to ``changed`` with this
+    month, day and weekday. Raises :class:`BadLineError` if there is none.
     """
-    number = _MONTHS.index(month) + 1
+    month_number = _MONTHS.index(month) + 1
     years = [int(year)] if year else range(changed.year, changed.year - 28, -1)
     for candidate in years:
         try:
-            moment = date(candidate, number, int(day))
+            candidate_date = date(candidate, month_number, int(day))
         except ValueError:
-            continue
-        if year or (moment <= changed and _DAYS[moment.weekday()] == weekday):
-            return moment.isoformat()
+            continue  # such as 29 February of most years
+        is_past = candidate_date <= changed
+        if year or (is_past and _DAYS[candidate_date.weekday()] == weekday):
+            return candidate_date.isoformat()
     raise BadLineError(f"{weekday} {month} {day} {year or ''} is not a day of the last 28 years")

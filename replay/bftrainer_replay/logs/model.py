@@ -42,9 +42,11 @@ class Queue:
 
     ``start_s`` is NaN for a job that never started (it waits until ``end_s``). ``end_s`` is
     infinite for a job without an end in the record. ``nodes`` is the number of nodes that the job
-    asked for; it needs ``all_needs[needs]`` of each, and they for ``limit_s`` (NaN: not recorded).
-    ``facts`` are recorded; all others are unknown of every job. ``only_smallest``: at any time only
-    the smallest of the waiting jobs is here. ``dialect`` has the words of the log's format.
+    asked for, and ``limit_s`` its time limit (NaN: not recorded). ``needs`` is an index into
+    ``all_needs``, which say what the job needs of each of its nodes. ``facts`` names the kinds of
+    needs that the log records; all others are unknown of every job. ``only_smallest``: the queue
+    has at any time only the smallest of the waiting jobs. ``dialect`` has the words of the log's
+    format.
     """
 
     eligible_s: Times
@@ -60,47 +62,51 @@ class Queue:
 
     def __post_init__(self) -> None:
         """Give all jobs unknown limits and needs, if these are missing."""
-        jobs = len(self.nodes)
-        if len(self.limit_s) != jobs:
-            object.__setattr__(self, "limit_s", Times.of(np.full(jobs, np.nan)))
-        if len(self.needs) != jobs:
-            object.__setattr__(self, "needs", np.zeros(jobs, dtype=np.int16))
+        n_jobs = len(self.nodes)
+        if len(self.limit_s) != n_jobs:
+            object.__setattr__(self, "limit_s", Times.from_seconds(np.full(n_jobs, np.nan)))
+        if len(self.needs) != n_jobs:
+            object.__setattr__(self, "needs", np.zeros(n_jobs, dtype=np.int16))
 
     def parts(self) -> Iterator[slice]:
-        """All jobs, a million at a time: what is worked out for each of them takes memory for a
-        part.
-        """
+        """Yield slices that cover all jobs (:func:`parts_of`)."""
         return parts_of(len(self.nodes))
 
     def waits_until(self, part: slice) -> NDArray[np.float64]:
-        """When each job of a part starts or, if it never does, ends."""
+        """Return when each job of a part starts or, if it never does, ends."""
         return started_or(self.start_s, self.end_s, part)
 
     def waited_s(self, part: slice, start_s: float, end_s: float) -> NDArray[np.float64]:
-        """How long each job of a part waited within a span."""
+        """Return the seconds that each job of a part waited between ``start_s`` and ``end_s``."""
         waited_s: NDArray[np.float64] = self.waits_until(part).clip(start_s, end_s)
         waited_s -= self.eligible_s[part].clip(start_s, end_s)
         return waited_s
 
-    def of_needs(self, chosen: NDArray[np.bool_]) -> Queue:
-        """Return a queue of the jobs whose needs are chosen; ``chosen`` is over ``all_needs``."""
-        is_chosen = np.empty(len(self.nodes), dtype=np.bool_)
+    def with_needs(self, are_chosen: NDArray[np.bool_]) -> Queue:
+        """Return a queue of the jobs whose needs are chosen: ``are_chosen[k]`` is for
+        ``all_needs[k]``.
+        """
+        job_is_chosen = np.empty(len(self.nodes), dtype=np.bool_)
         for part in self.parts():
-            is_chosen[part] = chosen[self.needs[part]]
-        return self if is_chosen.all() else self.only(is_chosen)
+            job_is_chosen[part] = are_chosen[self.needs[part]]
+        return self if job_is_chosen.all() else self.selected(job_is_chosen)
 
-    def only(self, which: NDArray[Any]) -> Queue:
-        """Return a queue of the jobs at the places ``which``, in that order."""
-        times: dict[str, Any] = {name: getattr(self, name).only(which) for name in TIMES[1:]}
-        return replace(self, nodes=self.nodes[which], needs=self.needs[which], **times)
+    def selected(self, selection: NDArray[Any]) -> Queue:
+        """Return a queue of the jobs that a mask or an index array selects, in its order."""
+        # TIMES begins with the submit times, which a queue does not have.
+        times: dict[str, Any] = {
+            name: getattr(self, name).selected(selection) for name in TIMES[1:]
+        }
+        return replace(self, nodes=self.nodes[selection], needs=self.needs[selection], **times)
 
 
 @dataclass(frozen=True, slots=True)
 class SilentNodes:
-    """Nodes that ran no job for 48 h or more and may have been down; the idle share with and
-    without these periods.
+    """The number of nodes that ran no job for 48 h or more and may have been down, and the idle
+    share with and without these periods.
 
-    ``renamed``: so many of them ran their last job before as many others ran their first.
+    ``renamed`` is the number of nodes that seem to have been renamed: they ran their last job
+    before as many others ran their first.
     """
 
     nodes: int
@@ -110,7 +116,7 @@ class SilentNodes:
 
     @property
     def likely(self) -> str:
-        """What became of them, in a word."""
+        """What probably happened to these nodes, in a word."""
         return "renamed" if self.renamed else "down"
 
 
@@ -127,10 +133,11 @@ class SiteFacts:
     """What a job log tells beyond idle nodes and the queue; None: the log does not have it.
 
     ``nodes`` are the partitions and devices of each node, ``use`` the cores and devices in use.
-    From ``down_s[k]`` to ``down_until_s[k]`` node ``down[k]`` (a number in ``nodes.names``) would
-    have been idle, but was out of service or reserved. ``silent`` is of the whole log, of whatever
-    part of it a window is. ``only_user``: the user of all jobs of the log. ``bounds``: idle shares
-    under other readings of the whole log. ``missing_jobs``: what shows that the log lacks jobs.
+    From ``down_s[k]`` to ``down_until_s[k]`` node ``down[k]`` (an index into ``nodes.names``) would
+    have been idle, but was out of service or reserved. ``only_user``: the user of all jobs, if
+    there is only one. ``missing_jobs``: sentences on what shows that the log lacks jobs.
+    ``silent``, and ``bounds`` (idle shares under other readings of the log), are of the whole log,
+    also in a window of it.
     """
 
     nodes: LoggedNodes | None = None
@@ -144,7 +151,7 @@ class SiteFacts:
     missing_jobs: tuple[str, ...] = ()
 
     def down_h(self, start_s: float, end_s: float) -> NDArray[np.float64]:
-        """Hours of each period inside a window."""
+        """Return the hours of each down period that lie between ``start_s`` and ``end_s``."""
         down_s: NDArray[np.float64] = np.clip(self.down_until_s, start_s, end_s) - np.clip(
             self.down_s, start_s, end_s
         )
@@ -156,11 +163,12 @@ NO_FACTS = SiteFacts()
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """What is known of a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`).
-    ``per_node``: the number of GPUs of every node.
+    """Facts on a log whose unit is a GPU (:mod:`~bftrainer_replay.logs.gpus`). ``per_node``: the
+    number of GPUs of every node.
 
-    ``by_node``: the same log by node, where it tells more than idle GPUs. ``every``: all idle GPUs,
-    with those that the log leaves out as they have no cores left beside them.
+    ``by_node`` is the same log in nodes (None: the log lists only idle GPUs). ``every`` is the log
+    of all idle GPUs, including those without idle cores on their node, which the log itself leaves
+    out (None: the log does not record cores).
     """
 
     per_node: Mapping[str, int]
@@ -207,10 +215,10 @@ class EventLog:
 
     def nodes(self) -> tuple[str, ...]:
         """Every node that was ever idle, in order of first appearance (ties in order of name)."""
-        seen: dict[str, None] = {}
+        ordered_names: dict[str, None] = {}
         for event in self.events:
-            seen.update(dict.fromkeys(sorted(event.change.joined)))
-        return tuple(seen)
+            ordered_names.update(dict.fromkeys(sorted(event.change.joined)))
+        return tuple(ordered_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,10 +269,8 @@ class LogWindow:
     @property
     def outage_s(self) -> float:
         """Total length of the outages outside of the gaps."""
-        return (
-            sum(end_s - start_s for start_s, end_s in union((*self.outages, *self.gaps)))
-            - self.unknown_s
-        )
+        merged = union((*self.outages, *self.gaps))
+        return sum(end_s - start_s for start_s, end_s in merged) - self.unknown_s
 
     @property
     def service_s(self) -> float:
@@ -275,12 +281,11 @@ class LogWindow:
 
     @property
     def service_node_h(self) -> float:
-        """What idle shares refer to: without gaps, outages, and nodes that were out of service
-        while no job ran on them.
+        """The node-hours in service, to which idle shares refer: all of the window, without gaps,
+        outages, and the time in which a node ran no job and was out of service.
         """
-        return self.service_s / 3600 * self.machine_nodes - float(
-            self.site.down_h(self.start_s, self.end_s).sum()
-        )
+        down_h = float(self.site.down_h(self.start_s, self.end_s).sum())
+        return self.service_s / 3600 * self.machine_nodes - down_h
 
 
 def cut(
@@ -294,11 +299,13 @@ def cut(
     """Restrict a log to ``[start_s, end_s]`` and to ``nodes``; by default to all of it.
 
     ``machine_nodes`` defaults to the number of chosen nodes, else to the log's own figure, else to
-    the number of nodes that were ever idle (a lower bound).
+    the number of nodes that were ever idle (a lower bound). In a log whose unit is a GPU, ``nodes``
+    are names of nodes, and all other counts are of GPUs.
     """
-    first, last = log.events[0].at_s, log.events[-1].at_s
-    start_s = first if start_s is None else start_s
-    end_s = last if end_s is None else end_s
+    if start_s is None:
+        start_s = log.events[0].at_s
+    if end_s is None:
+        end_s = log.events[-1].at_s
     chosen = None if nodes is None else frozenset(nodes)
     if log.gpus is not None and chosen is not None:
         chosen = frozenset(levels(log.gpus.per_node, chosen))
@@ -306,22 +313,20 @@ def cut(
     if machine_nodes is None:
         machine_nodes = (log.machine_nodes or len(log.nodes())) if chosen is None else len(chosen)
     queue = log.queue if chosen is None else None
-    gaps, outages = (within(spans, start_s, end_s) for spans in (log.gaps, log.outages))
-    site = log.site if chosen is None else NO_FACTS
     window = LogWindow(
-        start_s,
-        end_s,
-        initial,
-        events,
-        machine_nodes,
-        log.source,
-        log.note,
-        queue,
-        log.debounce_s,
-        gaps,
-        log.clock,
-        outages=outages,
-        site=site,
+        start_s=start_s,
+        end_s=end_s,
+        initial=initial,
+        events=events,
+        machine_nodes=machine_nodes,
+        source=log.source,
+        note=log.note,
+        queue=queue,
+        debounce_s=log.debounce_s,
+        gaps=within(log.gaps, start_s, end_s),
+        clock=log.clock,
+        outages=within(log.outages, start_s, end_s),
+        site=log.site if chosen is None else NO_FACTS,
     )
     if log.gpus is None:
         return window
@@ -337,15 +342,15 @@ def _cut_gpus(
     """Restrict the facts of a log in GPUs to the time of ``window``, the nodes of ``per_node`` and
     the ``chosen`` GPUs (None: all).
     """
-    restricted = partial(cut, start_s=window.start_s, end_s=window.end_s)
+    cut_in_time = partial(cut, start_s=window.start_s, end_s=window.end_s)
     by_node, every = facts.by_node, facts.every
     if by_node is None:
         window_by_node = whole_nodes(window, per_node)
     elif len(per_node) == by_node.machine_nodes:
-        window_by_node = restricted(by_node)  # With all nodes, the queue is kept.
+        window_by_node = cut_in_time(by_node)  # Without a choice of nodes, the queue is kept.
     else:
-        window_by_node = restricted(by_node, nodes=per_node)
-    window_of_every = None if every is None else restricted(every, nodes=chosen)
+        window_by_node = cut_in_time(by_node, nodes=per_node)
+    window_of_every = None if every is None else cut_in_time(every, nodes=chosen)
     return GpuWindow(per_node, window_by_node, window_of_every)
 
 
@@ -353,10 +358,10 @@ def _between(
     events: Iterable[PoolEvent], start_s: float, end_s: float, chosen: frozenset[str] | None
 ) -> tuple[frozenset[str], tuple[PoolEvent, ...]]:
     """Return which of the chosen nodes (None: all) are in the pool at ``start_s``, and the events
-    that change them up to ``end_s``.
+    that change them after ``start_s`` and up to ``end_s``, all with ``all_joined=False``.
     """
     pool: set[str] = set()
-    kept: list[PoolEvent] = []
+    inside: list[PoolEvent] = []
     for event in events:
         if event.at_s > end_s:
             break
@@ -364,53 +369,58 @@ def _between(
         if chosen is not None:
             joined, left = joined & chosen, left & chosen
         elif event.at_s > start_s and (joined or left) and not event.all_joined:
-            kept.append(event)  # of which a log may have millions
+            # The event stays as it is: a log may have millions, and a copy of each takes memory.
+            inside.append(event)
             continue
         if event.at_s <= start_s:
             pool -= left
             pool |= joined
         elif joined or left:
-            kept.append(PoolEvent(event.at_s, PoolChanged(joined, left)))
-    return frozenset(pool), tuple(kept)
+            inside.append(PoolEvent(event.at_s, PoolChanged(joined, left)))
+    return frozenset(pool), tuple(inside)
 
 
 def level(node: str, index: int) -> str:
-    """Return the name of a node's GPU number ``index``, which is idle while more than ``index``
-    GPUs of the node are: a log tells how many are idle, not which, so the last that joined leaves
-    first.
+    """Return the name of a node's GPU number ``index`` (from 0). A log tells how many GPUs of a
+    node are idle, but not which: this one counts as idle while more than ``index`` of them are, so
+    the GPU that joined last leaves first.
     """
     return f"{node}:{index}"
 
 
 def levels(per_node: Mapping[str, int], nodes: Iterable[str]) -> Iterator[str]:
-    """All GPUs of these nodes."""
+    """Yield the names of all GPUs of these nodes; ``per_node`` is the number of GPUs of each."""
     return (level(node, index) for node in nodes for index in range(per_node.get(node, 0)))
 
 
 def whole_nodes(window: LogWindow, per_node: Mapping[str, int]) -> LogWindow:
     """Turn a window of idle GPUs into one of idle nodes: a node is idle while all its GPUs are."""
-    last = {level(node, gpus - 1): node for node, gpus in per_node.items()}
+    # All GPUs of a node are idle exactly while its GPU with the highest number is (see level()).
+    node_of_top_gpu = {level(node, gpus - 1): node for node, gpus in per_node.items()}
 
-    def whole(names: frozenset[str]) -> frozenset[str]:
-        return frozenset(last[name] for name in names & last.keys())
+    def idle_nodes(gpu_names: frozenset[str]) -> frozenset[str]:
+        return frozenset(node_of_top_gpu[name] for name in gpu_names & node_of_top_gpu.keys())
 
-    return _seen_as(window, whole, len(per_node))
+    return _with_names(window, idle_nodes, len(per_node))
 
 
-def _seen_as(
-    window: LogWindow, nodes: Callable[[frozenset[str]], frozenset[str]], machine_nodes: int
+def _with_names(
+    window: LogWindow, renamed: Callable[[frozenset[str]], frozenset[str]], machine_nodes: int
 ) -> LogWindow:
-    """Replace the names in the pool and in every event by ``nodes(names)``; leave out events that
-    then change nothing.
+    """Replace the names in the pool and in every event by ``renamed(names)``; leave out events that
+    then change nothing. ``machine_nodes`` is the new size of the cluster.
     """
-    changes = ((e.at_s, nodes(e.change.joined), nodes(e.change.left)) for e in window.events)
+    changes = (
+        (event.at_s, renamed(event.change.joined), renamed(event.change.left))
+        for event in window.events
+    )
     events = tuple(
         PoolEvent(at_s, PoolChanged(joined, left))
         for at_s, joined, left in changes
         if joined or left
     )
     return replace(
-        window, initial=nodes(window.initial), events=events, machine_nodes=machine_nodes
+        window, initial=renamed(window.initial), events=events, machine_nodes=machine_nodes
     )
 
 
@@ -428,7 +438,7 @@ def union(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 def within(
     spans: Iterable[tuple[float, float]], start_s: float, end_s: float
 ) -> tuple[tuple[float, float], ...]:
-    """The parts of the spans between two times."""
+    """Return the parts of the spans between ``start_s`` and ``end_s``, without empty ones."""
     inside = ((max(begin, start_s), min(end, end_s)) for begin, end in spans)
     return tuple((begin, end) for begin, end in inside if begin < end)
 
@@ -436,31 +446,39 @@ def within(
 def of_nodes(window: LogWindow, nodes: Collection[str]) -> LogWindow:
     """Restrict a window to these nodes; its queue is dropped."""
     chosen = frozenset(nodes)
-    return replace(_seen_as(window, chosen.intersection, len(chosen)), queue=None)
+    return replace(_with_names(window, chosen.intersection, len(chosen)), queue=None)
 
 
 def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[LogWindow, ...]:
-    """Cut a window of ``length_s`` out of the log at each of the starts, which are in order of
-    time. The queue is dropped.
+    """Cut a window of ``length_s`` seconds out of the log at each of ``starts_s``, which are in
+    ascending order. A window ends no later than the log. The queue is dropped.
     """
 
-    def number_until(at_s: float) -> int:
+    def count_until(at_s: float) -> int:
         return bisect_right(log.events, at_s, key=lambda event: event.at_s)
 
-    pool, place, windows = set(log.initial), 0, []
-    for wanted_s in starts_s:
-        start_s = max(wanted_s, log.start_s)
+    windows: list[LogWindow] = []
+    pool = set(log.initial)  # after the first n_applied events of the log
+    n_applied = 0
+    for requested_s in starts_s:
+        start_s = max(requested_s, log.start_s)
         end_s = min(start_s + length_s, log.end_s)
-        begin = number_until(start_s)
-        for event in log.events[place:begin]:
+        n_before = count_until(start_s)
+        for event in log.events[n_applied:n_before]:
             pool -= event.change.left
             pool |= event.change.joined
-        place = begin
-        events, gaps = log.events[begin : number_until(end_s)], within(log.gaps, start_s, end_s)
-        part = replace(
-            log, start_s=start_s, end_s=end_s, initial=frozenset(pool), events=events, queue=None
+        n_applied = n_before
+        window = replace(
+            log,
+            start_s=start_s,
+            end_s=end_s,
+            initial=frozenset(pool),
+            events=log.events[n_before : count_until(end_s)],
+            queue=None,
+            gaps=within(log.gaps, start_s, end_s),
+            outages=within(log.outages, start_s, end_s),
         )
-        windows.append(replace(part, gaps=gaps, outages=within(log.outages, start_s, end_s)))
+        windows.append(window)
     return tuple(windows)
 
 
@@ -470,7 +488,7 @@ def piece(log: LogWindow, start_s: float, end_s: float) -> LogWindow:
 
 
 def cut_short(window: LogWindow, end_s: float) -> LogWindow:
-    """The window up to ``end_s``, if that is before its end."""
+    """Return the window up to ``end_s``; all of it if it ends earlier."""
     if end_s >= window.end_s:
         return window
     return replace(

@@ -53,22 +53,21 @@ class NodeOutage:
 
 def read_events(source: Source, path: Path) -> list[NodeOutage]:
     """Read the periods in the output of ``sacctmgr show event``; raises :class:`InputFileError`."""
-    return list(_of_table(source, path, EVENTS_COMMAND))
+    return list(_outages_in_table(source, path, EVENTS_COMMAND))
 
 
 def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
     """Read the periods in the output of ``scontrol show reservation`` or ``sacctmgr show
     reservation``; raises :class:`InputFileError`.
     """
-    lines = _lines(source, path)
-    for _, line in lines:
-        if line.startswith(("ReservationName=", "No reservations")):
-            return list(_of_pairs(source, path))
-        break
-    return list(_of_table(source, path, RESERVATIONS_COMMAND))
+    _, first_line = next(_lines(source, path), (0, ""))
+    if first_line.startswith(("ReservationName=", "No reservations")):
+        return list(_outages_in_pairs(source, path))
+    return list(_outages_in_table(source, path, RESERVATIONS_COMMAND))
 
 
 def _lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
+    """Yield (line number, text) of the lines that are neither blank nor comments."""
     for number, line in Lines(path, source.options.max_bytes):
         if len(line) > _LONGEST_LINE:
             raise InputFileError(f"{path}:{number}", f"is longer than {_LONGEST_LINE:,} characters")
@@ -77,8 +76,10 @@ def _lines(source: Source, path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _rows(source: Source, path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the header and rows of a table; the lines of a reason with line breaks are joined."""
-    rows: RecordLines | None = None
+    """Yield (line number, text) of the headers and rows of a table; the lines of a reason with line
+    breaks are joined.
+    """
+    rows: RecordLines | None = None  # None: before the first header
     for number, line in Lines(path, source.options.max_bytes):
         if len(line) > _LONGEST_LINE:
             raise InputFileError(f"{path}:{number}", f"is longer than {_LONGEST_LINE:,} characters")
@@ -101,36 +102,36 @@ def _is_header(names: Sequence[str]) -> bool:
     return {"nodes", "start", "end"} <= {_NAMES[name] for name in names if name in _NAMES}
 
 
-def _of_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
+def _outages_in_table(source: Source, path: Path, command: str) -> Iterator[NodeOutage]:
     """Read the periods from rows of fields between bars, under a header that names them."""
-    at: dict[str, int] = {}
+    columns: dict[str, int] = {}  # the index of each column, as the latest header has them
     for number, line in _rows(source, path):
         fields = [field.strip() for field in line.split("|")]
         names = {
-            _NAMES[name.lower()]: place
-            for place, name in enumerate(fields)
+            _NAMES[name.lower()]: index
+            for index, name in enumerate(fields)
             if name.lower() in _NAMES
         }
         if _is_header([field.lower() for field in fields]):
-            at = names
+            columns = names
             continue
-        if not at:
+        if not columns:
             problem = (
                 "is not a header with the nodes, start and end of each; expected the "
                 f"output of {command}"
             )
             raise InputFileError(f"{path}:{number}", problem)
-        if len(fields) <= max(at.values()):
+        if len(fields) <= max(columns.values()):
             raise InputFileError(
                 f"{path}:{number}",
-                f"has {len(fields)} fields, expected at least {max(at.values()) + 1}",
+                f"has {len(fields)} fields, expected at least {max(columns.values()) + 1}",
             )
-        values = {name: fields[place] for name, place in at.items()}
+        values = {name: fields[index] for name, index in columns.items()}
         if (outage := _outage(source, f"{path}:{number}", values)) is not None:
             yield outage
 
 
-def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
+def _outages_in_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
     """Read the periods from key=value text: a reservation is one line, or several until the next
     ReservationName.
     """
@@ -150,25 +151,24 @@ def _of_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
 
 
 def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:
-    """Build the period that a row tells of; None if it is of the whole cluster's registration, of
-    no nodes or of no length. Raises :class:`InputFileError`.
+    """Build the period of a row (``values`` by column); return None for a row without nodes, such
+    as the registration of the whole cluster, and for a period without length. ``where`` is the file
+    and line. Raises :class:`InputFileError`.
     """
     clock: LogClock = source.clock
     if values.get("nodes", "") in _NO_NODES:
         return None
     try:
         nodes = _expanded(values["nodes"])
-        start_s, end_s = (
-            clock.seconds(values.get("start", "")),
-            clock.seconds(values.get("end", "")),
-        )
+        start_s = clock.seconds(values.get("start", ""))
+        end_s = clock.seconds(values.get("end", ""))
         if math.isnan(start_s):
             raise BadLineError("has no start")
     except ValueError as problem:
         text = " ".join(str(problem).encode("ascii", "backslashreplace").decode().split())
         raise InputFileError(where, text) from problem
     source.rows.take_room(0, 1 + len(nodes))
-    end_s = math.inf if math.isnan(end_s) else end_s
+    end_s = math.inf if math.isnan(end_s) else end_s  # it still lasts
     return NodeOutage(tuple(nodes), start_s, end_s) if end_s > start_s else None
 
 

@@ -24,8 +24,9 @@ _DEVICE = re.compile(r"([\w.+-]+(?::[\w.+-]*[A-Za-z_][\w.+-]*)?):(\d{1,9})(?:\(|
 
 
 def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
-    """Replace the cores and devices of nodes by those in the file of --node-info; the facts are
-    unchanged without it.
+    """Replace the cores and devices of nodes by those in the file of --node-info; return the facts
+    unchanged without this option. A node that is not in the file keeps its facts (a remark says
+    so).
 
     Raises :class:`UserError` if none of the log's nodes is in the file.
     """
@@ -33,19 +34,23 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
     if path is None:
         return facts
     text = read_text(path)
-    starts = [match.start() for match in _NODE.finditer(text)]
-    if not starts:
+    matches = list(_NODE.finditer(text))
+    if not matches:
         raise InputFileError(
             str(path), "has no line NodeName=..., expected the output of scontrol show node"
         )
-    records = (text[begin:end] for begin, end in zip(starts, [*starts[1:], len(text)], strict=True))
-    has = {_NODE.match(record)[1]: _of(record) for record in records}  # type: ignore[index]  # it begins there
-    missing = [name for name in facts.names if name not in has]
+    # A node's record extends to the next NodeName=.
+    ends = [*(match.start() for match in matches[1:]), len(text)]
+    amounts_of = {
+        match[1]: _amounts(text[match.start() : end])
+        for match, end in zip(matches, ends, strict=True)
+    }
+    missing = [name for name in facts.names if name not in amounts_of]
     if len(missing) == len(facts.names):
         raise UserError(
             f"none of the nodes in --node-info {path} is in {source.name}; its nodes have "
             f"names like {facts.names[0]}, those "
-            f"have names like {next(iter(has))}"
+            f"have names like {next(iter(amounts_of))}"
         )
     if missing:
         source.remarks.append(
@@ -53,31 +58,32 @@ def with_node_info(source: Source, facts: LoggedNodes) -> LoggedNodes:
             f"{missing[0]}: "
             f"assuming the most that was in use"
         )
-    is_listed = np.array([name in has for name in facts.names])
-    uses = [has.get(name, JobUse()) for name in facts.names]
-    names = sorted({device for use in uses for device, _ in use.devices} | set(facts.devices))
+    is_listed = np.array([name in amounts_of for name in facts.names])
+    amounts = [amounts_of.get(name, JobUse()) for name in facts.names]
+    names = sorted({device for use in amounts for device, _ in use.devices} | set(facts.devices))
     devices = {
         name: np.where(
             is_listed,
-            [dict(use.devices).get(name, 0.0) for use in uses],
-            facts.devices.get(name, np.zeros(len(uses))),
+            [dict(use.devices).get(name, 0.0) for use in amounts],
+            facts.devices.get(name, np.zeros(len(amounts))),
         )
         for name in names
     }
-    cores = np.where(is_listed, [use.cores for use in uses], facts.cores)
+    cores = np.where(is_listed, [use.cores for use in amounts], facts.cores)
     return replace(facts, cores=cores, devices=devices, is_told=True)
 
 
-def _of(record: str) -> JobUse:
+def _amounts(record: str) -> JobUse:
     """Return the cores and devices of a node from its record in the output of ``scontrol show
-    node``.
+    node``: from CfgTRES or, if that has no devices (AccountingStorageTRES lacks them), from Gres.
     """
     tres = match[1] if (match := _TRES.search(record)) else ""
-    use = use_of(tres, 1)
-    if use.devices or not (gres := _GRES.search(record)):
-        return use
+    amounts = use_of(tres, 1)
+    if amounts.devices or not (gres := _GRES.search(record)):
+        return amounts
     devices: dict[str, float] = {}
     for name, count in _DEVICE.findall(gres[1]):
+        # gpu:a100:4 counts as 4 gpu:a100, and as 4 gpu.
         for device in {name, name.partition(":")[0]}:
             devices[device] = devices.get(device, 0.0) + int(count)
-    return JobUse(use.cores, tuple(sorted(devices.items())[:8]))
+    return JobUse(amounts.cores, tuple(sorted(devices.items())[:8]))

@@ -35,8 +35,9 @@ from bftrainer_replay.text_files import read_head
 
 @dataclass(frozen=True, slots=True)
 class LogFormat:
-    """A format of job logs: ``recognizes`` the head of a file, ``read`` fills a :class:`Source`,
-    ``dialect`` has its words.
+    """A format of job logs: ``recognizes(head)`` says whether the head of a file has this format,
+    ``read`` fills a :class:`Source`, and ``dialect`` has the words of the format. ``name`` is the
+    value of --format, ``title`` the name in messages.
     """
 
     name: str
@@ -63,9 +64,9 @@ TABLE = LogFormat(
 )
 """A table whose columns the user names."""
 EVENTS = "events"
-_SINGLE = (EVENTS, "swf")
+_ONE_FILE_FORMATS = (EVENTS, "swf")
+"""Formats whose files begin with a state or a header that holds for the rest of this file."""
 _SQL_DUMP = re.compile(r"^(?:-- (?:MySQL|MariaDB) dump|INSERT INTO `|CREATE TABLE `)", re.MULTILINE)
-"""Formats whose files begin with what holds for the rest."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +89,14 @@ def open_log(
     """Read a log of any format of :data:`FORMAT_NAMES`; raises :class:`InputFileError` with file
     and line.
 
-    ``on_bytes`` is told of the bytes that are read, for a line of progress.
+    ``on_bytes`` is called with the numbers of bytes that are read, for a line of progress.
     """
     options = options or ImportOptions()
     name = _format_name(path, options)
     if name == EVENTS:
-        return _events(path, read_event_log(path, options.max_bytes, on_bytes=on_bytes))
-    log_format = next((form for form in (*FORMATS, TABLE) if form.name == name), None)
+        log = read_event_log(path, options.max_bytes, on_bytes=on_bytes)
+        return _opened_event_log(path, log)
+    log_format = next((entry for entry in (*FORMATS, TABLE) if entry.name == name), None)
     if log_format is None:
         raise UnknownNameError("format", name, FORMAT_NAMES)
     source = Source(path, options, log_format.dialect, on_bytes)
@@ -102,9 +104,8 @@ def open_log(
     _check_skipped(source)
     source.release()
     log = event_log_of(source, log_format.title)
-    return OpenedLog(
-        log, tuple(source.tally.remarks(log_format.title, source.name)), tuple(source.remarks)
-    )
+    totals = source.tally.remarks(log_format.title, source.name)
+    return OpenedLog(log, tuple(totals), tuple(source.remarks))
 
 
 def _format_name(path: Path, options: ImportOptions) -> str:
@@ -119,7 +120,7 @@ def _format_name(path: Path, options: ImportOptions) -> str:
                 f"{other}: is a log of format {other_name}, but {path} is {name}; expected "
                 "files of one log"
             )
-    if options.more_files and name in _SINGLE:
+    if options.more_files and name in _ONE_FILE_FORMATS:
         raise UserError(
             f"{path}: only one file of format {name} is read at a time, got "
             f"{1 + len(options.more_files)}"
@@ -128,14 +129,20 @@ def _format_name(path: Path, options: ImportOptions) -> str:
 
 
 def _given_format(options: ImportOptions) -> str | None:
-    """Return the format that --format or --columns says; None if neither does."""
-    if options.format or not options.columns:
-        return options.format or None
+    """Return the format that --format or, without it, --columns specifies; None if neither does."""
+    if options.format:
+        return options.format
+    if not options.columns:
+        return None
     return TABLE.name if "=" in options.columns else "sacct"
 
 
 def _check_skipped(source: Source) -> None:
-    """Refuse a log of which more records were skipped as bad than --most-bad allows."""
+    """Refuse a log of which more records were skipped as bad than --most-bad allows.
+
+    A few skipped records are all listed to the user, and a log without any job is refused with a
+    better message later.
+    """
     tally, limit = source.tally, source.options.most_bad
     if not tally.used or tally.skipped <= LISTED or tally.bad_share <= limit:
         return
@@ -149,34 +156,38 @@ def _check_skipped(source: Source) -> None:
     )
 
 
-def _events(path: Path, log: EventLog) -> OpenedLog:
-    """Return an opened event log with its totals. A note says that nodes were simulated, which the
-    prefix of their names tells.
+def _opened_event_log(path: Path, log: EventLog) -> OpenedLog:
+    """Return an opened event log with its totals. If its nodes were simulated, as the prefix of
+    their names tells, the log gets a note on this.
     """
-    rows = len(log.events)
-    totals = f"{path} is an event log: {counted(rows, 'row')} read, {rows:,} used, 0 skipped"
-    if any(name.startswith(PREFIX) for event in log.events[:10] for name in event.change.joined):
+    n_rows = len(log.events)
+    totals = f"{path} is an event log: {counted(n_rows, 'row')} read, {n_rows:,} used, 0 skipped"
+    is_simulated = any(
+        name.startswith(PREFIX) for event in log.events[:10] for name in event.change.joined
+    )
+    if is_simulated:
         source = f"{log.source} ({NOTE.partition(':')[0]})"
         # A log that was converted by `replay convert` has the note in its first lines.
         note = log.note if NOTE in log.note else "; ".join(filter(None, (NOTE, log.note)))
-        return OpenedLog(replace(log, source=source, note=note), (totals,), (note,), True)
-    return OpenedLog(log, (totals,), (log.note,) if log.note else (), True)
+        log = replace(log, source=source, note=note)
+    remarks = (log.note,) if log.note else ()
+    return OpenedLog(log, (totals,), remarks, is_event_log=True)
 
 
 def _format_of(path: Path) -> str:
     """Recognize the format of a file by its head; raises :class:`InputFileError`, which says how to
     convert known files that are no logs.
     """
-    data = read_head(path)
-    if not data:
+    head_bytes = read_head(path)
+    if not head_bytes:
         raise InputFileError(str(path), "is empty, expected a log")
-    head = data.decode("utf-8-sig", errors="surrogateescape")
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+    head = head_bytes.decode("utf-8-sig", errors="surrogateescape")
+    if head_bytes[:2] in (b"\xff\xfe", b"\xfe\xff"):
         raise InputFileError(
             str(path),
             f"is UTF-16 text, expected UTF-8; convert it: iconv -f utf-16 -t utf-8 {path}",
         )
-    if data[:4] == b"\x28\xb5\x2f\xfd":
+    if head_bytes[:4] == b"\x28\xb5\x2f\xfd":
         raise InputFileError(
             str(path),
             f"is compressed by zstd, expected text, gzip, bzip2 or xz; run zstd -d {path}",
@@ -202,9 +213,9 @@ def _format_of(path: Path) -> str:
     for log_format in FORMATS:
         if log_format.recognizes(head):
             return log_format.name
-    start = head.split("\n", 1)[0].encode("ascii", "backslashreplace").decode()
+    first_line = head.split("\n", 1)[0].encode("ascii", "backslashreplace").decode()
     raise InputFileError(
         f"{path}:1",
-        f"unrecognized log format {start[:60]!r}; specify one with --format "
+        f"unrecognized log format {first_line[:60]!r}; specify one with --format "
         f"({', '.join(FORMAT_NAMES)})",
     )

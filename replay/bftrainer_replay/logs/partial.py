@@ -19,11 +19,12 @@ LEAST_JOBS_OF_ONE_STATE = 200
 _IDS_AT_ONCE = 50
 _LEAST_GROUPS = 4
 _DENSE = 0.6
-"""Share of the ids that a log has at the median place. Of the whole logs of docs/site-logs.md that
-keep the scheduler's ids, those of three days that were selected by end have 0.76, the others 1.0.
+"""Least share of the ids that a whole log has at the median place. Of the whole logs of
+docs/site-logs.md that keep the scheduler's ids, the logs of three days that were selected by end
+have 0.76, and the others have 1.0.
 """
 _DENSE_OF_ONE_PARTITION = 0.95
-"""The same of a log of one partition, which may be all of a small cluster: then its ids are dense.
+"""The same for a log of one partition, which may be all of a small cluster: then its ids are dense.
 The partition of pozidriv with 91 % of the jobs has 0.69, and 42 % of its nodes are idle, not 30 %;
 wagap, the whole log of one partition, has 1.0.
 """
@@ -58,15 +59,16 @@ def signs_of_a_part(
 
 def missing_share(ids: NDArray[np.float64]) -> float:
     """Return the share of job ids that the log lacks, at the median place between its first and
-    last id; 0 for too few ids to tell.
+    last id; 0 if there are too few ids to tell.
 
-    The median leaves out the ends of a log, where jobs of long ago and jobs that have not ended are
-    few, and numbers that begin again.
+    The median is not sensitive to the ends of a log, where the ids are sparse (jobs submitted long
+    ago, jobs that have not ended), nor to a scheduler that begins its numbers again.
     """
     ids = np.sort(ids[np.isfinite(ids)])
-    groups = (len(ids) - 1) // _IDS_AT_ONCE
-    if groups < _LEAST_GROUPS:
+    n_groups = (len(ids) - 1) // _IDS_AT_ONCE
+    if n_groups < _LEAST_GROUPS:
         return 0.0
-    edges = ids[: groups * _IDS_AT_ONCE + 1 : _IDS_AT_ONCE]
+    edges = ids[: n_groups * _IDS_AT_ONCE + 1 : _IDS_AT_ONCE]
+    # Between two edges, a log without gaps has as many ids as numbers.
     density = _IDS_AT_ONCE / np.maximum(np.diff(edges), _IDS_AT_ONCE)
     return 1.0 - float(np.median(density))

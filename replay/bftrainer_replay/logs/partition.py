@@ -32,43 +32,47 @@ def in_partition(window: LogWindow, name: str) -> LogWindow:
                 else "no partitions with named nodes (sacct's column Partition)"
             )
         )
-    places = np.flatnonzero(facts.partitions[name])
-    is_down_here = np.isin(window.site.down, places)
-    number = np.full(len(facts.names), -1, dtype=np.int64)
-    number[places] = np.arange(len(places))
+    nodes = np.flatnonzero(facts.partitions[name])
+    new_index = np.full(len(facts.names), -1, dtype=np.int64)
+    new_index[nodes] = np.arange(len(nodes))
+    is_down_here = np.isin(window.site.down, nodes)
+    partition_facts = _facts_of(facts, nodes.tolist())
     site = replace(
         window.site,
-        nodes=_only(facts, places.tolist()),
-        use=None,  # of the whole cluster
-        silent=None,
-        down=number[window.site.down[is_down_here]],
+        nodes=partition_facts,
+        use=None,  # recorded for the whole cluster only
+        silent=None,  # as above
+        down=new_index[window.site.down[is_down_here]],
         down_s=window.site.down_s[is_down_here],
         down_until_s=window.site.down_until_s[is_down_here],
     )
     return replace(
-        of_nodes(window, [facts.names[place] for place in places.tolist()]),
+        of_nodes(window, partition_facts.names),
         source=f"{window.source}, partition {name}",
         queue=None if window.queue is None else _waiting_for(window.queue, name),
         site=site,
     )
 
 
-def _only(facts: LoggedNodes, places: list[int]) -> LoggedNodes:
-    """Restrict what is known of nodes to those at these places of ``facts.names``."""
+def _facts_of(facts: LoggedNodes, nodes: list[int]) -> LoggedNodes:
+    """Restrict the facts to these nodes, indices into ``facts.names``."""
 
-    def these(sets: Mapping[str, _Values]) -> dict[str, _Values]:
-        return {name: nodes[places] for name, nodes in sets.items()}
+    def restricted(arrays: Mapping[str, _Values]) -> dict[str, _Values]:
+        return {name: values[nodes] for name, values in arrays.items()}
 
     return replace(
         facts,
-        names=tuple(facts.names[place] for place in places),
-        partitions=these(facts.partitions),
-        constraints=these(facts.constraints),
-        cores=facts.cores[places],
-        devices=these(facts.devices),
+        names=tuple(facts.names[node] for node in nodes),
+        partitions=restricted(facts.partitions),
+        constraints=restricted(facts.constraints),
+        cores=facts.cores[nodes],
+        devices=restricted(facts.devices),
     )
 
 
 def _waiting_for(queue: Queue, name: str) -> Queue:
-    fits = [not needs.partition or name in needs.partition.split(",") for needs in queue.all_needs]
-    return queue.of_needs(np.array(fits, dtype=np.bool_))
+    """Return the jobs that the partition may run; a job without a recorded partition is one."""
+    may_run = [
+        not needs.partition or name in needs.partition.split(",") for needs in queue.all_needs
+    ]
+    return queue.with_needs(np.array(may_run, dtype=np.bool_))

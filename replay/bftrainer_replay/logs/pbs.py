@@ -6,9 +6,9 @@ Nodes are in ``exec_vnode`` (PBS on Cray, where exec_host is a service node) or 
 epochs, except that an R record uses the line's own local time. PBS Pro and OpenPBS write records of
 a whole array (``4[]``) beside those of its jobs (``4[1]``).
 
-What a job held is in exec_host; ``Resource_List.nodect`` is its request, or counts chunks, ppn or
-blocks. Where exec_host is a plain number of another meaning (``exec_host=10`` with 2,048 nodes, as
-in a log of CEA Curie), only the request is left.
+The nodes that a job held are in exec_host; ``Resource_List.nodect`` is its request, or counts
+chunks, ppn or blocks. Where exec_host is a plain number of another meaning (``exec_host=10`` with
+2,048 nodes, as in a log of CEA Curie), the request is the only size in the log.
 """
 
 from __future__ import annotations
@@ -32,23 +32,26 @@ _LINE = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d);([A-Za-z]+);([^;]*);
 _RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 _ARRAY_PARENT = re.compile(r"\d+\[\](?:\.|$)")
 """The id of a whole array, which holds no node itself; its jobs are ``4[1]``."""
-_VNODE = re.compile(r"\[\d+\]$")  # the part of a host that a vnode is: node[0], node[1]
+_VNODE = re.compile(r"\[\d+\]$")  # a vnode is a part of a host: node[0], node[1]
 
 
 class _PbsRun(NamedTuple):
-    """A run as its S or E record has it; the fields are the arguments of :meth:`JobRows.add`."""
+    """A run as its S or E record has it; the fields are the arguments of :meth:`JobRows.add`, in
+    the same order.
+    """
 
     submit_s: float
     eligible_s: float
     start_s: float
     end_s: float
-    asked: int
+    node_count: int
     nodes: Sequence[int] | None
     limit_s: float
     needs: int
     use: int
 
     def add(self, source: Source, end_s: float) -> None:
+        """Add the run, which ends at ``end_s``, to the rows of the log."""
         source.rows.add(*self._replace(end_s=end_s))
 
 
@@ -61,31 +64,31 @@ def recognizes(head: str) -> bool:
 
 
 def read(source: Source) -> None:
-    """Adds all S, E and R records to the rows; other kinds are counted."""
+    """Add the runs of all S, E and R records to the rows, and count records of other kinds."""
     try:
-        reader = _read(source, names=True)
+        reader = _read(source, has_names=True)
     except _NoNodesError as problem:
         source.read_again()
-        reader = _read(source, names=False)
+        reader = _read(source, has_names=False)
         source.remarks.append(
             f"{problem}: node counts come from Resource_List.nodect, and the log names no nodes"
         )
-    if reader.others:
+    if reader.n_other_sizes:
         source.remarks.append(
-            f"{counted(reader.others, 'job')} held another number of nodes (exec_host) "
+            f"{counted(reader.n_other_sizes, 'job')} held another number of nodes (exec_host) "
             "than they asked for (Resource_List.nodect): "
             "those that they held count"
         )
 
 
-def _read(source: Source, *, names: bool) -> _PbsReader:
+def _read(source: Source, *, has_names: bool) -> _PbsReader:
     """Add the runs of all lines to the rows, and return the reader with its counts. Runs without an
     end still run at the end of the log.
 
-    Raises :class:`_NoNodesError` with ``names`` if exec_host names no nodes.
+    ``has_names``: exec_host names nodes. Raises :class:`_NoNodesError` if it turns out not to.
     """
-    running: dict[str, _PbsRun] = {}
-    reader = _PbsReader(source, names)
+    running: dict[str, _PbsRun] = {}  # by job id
+    reader = _PbsReader(source, has_names)
     for number, line in source.lines:
         if line:
             source.tally.take(number, line, reader.record, line, running)
@@ -99,15 +102,15 @@ class _NoNodesError(Exception):
 
 
 class _PbsReader:
-    """Turns accounting records into runs; with ``names``, exec_host names nodes. ``others`` counts
-    jobs that held another number of nodes than they asked for.
+    """Turns accounting records into runs; with ``has_names``, exec_host names nodes.
+    ``n_other_sizes`` counts jobs that held another number of nodes than they asked for.
     """
 
-    def __init__(self, source: Source, names: bool) -> None:
+    def __init__(self, source: Source, has_names: bool) -> None:
         self._source = source
-        self._names = names
-        self.others = 0
-        self._blocks: dict[str, Sequence[int]] = {}
+        self._has_names = has_names
+        self.n_other_sizes = 0
+        self._nodes_of_place: dict[str, Sequence[int]] = {}  # of short texts, which often repeat
 
     def record(self, line: str, running: dict[str, _PbsRun]) -> str | None:
         """Take one record: S begins a run in ``running``; E and R end it, which adds it to the
@@ -130,6 +133,8 @@ class _PbsReader:
             if run is None:
                 return "R records without a known run"
             at_s = self._source.clock.seconds(f"{year}-{month}-{day}T{clock}")
+            # The line's time is local: if it is before the start, the zone is wrong or clocks
+            # were set.
             run.add(self._source, max(at_s, run.start_s))
             return None
         values = dict(piece.split("=", 1) for piece in message.split(" ") if "=" in piece)
@@ -150,82 +155,91 @@ class _PbsReader:
 
     def _run(self, values: dict[str, str], kind: str) -> _PbsRun:
         """Build the run of an S or E record from its ``values`` (key=value)."""
-        submit_s, eligible_s, start_s = (
-            self._time(values, key) for key in ("ctime", "etime", "start")
+        submit_s, eligible_s, queued_s, start_s = (
+            self._time(values, key) for key in ("ctime", "etime", "qtime", "start")
         )
-        queued_s = self._time(values, "qtime")
-        submit_s = queued_s if math.isnan(submit_s) else submit_s
-        eligible_s = queued_s if math.isnan(eligible_s) else eligible_s
+        if math.isnan(submit_s):
+            submit_s = queued_s
+        if math.isnan(eligible_s):
+            eligible_s = queued_s
+        has_run = not math.isnan(start_s)
         place = values.get("exec_vnode") or values.get("exec_host", "")
-        if not math.isnan(start_s) and not place:
+        if has_run and not place:
             raise BadLineError("the job ran, but has no exec_host")
         nodes: Sequence[int] | None = ()
-        if not math.isnan(start_s):
-            nodes = self._nodes(place) if self._names else None
-        text = values.get("Resource_List.nodect", str(len(nodes or (1,)))).partition(":")[
-            0
-        ]  # Torque: 1:ppn=24
-        node_count = count_of(text, "nodes (Resource_List.nodect)")
+        if has_run:
+            nodes = self._nodes(place) if self._has_names else None
+        # Torque's nodect may be 1:ppn=24. Without nodect, a run has the size of its nodes, or 1.
+        text = values.get("Resource_List.nodect", str(len(nodes or (1,))))
+        node_count = count_of(text.partition(":")[0], "nodes (Resource_List.nodect)")
         if nodes and len(nodes) != node_count:
             if place.isdecimal():
                 raise _NoNodesError(
                     f"exec_host holds something else than nodes ({place[:20]} for "
                     f"{node_count:,} nodes)"
                 )
-            # PBS Pro counts chunks, of which a host may have several. An S record has the same as
-            # its E record.
-            self.others += kind != "S" and place.count("+") + 1 != node_count
+            # PBS Pro counts chunks, of which a host may have several. An S record has the same
+            # nodes as its E record, so the job is counted once.
+            if kind != "S" and place.count("+") + 1 != node_count:
+                self.n_other_sizes += 1
             node_count = len(nodes)
+        limit_s, needs, use = self._needs(values, node_count)
         return _PbsRun(
-            submit_s,
-            eligible_s,
-            start_s,
-            math.inf,
-            node_count,
-            nodes,
-            *self._needs(values, node_count),
+            submit_s=submit_s,
+            eligible_s=eligible_s,
+            start_s=start_s,
+            end_s=math.inf,
+            node_count=node_count,
+            nodes=nodes,
+            limit_s=limit_s,
+            needs=needs,
+            use=use,
         )
 
     def _needs(self, values: dict[str, str], node_count: int) -> tuple[float, int, int]:
         """Return a run's time limit in seconds, and the numbers of its needs and use."""
-        limit_s, queue = (
-            elapsed_s(values.get("Resource_List.walltime", "")),
-            values.get("queue", "")[:255],
-        )
-        counts = [
+        limit_s = elapsed_s(values.get("Resource_List.walltime", ""))
+        queue = values.get("queue", "")[:255]
+        cores, gpus = (
             _count(values, f"Resource_List.{name}") / max(node_count, 1)
             for name in ("ncpus", "ngpus")
-        ]
-        devices = (("gpu", counts[1]),) if counts[1] else ()
-        facts, rows = self._source.facts, self._source.rows
-        facts |= {JobFact.TIME_LIMIT} if not math.isnan(limit_s) else set()
-        facts |= {JobFact.PARTITION} if queue else set()
-        facts |= {JobFact.RESOURCES, JobFact.USE} if counts[0] else set()
-        account = name_of(values.get("account") or values.get("project", ""))
-        needs = JobNeeds(
-            queue if is_node_name(queue) else "", cores=counts[0], devices=devices, account=account
         )
-        return limit_s, rows.needs(needs), rows.use(JobUse(counts[0], devices))
+        devices = (("gpu", gpus),) if gpus else ()
+        facts, rows = self._source.facts, self._source.rows
+        if not math.isnan(limit_s):
+            facts.add(JobFact.TIME_LIMIT)
+        if queue:
+            facts.add(JobFact.PARTITION)
+        if cores:
+            facts.update((JobFact.RESOURCES, JobFact.USE))
+        needs = JobNeeds(
+            partition=queue if is_node_name(queue) else "",
+            cores=cores,
+            devices=devices,
+            account=name_of(values.get("account") or values.get("project", "")),
+        )
+        return limit_s, rows.needs(needs), rows.use(JobUse(cores, devices))
 
     def _time(self, values: dict[str, str], key: str) -> float:
         return self._source.clock.seconds(values.get(key, ""))
 
     def _nodes(self, place: str) -> Sequence[int]:
-        nodes = self._blocks.get(place)
+        nodes = self._nodes_of_place.get(place)
         if nodes is None:
             nodes = nodes_of(self._source, place)
-            if len(self._blocks) < 10_000 and len(place) < 64:
-                self._blocks[place] = nodes
+            if len(self._nodes_of_place) < 10_000 and len(place) < 64:
+                self._nodes_of_place[place] = nodes
         return nodes
 
 
 def nodes_of(source: Source, place: str) -> Sequence[int]:
-    """Return the numbers of the nodes in exec_host, exec_vnode or Cobalt's location; raises
-    ValueError.
+    """Return the numbers of the nodes in exec_host, exec_vnode or Cobalt's location (``place``);
+    raises :class:`ValueError`. The first block of Mira declares all nodes of its torus.
     """
     if is_block(place):
         if source.machine_nodes is None:
-            source.rows.declare(torus := all_nodes())
+            torus = all_nodes()
+            source.rows.declare(torus)
             source.machine_nodes = len(torus)
             source.machine_why = f"Mira's torus {'x'.join(map(str, MIRA_SHAPE))}"
         return source.rows.ids(nodes_of_block(place))
@@ -255,14 +269,13 @@ def _numbered(place: str) -> list[str]:
     """Parse ranges of node numbers: "3,7-9" -> nid00003, nid00007, nid00008, nid00009."""
     names: list[str] = []
     for piece in place.split(","):
-        first, _, last = piece.partition("-")
-        if (
-            len(piece) > 20
-            or int(last or first) < int(first)
-            or int(last or first) - int(first) > MOST_NODES
-        ):
+        if len(piece) > 20:
             raise BadLineError(f"{piece[:40]!r} is not a range of nodes")
-        names.extend(f"nid{number:05d}" for number in range(int(first), int(last or first) + 1))
+        first_text, _, last_text = piece.partition("-")
+        first, last = int(first_text), int(last_text or first_text)
+        if not 0 <= last - first <= MOST_NODES:
+            raise BadLineError(f"{piece[:40]!r} is not a range of nodes")
+        names.extend(f"nid{number:05d}" for number in range(first, last + 1))
         if len(names) > MOST_NODES:
             raise BadLineError(f"more than {MOST_NODES:,} nodes in one job")
     return names

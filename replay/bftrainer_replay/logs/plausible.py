@@ -18,112 +18,102 @@ from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.source import KEEP, Source
 
 LEAST_GAP_S = 30 * 86400.0
-_MOST_SHARE, _MOST_FEW, _LEAST_JOBS = 0.001, 3, 10
+_MAX_OUTLIER_SHARE = 0.001
+_MAX_OUTLIERS_OF_FEW = 3
+"""Outliers at either end of a log in which the share above is less."""
+_LEAST_JOBS = 10
 _GRACE_S = 3600.0
 """OverTimeLimit, KillWait and a slow epilog let a job outlast its limit."""
 
 
 def without_outliers(source: Source, table: JobTable) -> JobTable:
-    """Leave out the few jobs whose times are further from all others than the log is long, and than
-    30 days; add remarks.
+    """Leave out the few jobs whose times are further from all others than the log is long, and
+    further than 30 days; add remarks. (Not with --outliers keep.)
 
-    An end that far away is unknown rather than right: such a job counts as still running.
+    An end that is this late is assumed to be wrong: its job counts as still running.
     """
     if source.options.outliers == KEEP or len(table.node_counts) < _LEAST_JOBS:
         return table
-    at = Times.gathered(started_or(table.start_s, table.submit_s, part) for part in table.parts())
-    first_s, last_s = _bulk(at.kept.copy())
-    keep = (at.kept >= first_s) & (at.kept <= last_s) & (table.submit_s.kept <= last_s)
+    # The time of a job is its start or, if it never started, its submission.
+    times = Times.from_parts(
+        started_or(table.start_s, table.submit_s, part) for part in table.parts()
+    )
+    first_s, last_s = _bulk(times.packed.copy())
+    in_bulk = (times.packed >= first_s) & (times.packed <= last_s)
+    keep = in_bulk & (table.submit_s.packed <= last_s)
     if not keep.all():
-        out = at[~keep]
+        outliers_s = times[~keep]
         source.remarks.append(
-            f"{counted(len(out), 'job')} left out, dated {format_time(float(out.min()))} to "
-            f"{format_time(float(out.max()))}: all others "
-            f"are from {format_time(first_s)} to {format_time(last_s)} (--outliers keep uses "
-            "them, and the span that they make)"
+            f"{counted(len(outliers_s), 'job')} left out, dated "
+            f"{format_time(float(outliers_s.min()))} to {format_time(float(outliers_s.max()))}: "
+            f"all others are from {format_time(first_s)} to {format_time(last_s)} "
+            "(--outliers keep uses them, and the span that they make)"
         )
-        table = table.chosen(keep)
-    latest_s, ends = last_s + max(LEAST_GAP_S, last_s - first_s), table.end_s
-    far = table.where(lambda part: np.isfinite(ends[part]) & (ends[part] > latest_s))
-    if len(far):
+        table = table.selected(keep)
+    latest_s = last_s + max(LEAST_GAP_S, last_s - first_s)
+    ends = table.end_s
+    too_late = table.jobs_where(lambda part: np.isfinite(ends[part]) & (ends[part] > latest_s))
+    if len(too_late):
         source.remarks.append(
-            f"{counted(len(far), 'job ends', 'jobs end')} later than any job could "
-            f"({format_time(float(ends[far].max()))} at the latest): "
+            f"{counted(len(too_late), 'job ends', 'jobs end')} later than any job could "
+            f"({format_time(float(ends[too_late].max()))} at the latest): "
             "their ends count as not recorded (--outliers keep uses them)"
         )
-        table = replace(table, end_s=ends.changed(far, np.full(len(far), np.inf)))
+        table = replace(table, end_s=ends.replaced(too_late, np.full(len(too_late), np.inf)))
     return table
 
 
-def _bulk(at_s: NDArray[Any]) -> tuple[float, float]:
+def _bulk(times_s: NDArray[Any]) -> tuple[float, float]:
     """Return the first and the last time of the log without outliers: a few times at either end are
-    cut off if the gap to the rest is longer than the rest itself.
+    cut off if the gap to the rest is longer than the rest itself. The array is reordered.
     """
-    few = max(_MOST_FEW, int(_MOST_SHARE * len(at_s)))
-    at_s.partition((min(few + 1, len(at_s) - 1), max(len(at_s) - few - 2, 0)))
-    times = np.sort(
-        np.concatenate((at_s[: few + 2], at_s[max(len(at_s) - few - 2, few + 2) :]))
-    )  # both ends
-    first, last = 0, len(times) - 1
-    gaps = np.diff(times)
-    for place in range(len(gaps) - 1, max(len(gaps) - 1 - few, 0), -1):
-        if gaps[place] > max(LEAST_GAP_S, times[place] - times[min(few, place)]):
-            last = place
-    for place in range(min(few, last)):
-        if gaps[place] > max(LEAST_GAP_S, times[last] - times[place + 1]):
-            first = place + 1
-    return float(times[first]), float(times[last])
+    n_times = len(times_s)
+    max_outliers = max(_MAX_OUTLIERS_OF_FEW, int(_MAX_OUTLIER_SHARE * n_times))
+    # Only the times at both ends are sorted: possible outliers, and one or two of the rest.
+    times_s.partition((min(max_outliers + 1, n_times - 1), max(n_times - max_outliers - 2, 0)))
+    latest = times_s[max(n_times - max_outliers - 2, max_outliers + 2) :]
+    edges_s = np.sort(np.concatenate((times_s[: max_outliers + 2], latest)))
+    first, last = 0, len(edges_s) - 1
+    gaps_s = np.diff(edges_s)
+    for k in range(len(gaps_s) - 1, max(len(gaps_s) - 1 - max_outliers, 0), -1):
+        rest_s = edges_s[k] - edges_s[min(max_outliers, k)]
+        if gaps_s[k] > max(LEAST_GAP_S, rest_s):
+            last = k
+    for k in range(min(max_outliers, last)):
+        rest_s = edges_s[last] - edges_s[k + 1]
+        if gaps_s[k] > max(LEAST_GAP_S, rest_s):
+            first = k + 1
+    return float(edges_s[first]), float(edges_s[last])
 
 
 def with_ends(source: Source, table: JobTable) -> JobTable:
     """End jobs without a recorded end at their time limit, if the log goes on beyond that (unless
     ``--runaways keep``); add remarks.
     """
-    running = table.where(lambda part: np.isinf(table.end_s[part]) & ~np.isnan(table.start_s[part]))
+    running = table.jobs_where(
+        lambda part: np.isinf(table.end_s[part]) & ~np.isnan(table.start_s[part])
+    )
     if not len(running):
         return table
     start_s, limit_s = table.start_s[running], table.limit_s[running]
-    over = (
-        times[np.isfinite(times)]
-        for part in table.parts()
-        for times in (table.end_s[part], table.start_s[part])
-    )
-    finish = float(
-        max(
-            *(times.max(initial=0.0) for times in over),
-            *(table.submit_s[p].max() for p in table.parts()),
-        )
-    )
-    at_limit = start_s + limit_s
-    runaway = at_limit + _GRACE_S < finish
-    if runaway.any():
-        late_h = (finish - at_limit[runaway]) / 3600
-        held = float(np.dot(late_h, table.node_counts[running[runaway]]))
-        kept = source.options.runaways == KEEP
-        repair = (
-            "; `sacctmgr show runawayjobs` lists and repairs them" if source.dialect.slurm else ""
-        )
-        source.remarks.append(
-            f"{counted(int(runaway.sum()), 'job has', 'jobs have')} no end, and "
-            "their time limit was over before "
-            "the log's end: they "
-            + (
-                f"hold {held:,.0f} node-hours beyond it (--runaways keep)"
-                if kept
-                else f"end at their limit, which leaves {held:,.0f} node-hours to other jobs "
-                "or idle (--runaways keep lets "
-                f"them run to the log's end{repair})"
-            )
-        )
-        if not kept:
-            table = replace(table, end_s=table.end_s.changed(running[runaway], at_limit[runaway]))
+    finish_s = _latest_time(table)
+    limit_end_s = start_s + limit_s
+    is_runaway = limit_end_s + _GRACE_S < finish_s
+    if is_runaway.any():
+        jobs = running[is_runaway]
+        beyond_h = (finish_s - limit_end_s[is_runaway]) / 3600
+        _remark_on_runaways(source, len(jobs), float(np.dot(beyond_h, table.node_counts[jobs])))
+        if source.options.runaways != KEEP:
+            ends = table.end_s.replaced(jobs, limit_end_s[is_runaway])
+            table = replace(table, end_s=ends)
     longest_s = max(
-        (float((e - s)[np.isfinite(e)].max(initial=0.0)) for s, e, _ in table.runs()), default=0.0
+        (float((end - start)[np.isfinite(end)].max(initial=0.0)) for start, end, _ in table.runs()),
+        default=0.0,
     )
-    endless = np.isnan(limit_s) & (finish - start_s > max(longest_s, 86400.0))
-    if endless.any() and longest_s:
+    is_endless = np.isnan(limit_s) & (finish_s - start_s > max(longest_s, 86400.0))
+    if is_endless.any() and longest_s:
         source.remarks.append(
-            f"{counted(int(endless.sum()), 'job has', 'jobs have')} no end and no "
+            f"{counted(int(is_endless.sum()), 'job has', 'jobs have')} no end and no "
             "time limit and have run longer "
             "than any job that ended; their "
             "nodes count as busy to the log's end (with "
@@ -131,3 +121,32 @@ def with_ends(source: Source, table: JobTable) -> JobTable:
             "limit; --runaways)"
         )
     return table
+
+
+def _latest_time(table: JobTable) -> float:
+    """Return the latest submission, start or end in the log."""
+    latest_s = max(table.submit_s[part].max() for part in table.parts())
+    for part in table.parts():
+        for times_s in (table.end_s[part], table.start_s[part]):
+            latest_s = max(latest_s, times_s[np.isfinite(times_s)].max(initial=0.0))
+    return float(latest_s)
+
+
+def _remark_on_runaways(source: Source, n_jobs: int, beyond_node_h: float) -> None:
+    """Remark on jobs without an end whose time limit was over before the end of the log, and on the
+    node-hours that they would hold beyond it.
+    """
+    if source.options.runaways == KEEP:
+        consequence = f"hold {beyond_node_h:,.0f} node-hours beyond it (--runaways keep)"
+    else:
+        repair = ""
+        if source.dialect.slurm:
+            repair = "; `sacctmgr show runawayjobs` lists and repairs them"
+        consequence = (
+            f"end at their limit, which leaves {beyond_node_h:,.0f} node-hours to other jobs "
+            f"or idle (--runaways keep lets them run to the log's end{repair})"
+        )
+    source.remarks.append(
+        f"{counted(n_jobs, 'job has', 'jobs have')} no end, and their time limit was over before "
+        f"the log's end: they {consequence}"
+    )

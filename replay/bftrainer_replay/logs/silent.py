@@ -16,10 +16,12 @@ from bftrainer_replay.logs.span import TrustedSpan
 
 LEAST_H = 48.0
 _PART_OF_LOG = 0.25
-_NAMED = 3
+_MAX_LISTED = 3
 _LEAST_RENAMED = 2
-_ALIKE = 0.8
-"""Part of the nodes that went out of use which has to come into use under other names."""
+_LEAST_RATIO = 0.8
+"""Renamed nodes go out of use, and about as many come into use: the ratio of the smaller number to
+the larger is at least this.
+"""
 
 
 def remark_on_silence(
@@ -28,60 +30,60 @@ def remark_on_silence(
     """Look for nodes that ran no job for 48 h or more, and for a quarter of the log or to its end:
     they may have been down.
 
-    Return what they are and add a remark, or returns None if there are none. ``service_h`` is the
-    node-hours of the whole cluster.
+    Return how many there are and the idle share without them, and add a remark; return None if
+    there are none. ``names`` are those of all nodes, and ``service_h`` is the node-hours of the
+    whole cluster.
     """
-    length = length_of(span)
+    length_ms = length_of(span)
     hours = idle.length_h
-    long = (hours >= LEAST_H) & (
-        (idle.until == length) | (hours >= _PART_OF_LOG * length / 3_600_000)
-    )
-    if not long.any():
+    is_to_end = idle.until == length_ms
+    is_silent = (hours >= LEAST_H) & (is_to_end | (hours >= _PART_OF_LOG * length_ms / 3_600_000))
+    if not is_silent.any():
         return None
-    nodes = np.unique(idle.nodes[long])
-    to_end = np.unique(idle.nodes[long & (idle.until == length)])
-    # Nodes out of service are on neither side of a share.
-    long_h = float(hours[long].sum())
-    before = float(hours.sum() / service_h)
-    after = float(hours[~long].sum() / max(service_h - long_h, 1.0))
-    first = ", ".join(names[node] for node in nodes[:_NAMED].tolist())
+    nodes = np.unique(idle.nodes[is_silent])
+    nodes_to_end = np.unique(idle.nodes[is_silent & is_to_end])
+    # Silent periods count neither as idle time nor as time of the cluster.
+    silent_h = float(hours[is_silent].sum())
+    share = float(hours.sum() / service_h)
+    share_without = float(hours[~is_silent].sum() / max(service_h - silent_h, 1.0))
+    listed = ", ".join(names[node] for node in nodes[:_MAX_LISTED].tolist())
     output = f", the output of `{EVENTS_COMMAND}`," if source.dialect.slurm else ""
     hint = "" if source.options.node_events else f" (--node-events FILE{output} tells)"
     source.remarks.append(
         f"{counted(len(nodes), 'node')} ran no job for {LEAST_H:g} h or more and for a quarter "
         "of the log or to its end "
-        f"({first}{', ...' if len(nodes) > _NAMED else ''}; {len(to_end):,} of them to its "
-        "end): they may have been down or "
-        f"removed{hint}; without these periods {after:.1%} of the node-time is idle, not "
-        f"{before:.1%}"
+        f"({listed}{', ...' if len(nodes) > _MAX_LISTED else ''}; {len(nodes_to_end):,} "
+        "of them to its end): they may have been down or "
+        f"removed{hint}; without these periods {share_without:.1%} of the node-time is idle, not "
+        f"{share:.1%}"
     )
-    renamed = _renamed(idle, long, length)
+    renamed = _renamed(idle, is_silent, length_ms)
     if renamed:
         source.warnings.append(
             f"{renamed:,} nodes ran their last job before as many others ran their first, so "
             "they may have been renamed: then "
-            f"{after:.1%} of the node-time is idle, not {before:.1%}"
+            f"{share_without:.1%} of the node-time is idle, not {share:.1%}"
         )
-    return SilentNodes(len(nodes), before, after, renamed)
+    return SilentNodes(len(nodes), share, share_without, renamed)
 
 
-def _renamed(idle: NodePeriods, long: NDArray[np.bool_], length: int) -> int:
+def _renamed(idle: NodePeriods, is_silent: NDArray[np.bool_], length_ms: int) -> int:
     """Return how many nodes seem to have been renamed: they went out of use at about the time at
-    which as many others came into use. 0 if none did.
+    which as many others came into use. 0 if none did. ``length_ms`` is the length of the span.
     """
-    gone_at = idle.since[long & (idle.until == length) & (idle.since > 0)]
-    new_at = idle.until[long & (idle.since == 0) & (idle.until < length)]
-    fewer, more = sorted((len(gone_at), len(new_at)))
-    if fewer < _LEAST_RENAMED or fewer < _ALIKE * more:
+    gone_at_ms = idle.since[is_silent & (idle.until == length_ms) & (idle.since > 0)]
+    new_at_ms = idle.until[is_silent & (idle.since == 0) & (idle.until < length_ms)]
+    smaller, larger = sorted((len(gone_at_ms), len(new_at_ms)))
+    if smaller < _LEAST_RENAMED or smaller < _LEAST_RATIO * larger:
         return 0
-    apart = float(np.median(new_at) - np.median(gone_at)) / 3_600_000
-    return fewer if abs(apart) <= LEAST_H else 0
+    apart_h = float(np.median(new_at_ms) - np.median(gone_at_ms)) / 3_600_000
+    return smaller if abs(apart_h) <= LEAST_H else 0
 
 
 def sum_h(span: TrustedSpan) -> float:
-    """Hours of the span without outages."""
-    out_s = sum(
+    """Return the hours of the span without outages."""
+    outage_s = sum(
         max(0.0, min(end_s, span.end_s) - max(start_s, span.start_s))
         for start_s, end_s in span.outages
     )
-    return max(span.end_s - span.start_s - out_s, 1.0) / 3600
+    return max(span.end_s - span.start_s - outage_s, 1.0) / 3600

@@ -1,5 +1,5 @@
-"""Which columns a file of sacct has: from its header, from ``--columns``, or known from the place
-of its times.
+"""Which columns a file of sacct has: from its header, from ``--columns``, or recognized by the
+positions of its times.
 
 ``SACCT_COMMAND`` is the one command that the help, the messages and the documentation ask for.
 """
@@ -54,7 +54,7 @@ _XDMOD_BEFORE = [name for name in _XDMOD if name not in ("reqtres", "alloctres")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*|Unknown|None|\d{9,10}")
 _XDMOD_TIMES = range(10, 14)
 _RULE = re.compile(r"\s*-{2,}(?:\s+-{2,}){2,}\s*$")
-_OURS = {
+_SACCT_NAMES = {
     "start": "start",
     "end": "end",
     "nodes": "nnodes",
@@ -72,7 +72,7 @@ _OURS = {
     "cores": "cores",
     "gpus": "gpus",
 }
-"""Names in ``--columns NAME=COLUMN``, and what they are in sacct."""
+"""Names in ``--columns NAME=COLUMN``, and the columns of sacct with the same content."""
 _DELIMITERS = "|,;\t"
 
 
@@ -87,7 +87,9 @@ class Layout:
     is_header: bool = False
 
     def split(self, line: str) -> list[str]:
-        """The fields of a line; those of a CSV file may be quoted."""
+        """Return the fields of a line. Values between bars are never quoted; others may be, as in
+        CSV.
+        """
         if self.delimiter == "|" or '"' not in line:
             return line.split(self.delimiter)
         return next(csv.reader([line], delimiter=self.delimiter), [])
@@ -111,14 +113,12 @@ def recognizes(head: str) -> bool:
 
 
 def _lacks_times(line: str) -> bool:
-    """Return whether a line is a header of sacct without Start and End; the error can then say what
-    it lacks.
+    """Return whether a line is a header of sacct, even one without Start and End: the error can
+    then say which columns are missing.
     """
     names = set(_names(line.split("|")))
-    return len(names) > 2 and all(
-        names.intersection(some)
-        for some in (("jobid", "jobidraw"), ("state", "nodelist", "nnodes", "submit"))
-    )
+    has_id = bool(names & {"jobid", "jobidraw"})
+    return len(names) > 2 and has_id and bool(names & {"state", "nodelist", "nnodes", "submit"})
 
 
 def _names(cells: Sequence[str]) -> tuple[str, ...]:
@@ -143,24 +143,26 @@ def known(line: str) -> Layout | None:
     """
     fields = line.split("|")
     for names in (_XDMOD, _XDMOD_BEFORE):
-        # The job name comes last and may hold bars; the node list before it is never a TRES, which
-        # has equals signs.
-        if len(fields) < len(names) or not all(
-            _TIME.fullmatch(fields[place]) for place in _XDMOD_TIMES
-        ):
-            continue
-        if "=" not in fields[len(names) - 2]:
+        # The job name comes last and may hold bars.
+        has_columns = len(fields) >= len(names) and all(
+            _TIME.fullmatch(fields[index]) for index in _XDMOD_TIMES
+        )
+        # The node list before it tells the two layouts apart: at this position, the longer layout
+        # may have a TRES, which has equals signs.
+        if has_columns and "=" not in fields[len(names) - 2]:
             return Layout(tuple(names))
-    names = SACCT_COLUMNS.lower().split(",")
-    times = [names.index(name) for name in ("submit", "start", "end")]
-    if len(fields) == len(names) and all(_TIME.fullmatch(fields[place]) for place in times):
-        return Layout(tuple(names))
+    documented = SACCT_COLUMNS.lower().split(",")
+    time_indices = [documented.index(name) for name in ("submit", "start", "end")]
+    if len(fields) == len(documented) and all(
+        _TIME.fullmatch(fields[index]) for index in time_indices
+    ):
+        return Layout(tuple(documented))
     return None
 
 
 def layout_of(source: Source, number: int, line: str) -> Layout:
-    """Return the layout of the file whose first line this is; raises :class:`InputFileError`, which
-    says what to do, if it is not known.
+    """Return the layout of the file whose first line is ``line``; add a remark if it is recognized
+    without a header. Raises :class:`InputFileError`, which says what to do, for an unknown layout.
     """
     if (layout := header(line)) is not None:
         return layout
@@ -196,7 +198,7 @@ def layout_of(source: Source, number: int, line: str) -> Layout:
 
 
 def given(columns: str) -> Layout:
-    """The layout that ``--columns`` names."""
+    """Return the layout that ``--columns`` names in sacct's words."""
     return Layout(_names(columns.replace("|", ",").split(",")))
 
 
@@ -204,34 +206,32 @@ def renamed(source: Source, number: int, line: str) -> Layout:
     """Return the layout of a table whose columns ``--columns start=began,end=finished,nodes=n``
     names; ``line`` is its header. Other columns are not read.
     """
-    ours: dict[str, str] = {}
+    sacct_name: dict[str, str] = {}  # by column
     for pair in (source.options.columns or "").split(","):
-        name, _, theirs = (part.strip() for part in pair.partition("="))
-        if name.lower() not in _OURS or not theirs:
+        name, _, column = (part.strip() for part in pair.partition("="))
+        if name.lower() not in _SACCT_NAMES or not column:
             raise UserError(
-                f"--columns {pair!r:.60}: expected NAME=COLUMN with NAME one of {', '.join(_OURS)}"
+                f"--columns {pair!r:.60}: expected NAME=COLUMN with NAME one of "
+                f"{', '.join(_SACCT_NAMES)}"
             )
-        ours[theirs] = _OURS[name.lower()]
+        sacct_name[column] = _SACCT_NAMES[name.lower()]
     delimiter = max(_DELIMITERS, key=line.count)
     columns = [name.strip() for name in Layout((), delimiter).split(line)]
-    if strange := [name for name in ours if name not in columns]:
+    if missing := [column for column in sacct_name if column not in columns]:
         raise InputFileError(
             f"{source.path}:{number}",
-            f"has no column {strange[0]!r:.60}; its columns are {', '.join(columns):.300}",
+            f"has no column {missing[0]!r:.60}; its columns are {', '.join(columns):.300}",
         )
-    return Layout(
-        tuple(ours.get(name, f"other {place}") for place, name in enumerate(columns)),
-        delimiter,
-        is_header=True,
-    )
+    names = tuple(sacct_name.get(name, f"other {k}") for k, name in enumerate(columns))
+    return Layout(names, delimiter, is_header=True)
 
 
 def check(source: Source, layout: Layout) -> None:
-    """Raises :class:`UserError` if columns are missing or named twice."""
+    """Raise :class:`UserError` if columns are missing or named twice."""
     names = [name for name in layout.names if name]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise UserError(f"{source.path}: duplicate column {twice[0]}")
-    if "=" in (source.options.columns or ""):
+    if duplicates := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"{source.path}: duplicate column {duplicates[0]}")
+    if "=" in (source.options.columns or ""):  # the user names the columns of a table
         has_start = "start" in names or {"submit", "wait"} <= set(names)
         has_end = "end" in names or "run" in names
         if not has_start or not has_end or not {"nodelist", "nnodes"} & set(names):
@@ -251,10 +251,14 @@ def check(source: Source, layout: Layout) -> None:
 
 
 def _is_printed(lines: Sequence[str]) -> bool:
-    """sacct's table for people: names over a rule of dashes."""
+    """Return whether the first two lines are those of sacct's table for people: names over a rule
+    of dashes.
+    """
     names = lines[0].lower().split()
-    return len(lines) > 1 and bool(_RULE.match(lines[1])) and len(names) > 2 and "jobid" in names[0]
+    has_rule = len(lines) > 1 and bool(_RULE.match(lines[1]))
+    return has_rule and len(names) > 2 and "jobid" in names[0]
 
 
 def _without_header(line: str) -> bool:
+    """Return whether a line has three or more times between bars, as jobs of sacct have."""
     return sum(bool(_TIME.fullmatch(field)) for field in line.split("|")) > 2

@@ -25,22 +25,24 @@ NAME = "Slurm jobcomp/filetxt"
 _NO_NODES = frozenset({"", "(null)", "None", "None assigned"})
 _BEGIN = "JobId="
 _LAST_KEY = " SubmitTime="
-"""Of the keys behind the working directory, which may have line breaks as well."""
+"""One of the keys that follow the working directory, which may have line breaks as well."""
 _END_OF_VALUE = re.compile(r"[ \n]")
 _MOST_LINES = 1_000
 _MOST_CHARACTERS = 1024 * 1024
 
 
 def recognizes(head: str) -> bool:
-    """The first line that is not a comment begins with JobId= and has the other keys."""
+    """Return whether the first line that is not a comment begins with JobId= and has other keys of
+    a job.
+    """
     line = next((line for line in head.splitlines() if line and not line.startswith("#")), "")
-    return line.startswith("JobId=") and all(
+    return line.startswith(_BEGIN) and all(
         f" {key}=" in line for key in ("JobState", "StartTime", "EndTime")
     )
 
 
 def read(source: Source) -> None:
-    """Adds all lines."""
+    """Add the jobs of all lines to the rows."""
     records = _Records(source)
     for number, line in source.lines:
         records.take(number, line)
@@ -56,11 +58,15 @@ class _Records:
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._number, self._lines, self._characters = 0, list[str](), 0
-        self._has_cut_record = False
+        self._lines: list[str] = []  # of the record so far
+        self._number = 0  # of its first line
+        self._characters = 0  # of these lines
+        self._has_cut_record = False  # an earlier record ended without its last keys
 
     def take(self, number: int, line: str) -> None:
-        """Take a line: append it to the record before, or begin a new one."""
+        """Take a line: append it to the record so far, or begin a new record. Raises
+        :class:`InputFileError` if the name of a job looks like a record.
+        """
         if self._lines and self._continues(line):
             self._characters += len(line)
             self._lines.append(line)
@@ -79,7 +85,7 @@ class _Records:
         self._number, self._lines, self._characters = number, [line], len(line)
 
     def finish(self) -> None:
-        """Add the record that is complete."""
+        """Add the job of the record so far, which is complete."""
         text = "\n".join(self._lines)
         if self._lines:
             self._has_cut_record |= text.startswith(_BEGIN) and not _has_keys(text)
@@ -87,9 +93,7 @@ class _Records:
         self._lines = []
 
     def _continues(self, line: str) -> bool:
-        """Return whether the line belongs to the record before it, whose last keys are still
-        missing.
-        """
+        """Return whether the line belongs to the record so far, which still lacks its last keys."""
         if line.startswith(_BEGIN) or not self._lines[0].startswith(_BEGIN):
             return False
         if len(self._lines) >= _MOST_LINES or self._characters > _MOST_CHARACTERS:
@@ -97,10 +101,12 @@ class _Records:
         text = "\n".join(self._lines)
         if not _has_keys(text):
             return True
+        # The working directory may have line breaks, too: then only the keys behind it are missing.
         return _LAST_KEY not in text and _LAST_KEY in line and not _has_keys(line)
 
 
 def _has_keys(text: str) -> bool:
+    """Return whether the text has keys that follow the name of a job."""
     return all(f" {key}=" in text for key in ("JobState", "StartTime", "EndTime", "NodeCnt"))
 
 
@@ -129,36 +135,43 @@ def _job(source: Source, line: str) -> str | None:
     submit_s, eligible_s, start_s, end_s = source.clock.in_order(
         (submit_text, eligible_text, start_text, _value(line, "EndTime"))
     )
-    count = count_of(_value(line, "NodeCnt"), "nodes (NodeCnt)")
-    ran = not math.isnan(start_s) and (math.isnan(end_s) or start_s < end_s)
+    node_count = count_of(_value(line, "NodeCnt"), "nodes (NodeCnt)")
+    has_run = not math.isnan(start_s) and (math.isnan(end_s) or start_s < end_s)
     nodes: list[str] = []
-    if ran:
+    if has_run:
         text = _value(line, "NodeList")
         if text in _NO_NODES:
             raise BadLineError("the job ran, but has an empty node list")
         nodes = expand(text)
-        if len(nodes) != count:
+        if len(nodes) != node_count:
             raise BadLineError(
-                f"the node list names {counted(len(nodes), 'node')}, the job has {count}"
+                f"the node list names {counted(len(nodes), 'node')}, the job has {node_count}"
             )
-    if not count:
+    if not node_count:
         return "without nodes"
     tres = _value(line, "Tres", "")  # what the job asked for
-    source.facts |= {JobFact.TIME_LIMIT, JobFact.PARTITION} | (
-        {JobFact.RESOURCES} if tres else set()
-    )
+    source.facts.update((JobFact.TIME_LIMIT, JobFact.PARTITION))
+    if tres:
+        source.facts.add(JobFact.RESOURCES)
     rows = source.rows
-    partition, *payer = (_value(line, key, "") for key in ("Partition", "Account", "QOS"))
-    needs = rows.needs(needs_of(partition, "", "", tres, count, *payer))
+    needs = needs_of(
+        partition=_value(line, "Partition", ""),
+        constraint="",
+        reason="",
+        tres=tres,
+        nodes=node_count,
+        account=_value(line, "Account", ""),
+        qos=_value(line, "QOS", ""),
+    )
     # TimeLimit is in minutes, as sacct's TimelimitRaw.
     rows.add(
         submit_s,
         eligible_from(eligible_s, start_s),
         start_s,
         end_s,
-        count,
+        node_count,
         rows.ids(nodes),
         limit_s(_value(line, "TimeLimit", "")),
-        needs,
+        rows.needs(needs),
     )
     return None

@@ -35,15 +35,19 @@ _TOKENS = re.compile(r'\\.|["{}\[\]]')
 """An escape sequence is one token, so that an escaped quote does not end a string."""
 _PIECE = 1024 * 1024
 _LARGEST_JOB = 32 * 1024 * 1024
-_KEY = 200
-"""Characters that are kept so that ``"jobs": [`` is found across pieces."""
+_KEY_LENGTH = 200
+"""Characters at the end of a piece that are searched again, so that ``"jobs": [`` is recognized
+across two pieces.
+"""
 _LATEST_S = 4102444800.0  # 2100
 _NO_NODES = frozenset({"", "None assigned", "(null)"})
 _REQUEUED = "REQUEUED"
 
 
 def recognizes(head: str) -> bool:
-    """An object with "jobs", or one that begins with Slurm's "meta"."""
+    """Return whether the head is a JSON object with "jobs", or one that begins with Slurm's
+    "meta".
+    """
     start = head.lstrip()[:200]
     return start.startswith("{") and bool(
         _JOBS.search(head) or '"meta"' in start or '"openapi' in start
@@ -51,7 +55,7 @@ def recognizes(head: str) -> bool:
 
 
 def read(source: Source) -> None:
-    """Adds all jobs."""
+    """Add all jobs to the rows."""
     runs = JobRuns()
     for number, text in _Jobs(source).texts():
         source.tally.take(number, text, _job, source, text, runs)
@@ -59,16 +63,21 @@ def read(source: Source) -> None:
 
 
 class _Jobs:
-    """Finds the jobs in the output of sacct --json piece by piece: the members of the lists "jobs"
-    of all files. It counts brackets outside of strings, so no file is in memory as a whole.
+    """Separates the output of sacct --json into jobs, the members of the lists "jobs" of all files.
+    It reads piece by piece and counts brackets outside of strings, so no file is in memory as a
+    whole.
     """
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._is_inside = self._is_in_string = self._has_ended = False
-        self._depth, self._size, self._line = 0, 0, 0
-        self._pieces: list[str] = []
-        self._held = ""
+        self._is_in_list = False  # of jobs
+        self._is_in_string = False
+        self._has_ended = False  # the list of jobs of this file or an earlier one
+        self._depth = 0  # of brackets below the list of jobs: 0 between two jobs
+        self._parts: list[str] = []  # of the text of a job that began in an earlier piece
+        self._size = 0  # the characters of these parts
+        self._line = 0  # the line on which the job begins
+        self._carried = ""  # the end of a piece, which is read again with the next one
 
     def texts(self) -> Iterator[tuple[int, str]]:
         """Yield (line number, JSON text) of each job. Raises :class:`InputFileError` if a list of
@@ -76,34 +85,39 @@ class _Jobs:
         """
         number = 0
         for number, piece in self._source.lines.pieces(_PIECE):
-            yield from self._in_piece(number, self._held + piece)
-        if self._is_inside or not self._has_ended:
+            yield from self._in_piece(number, self._carried + piece)
+        if self._is_in_list or not self._has_ended:
             raise InputFileError(
                 f"{self._source.lines.path}:{number}",
                 f"{self._lack()}; expected the complete output of sacct --json",
             )
 
     def _lack(self) -> str:
+        """Say what is missing at the end of the log."""
         if self._depth:
             return "ends within a job"
-        return "ends within the list of jobs" if self._is_inside else 'has no list "jobs"'
+        return "ends within the list of jobs" if self._is_in_list else 'has no list "jobs"'
 
     def _in_piece(self, number: int, text: str) -> Iterator[tuple[int, str]]:
         """Yield (line number, JSON text) of each job that ends in this piece, and keep the
-        beginning of one that does not.
+        beginning of a job that does not. ``text`` is the carried text with the piece on line
+        ``number``.
         """
-        self._held = ""
-        if not self._is_inside:
-            begin = _JOBS.search(text)
-            if begin is None:
-                self._held = text[-_KEY:]
+        self._carried = ""
+        if not self._is_in_list:
+            list_start = _JOBS.search(text)
+            if list_start is None:
+                self._carried = text[-_KEY_LENGTH:]
                 return
-            self._is_inside, text = True, text[begin.end() :]
-        whole = text.rstrip("\\")  # an escape sequence is kept whole
-        self._held, text = text[len(whole) :], whole
+            self._is_in_list = True
+            text = text[list_start.end() :]
+        # A backslash at the end is carried: its escape sequence may go on in the next piece.
+        complete = text.rstrip("\\")
+        self._carried, text = text[len(complete) :], complete
         start = 0
         for token in _TOKENS.finditer(text):
             mark = token.group()
+            # The order matters: brackets in a string do not count, nor do escaped quotes.
             if self._is_in_string:
                 self._is_in_string = mark != '"'
             elif mark == '"':
@@ -118,8 +132,8 @@ class _Jobs:
             elif mark in "}]":
                 self._depth -= 1
                 if not self._depth:
-                    yield self._line, "".join((*self._pieces, text[start : token.end()]))
-                    self._pieces, self._size, start = [], 0, token.end()
+                    yield self._line, "".join((*self._parts, text[start : token.end()]))
+                    self._parts, self._size, start = [], 0, token.end()
         if self._depth:
             self._keep(text[start:])
 
@@ -127,7 +141,7 @@ class _Jobs:
         """Keep a part of a job that goes on in the next piece; raises :class:`InputFileError` if
         the job is too large.
         """
-        self._pieces.append(part)
+        self._parts.append(part)
         self._size += len(part)
         if self._size > _LARGEST_JOB:
             raise InputFileError(
@@ -137,10 +151,11 @@ class _Jobs:
 
     def _end_of_list(self, rest: str) -> None:
         """Note the end of the list of jobs, and remark on errors that Slurm may list after it; only
-        the rest of the line is searched.
+        ``rest``, the rest of the piece, is searched.
         """
-        self._source.lines.cut = self._is_inside = False
-        self._has_ended = True  # of this file
+        self._is_in_list = False
+        self._has_ended = True
+        self._source.lines.cut = False  # the list is complete, whether or not a newline follows
         if '"description"' in rest and '"errors": [{' in rest:
             self._source.remarks.append(
                 "sacct reported errors at the end of its output; the log may be incomplete"
@@ -170,43 +185,60 @@ def _job(source: Source, text: str, runs: JobRuns) -> str | None:
     job_id = str(job.get("job_id", ""))[:40]
     if job_id and source.rows.settles(job_id, start_s, end_s):
         return "that were running in an earlier record"
-    ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
+    has_run = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
     if job_id:
-        start_s = runs.add(job_id, state, submit_s, start_s, end_s, _submission(job, job_id))
-    nodes = _nodes(job) if ran else []
-    count = _node_count(job, nodes, ran)
-    if not count:
+        start_s = runs.add(job_id, state, submit_s, start_s, end_s, _submission_id(job, job_id))
+    nodes = _nodes(job) if has_run else []
+    node_count = _node_count(job, nodes, has_run)
+    if not node_count:
         return "without nodes"
     rows = source.rows
     source.facts |= set(JobFact)
-    needs = rows.needs(_needs(job, reason, count))
-    use = rows.use(use_of(_tres(job, "allocated"), count)) if ran else 0
+    needs = rows.needs(_needs(job, reason, node_count))
+    use = rows.use(use_of(_tres(job, "allocated"), node_count)) if has_run else 0
     if math.isinf(end_s) and job_id:
         rows.unfinished(job_id, start_s)
-    eligible_s, limit_s = eligible_from(eligible_s, start_s), 60 * _number(times.get("limit"))
-    rows.add(submit_s, eligible_s, start_s, end_s, count, rows.ids(nodes), limit_s, needs, use)
+    rows.add(
+        submit_s,
+        eligible_from(eligible_s, start_s),
+        start_s,
+        end_s,
+        node_count,
+        rows.ids(nodes),
+        limit_s=60 * _number(times.get("limit")),
+        needs=needs,
+        use=use,
+    )
     return None
 
 
-def _node_count(job: dict[str, Any], nodes: list[str], ran: bool) -> int:
-    """Return the number of nodes that a job held or asks for.
+def _node_count(job: dict[str, Any], nodes: list[str], has_run: bool) -> int:
+    """Return the number of nodes that a job held or asks for; ``nodes`` are those that it names.
 
-    Raises :class:`BadLineError` if a job that ran names none, or another number.
+    Raises :class:`BadLineError` if a job that ran names no nodes, or another number of nodes than
+    it was allocated.
     """
     allocated = _number(job.get("allocation_nodes"))
-    if ran and not nodes:
+    if has_run and not nodes:
         raise BadLineError("the job ran, but has an empty node list")
-    if ran and allocated > 0 and len(nodes) != allocated:
+    if has_run and allocated > 0 and len(nodes) != allocated:
         raise BadLineError(
             f"the node list names {counted(len(nodes), 'node')}, the job has {allocated:.0f}"
         )
     return len(nodes) or int(allocated if allocated > 0 else _requested_nodes(job))
 
 
-def _needs(job: dict[str, Any], reason: str, count: int) -> JobNeeds:
-    """What the job needs of each of its ``count`` nodes, and why it waits."""
-    names = [_text(job, key) for key in ("partition", "constraints", "account", "qos")]
-    return needs_of(names[0], names[1], reason, _tres(job, "requested"), count, *names[2:])
+def _needs(job: dict[str, Any], reason: str, node_count: int) -> JobNeeds:
+    """Return what the job needs of each of its ``node_count`` nodes, and why it waits."""
+    return needs_of(
+        partition=_text(job, "partition"),
+        constraint=_text(job, "constraints"),
+        reason=reason,
+        tres=_tres(job, "requested"),
+        nodes=node_count,
+        account=_text(job, "account"),
+        qos=_text(job, "qos"),
+    )
 
 
 def _parsed(text: str) -> dict[str, Any]:
@@ -221,6 +253,7 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def _text(job: dict[str, Any], key: str) -> str:
+    """Return a text of the job; empty if it is missing or no text."""
     value = job.get(key)
     return value if isinstance(value, str) else ""
 
@@ -228,14 +261,15 @@ def _text(job: dict[str, Any], key: str) -> str:
 def _state(job: dict[str, Any]) -> tuple[str, str]:
     """Return the state that says whether the job holds nodes, and the reason for which it waits.
 
-    Since 23.02 there is a list: a state, and flags such as RESIZING or REQUEUED, of which sacct
-    prints the flag.
+    Since 23.02, the state is a list: a state, and flags such as RESIZING or REQUEUED. Like the text
+    output of sacct, this function prefers the flag. Raises :class:`BadLineError`.
     """
     state = job.get("state")
-    current = state.get("current") if isinstance(state, dict) else state
+    current, reason = state, ""
+    if isinstance(state, dict):
+        current, reason = state.get("current"), str(state.get("reason", ""))
     words: list[object] = current if isinstance(current, list) else [current]
     names = [check_state(str(word)) for word in words]
-    reason = str(state.get("reason", "")) if isinstance(state, dict) else ""
     if not names:
         raise BadLineError("a job has no state")
     for flag in (_REQUEUED, RESIZING):
@@ -246,7 +280,7 @@ def _state(job: dict[str, Any]) -> tuple[str, str]:
     return (running or waiting or names)[0], reason
 
 
-def _submission(job: dict[str, Any], job_id: str) -> str:
+def _submission_id(job: dict[str, Any], job_id: str) -> str:
     """Return the id that follows the order of submissions: that of the whole array for its tasks,
     which get ids of their own as they start.
     """
@@ -271,6 +305,9 @@ def _number(value: object) -> float:
 
 
 def _time(times: dict[str, Any], key: str) -> float:
+    """Return one of a job's times, in seconds since 1970; NaN if it is not set. Raises
+    :class:`BadLineError`.
+    """
     value = _number(times.get(key))
     if value <= 0 or math.isinf(value):  # Slurm writes 0 for an event that has not happened
         return math.nan
@@ -280,6 +317,7 @@ def _time(times: dict[str, Any], key: str) -> float:
 
 
 def _nodes(job: dict[str, Any]) -> list[str]:
+    """Return the names in the job's node list; raises :class:`ValueError` for a broken one."""
     listed = job.get("nodes") or ""
     if not isinstance(listed, str):
         raise BadLineError(f"nodes are {str(listed)[:40]!r}, expected a list like node[1-4]")
@@ -287,6 +325,7 @@ def _nodes(job: dict[str, Any]) -> list[str]:
 
 
 def _resources(job: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """Return the TRES of a job under ``key``, "allocated" or "requested"; none if it has none."""
     tres = job.get("tres")
     listed = tres.get(key) if isinstance(tres, dict) else None
     if not isinstance(listed, list):
@@ -308,7 +347,7 @@ def _tres(job: dict[str, Any], key: str) -> str:
 
 
 def _requested_nodes(job: dict[str, Any]) -> float:
-    """The number of nodes that a waiting job asks for, from its requested TRES."""
+    """Return the number of nodes in the requested TRES of a waiting job; 0 if it has none."""
     for resource in _resources(job, "requested"):
         if resource.get("type") == "node":
             count = _number(resource.get("count"))

@@ -36,13 +36,17 @@ FREE_TEXT = (
 """Columns of sacct that hold text of users."""
 _MOST_LINES = 10_000
 _MOST_CHARACTERS = 1024 * 1024
-"""Of a text. sbatch takes scripts of 4 MB, but the kernel no longer arguments than 128 KB."""
+"""Limit for the text of a record. sbatch accepts scripts of 4 MB, but the kernel limits an argument
+to 128 KB.
+"""
 _JOB_ID = re.compile(r"\d+(?:[_+].*|\..*)?")
 
 
 @dataclass
 class _Unfinished:
-    """The lines of a record so far, of which more are missing."""
+    """The first lines of a record that is still incomplete: their text, their count, and the number
+    of the first.
+    """
 
     path: Path
     number: int
@@ -51,21 +55,21 @@ class _Unfinished:
 
 
 class RecordLines:
-    """Joins lines to records, of a table with this layout in which the ``text_columns`` may hold
-    line breaks.
+    """Joins the lines of a table to records. ``layout`` has the columns of the table, of which the
+    ``text_columns`` may hold line breaks.
 
-    ``joined`` counts the lines that were appended to the one before.
+    ``joined`` counts the lines that were joined to the line before.
     """
 
     def __init__(self, layout: Layout, text_columns: tuple[str, ...] = FREE_TEXT) -> None:
         self._layout = layout
-        self._fields = len(layout.names)
-        places = [place for place, name in enumerate(layout.names) if name in text_columns]
-        self._first_text = places[0] if places else None
-        self._ends_with_text = bool(places) and places[-1] == self._fields - 1
+        self._n_fields = len(layout.names)
+        text_indices = [k for k, name in enumerate(layout.names) if name in text_columns]
+        self._first_text = text_indices[0] if text_indices else None
+        self._ends_with_text = bool(text_indices) and text_indices[-1] == self._n_fields - 1
         self._job_id = layout.names.index("jobid") if "jobid" in layout.names else None
         self._unfinished: _Unfinished | None = None
-        self._follows_record = False
+        self._follows_record = False  # a complete record precedes the next line
         self.joined = 0
 
     @property
@@ -77,12 +81,12 @@ class RecordLines:
         """Take a line; return the record that it completes, with the number of its first line, or
         None if more lines are missing.
 
-        Raises :class:`InputFileError` for lines that cannot be told from jobs.
+        Raises :class:`InputFileError` for lines of a text that may look like jobs.
         """
         if self._unfinished is not None:
             return self._continued(self._unfinished, path, line)
-        if len(line) > _MOST_CHARACTERS:  # no part of a text: the reader of records refuses it
-            return number, line
+        if len(line) > _MOST_CHARACTERS:
+            return number, line  # too long for a part of a text: the reader of records refuses it
         if self._follows_record and self._continues_last_column(line):
             self.joined += 1
             return None
@@ -93,13 +97,15 @@ class RecordLines:
         return number, line
 
     def rest(self) -> tuple[int, str] | None:
-        """The record that is unfinished at the end of the log."""
+        """Return the record that is unfinished at the end of the log, with the number of its first
+        line; None if there is none.
+        """
         unfinished, self._unfinished = self._unfinished, None
         return None if unfinished is None else (unfinished.number, unfinished.text)
 
     def _continued(self, unfinished: _Unfinished, path: Path, line: str) -> tuple[int, str] | None:
-        """Append a line to the unfinished record, and return it if it is now complete. Raises
-        :class:`InputFileError` if the line cannot belong to it.
+        """Append a line to the unfinished record; return the record if it is now complete. Raises
+        :class:`InputFileError` if the line cannot belong to the record.
         """
         text = f"{unfinished.text}\n{line}"
         unfinished.lines += 1
@@ -121,34 +127,39 @@ class RecordLines:
         return unfinished.number, text
 
     def _problem(self, text: str) -> str:
-        """Say what is wrong with an unfinished record that cannot be completed."""
+        """Say what is wrong with an unfinished record, of which ``text`` was read, that no line
+        completes.
+        """
         if self._layout.delimiter != "|":
             return "has a quote that is not closed, expected the complete table"
         assert self._first_text is not None  # only such records are joined
         column = self._layout.names[self._first_text]
         return (
-            f"has {self._count(text)} fields, expected {self._fields}; with line breaks and "
+            f"has {self._count(text)} fields, expected {self._n_fields}; with line breaks and "
             "bars in a text, other lines of it "
             f"may look like jobs: write the table without the column {column}"
         )
 
     def _count(self, text: str) -> int:
+        """Return the number of fields in a text between bars."""
         return text.count("|") + 1
 
     def _is_open(self, text: str) -> bool:
-        """Whether the record goes on in the next line."""
+        """Return whether the record goes on in the next line: in CSV, within quotes; between bars,
+        if it breaks off within or after the first column of text.
+        """
         if self._layout.delimiter != "|":
             return '"' in text and _has_open_quote(text, self._layout.delimiter)
         if self._first_text is None:
             return False
-        return self._first_text < self._count(text) < self._fields
+        return self._first_text < self._count(text) < self._n_fields
 
     def _has_surplus(self, text: str) -> bool:
-        return self._layout.delimiter == "|" and self._count(text) > self._fields
+        return self._layout.delimiter == "|" and self._count(text) > self._n_fields
 
     def _continues_last_column(self, line: str) -> bool:
         """Return whether the line is no record, but the rest of a text in the last column of the
-        one before.
+        record before it.
         """
         if (
             not self._ends_with_text
@@ -156,11 +167,11 @@ class RecordLines:
             or len(line) > _MOST_CHARACTERS
         ):
             return False
-        fields = line.split("|", self._fields)
-        return len(fields) < self._fields and not self._begins_job(fields)
+        fields = line.split("|", self._n_fields)
+        return len(fields) < self._n_fields and not self._begins_job(fields)
 
     def _begins_job(self, fields: list[str]) -> bool:
-        """Return whether these may be the first fields of a record that is cut off."""
+        """Return whether these fields may be the first ones of a record that is cut off."""
         if self._job_id is None:
             return len(fields) > 1
         return (

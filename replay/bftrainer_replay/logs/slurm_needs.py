@@ -1,5 +1,6 @@
-"""Slurm's words for what a job needs: TRES, time limits, reasons. The same in all its outputs,
-20.11 to 26.05.
+"""Slurm's words for the needs of a job: TRES, time limits, reasons.
+
+They are the same in all outputs of Slurm 20.11 to 26.05.
 """
 
 from __future__ import annotations
@@ -13,10 +14,9 @@ from bftrainer_replay.logs.jobs import BadLineError
 
 _PAIR = re.compile(r"(?:cpu|gres/([\w.+-]+(?::[\w.+-]+)?))=(\d{1,9})(?:,|$)")
 _ELAPSED = re.compile(r"(?:(\d{1,5})-)?(?:(\d{1,6}):)?(\d{1,8}):(\d\d)(?:\.\d{1,6})?")
-# sacct's own word for what it does not know, and the reasons that only say that other jobs come
-# first.
-_NOTHING = frozenset({"", "none", "unknown", "(null)", "priority", "resources"})
-_BEFORE = {
+# Words of sacct for an unknown reason, and the reasons that only say that other jobs come first.
+_NO_BLOCK = frozenset({"", "none", "unknown", "(null)", "priority", "resources"})
+_BLOCK_OF_REASON = {
     "dependency": Block.DEPENDENCY,
     "dependencyneversatisfied": Block.DEPENDENCY,
     "begintime": Block.BEGIN_TIME,
@@ -32,13 +32,13 @@ _LIMITS = ("assoc", "qos", "max")
 
 def block_of(reason: str) -> Block:
     """Classify the reason for which sacct says that a job waits ("QOSMaxJobsPerUserLimit" ->
-    LIMIT). It keeps the last one other than Priority and Resources.
+    LIMIT). sacct keeps a job's last reason other than Priority and Resources.
     """
     word = reason.strip().lower()
-    if word in _NOTHING:
+    if word in _NO_BLOCK:
         return Block.NONE
-    if word in _BEFORE:
-        return _BEFORE[word]
+    if word in _BLOCK_OF_REASON:
+        return _BLOCK_OF_REASON[word]
     if word.startswith(("jobheld", "jobhold", "held")) or "requeued_held" in word:
         return Block.HELD
     # AssocGrpCpuLimit, AssocMaxJobsLimit, QOSMaxJobsPerUserLimit, MaxCpuPerAccount, ...
@@ -78,7 +78,8 @@ def needs_of(
     qos: str = "",
 ) -> JobNeeds:
     """Return what a job asks of each of its ``nodes`` nodes; ``tres`` is ReqTRES, such as
-    ``billing=8,cpu=8,gres/gpu=2,node=1``.
+    ``billing=8,cpu=8,gres/gpu=2,node=1``. Raises :class:`BadLineError` for a partition or a
+    constraint that cannot be a name.
     """
     if (
         not partition.isascii()
@@ -91,13 +92,13 @@ def needs_of(
     constraint = "" if constraint.strip() in ("", "(null)", "None") else constraint.strip()
     cores, devices = _each_node(tres, nodes)
     return JobNeeds(
-        partition.strip(),
-        constraint,
-        block_of(reason),
-        cores,
-        devices,
-        name_of(account),
-        name_of(qos),
+        partition=partition.strip(),
+        constraint=constraint,
+        block=block_of(reason),
+        cores=cores,
+        devices=devices,
+        account=name_of(account),
+        qos=name_of(qos),
     )
 
 
@@ -110,9 +111,9 @@ def _each_node(tres: str, nodes: int) -> tuple[float, tuple[tuple[str, float], .
     """Parse TRES: return the cores and the (device, count) pairs of each of ``nodes`` nodes."""
     cores, devices = 0.0, {}
     for device, count in _PAIR.findall(tres[:4096]):
-        share = int(count) / max(nodes, 1)
+        per_node = int(count) / max(nodes, 1)
         if device:
-            devices[device] = share
+            devices[device] = per_node
         else:
-            cores = share
+            cores = per_node
     return cores, tuple(sorted(devices.items())[:8])

@@ -1,9 +1,9 @@
-"""Several records of one job of Slurm: runs that a requeue ended, and parts of a run between
-changes of its nodes.
+"""Several records of one job of Slurm: runs that a requeue ended, and the parts of a run between
+changes of the job's nodes.
 
 ``sacct`` without ``-D`` leaves out all runs of a job before its last requeue, so that their nodes
 look idle. A requeue gives a job a new submit time: such a job was submitted after jobs with higher
-ids. Slurm 22.05.8 and later were looked at.
+ids. Checked with Slurm 22.05.8 and later.
 """
 
 from __future__ import annotations
@@ -30,14 +30,18 @@ of the first id.
 
 
 class JobRuns:
-    """The runs of all jobs, as their ids, states and submit times tell of them."""
+    """Collects the ids, states and submit times of all records, to recognize the runs of a job.
+
+    Ids are kept as hashes, which takes less memory.
+    """
 
     def __init__(self) -> None:
-        self._number, self._name, self._submit_s = array("d"), array("q"), array("d")
-        self._ended_for_rerun: set[int] = set()
-        self._resized_s: dict[str, float] = {}
-        self._parents: set[int] = set()
-        self._has_requeued = False
+        # Parallel arrays over the records: what follows the order of submissions, hash, time.
+        self._numbers, self._id_hashes, self._submits_s = array("d"), array("q"), array("d")
+        self._ended_for_rerun: set[int] = set()  # hashes
+        self._parents: set[int] = set()  # hashes of the ids of arrays and heterogeneous jobs
+        self._resized_s: dict[str, float] = {}  # the time of the latest change of nodes, by id
+        self._has_requeued = False  # some record has the state REQUEUED
         self._first_end_s = math.inf
 
     def add(
@@ -49,12 +53,13 @@ class JobRuns:
         end_s: float,
         number: str | None = None,
     ) -> float:
-        """Note a record; return the time from which the job had the record's nodes, which is later
+        """Add a record; return the time from which the job had the record's nodes, which is later
         than its start if its nodes were changed.
 
-        ``number`` is what follows the order of submissions: by default the id without the task of
-        an array or the part of a heterogeneous job.
+        ``number`` is an id that follows the order of submissions: by default ``job_id`` without the
+        task of an array or the part of a heterogeneous job.
         """
+        # A record that a change of nodes closed is a part of a run, not a run of its own.
         if state == RESIZING and math.isfinite(end_s):
             since_s = self._after_change(job_id, start_s)
             if len(self._resized_s) < _MOST_RESIZED:
@@ -62,51 +67,52 @@ class JobRuns:
             return since_s
         if end_s < self._first_end_s:
             self._first_end_s = end_s
-        name = hash(job_id)
+        id_hash = hash(job_id)
         if state in RERUN:
-            self._ended_for_rerun.add(name)
+            self._ended_for_rerun.add(id_hash)
             self._has_requeued |= state == "REQUEUED"
-        parent = job_id.partition("_")[0].partition("+")[0]
+        parent = job_id.partition("_")[0].partition("+")[0]  # 123_4 and 123+0 -> 123
         if parent != job_id and len(self._parents) < _MOST_PARENTS:
             self._parents.add(hash(parent))
-        if job_id in self._resized_s:  # its submit time is that of the change
+        if job_id in self._resized_s:
+            # The submit time of the last part is that of the change: it tells nothing of a requeue.
             return self._after_change(job_id, start_s)
-        number = job_id.partition("_")[0].partition("+")[0] if number is None else number
-        if len(self._name) < _MOST_JOBS and math.isfinite(submit_s):
-            self._number.append(
+        number = parent if number is None else number
+        if len(self._id_hashes) < _MOST_JOBS and math.isfinite(submit_s):
+            self._numbers.append(
                 float(number) if number.isdecimal() and len(number) < 16 else math.nan
             )
-            self._name.append(name)
-            self._submit_s.append(submit_s)
+            self._id_hashes.append(id_hash)
+            self._submits_s.append(submit_s)
         return start_s
 
     def repeated_ids(self) -> int:
-        """Return the number of records whose job id Slurm does not give twice: another record of
-        the job that no requeue or change of nodes explains, or a job beside the parts of its own
-        id.
+        """Return the number of records with a job id that Slurm cannot have written: a further
+        record of a job that no requeue or change of nodes explains, or a record with the id of an
+        array or heterogeneous job whose tasks or parts have records of their own.
 
         Such records can come from line breaks in a job's name: text of a user that looks like a
         record.
         """
-        names = np.frombuffer(self._name, dtype=np.int64)
-        ids, records = np.unique(names, return_counts=True)
-        rerun = np.isin(ids, _as_array(self._ended_for_rerun))
+        hashes = np.frombuffer(self._id_hashes, dtype=np.int64)
+        ids, n_records = np.unique(hashes, return_counts=True)
+        was_rerun = np.isin(ids, _as_array(self._ended_for_rerun))
         has_parts = np.isin(ids, _as_array(self._parents))
-        return int((records - 1)[~rerun].sum() + records[has_parts].sum())
+        return int((n_records - 1)[~was_rerun].sum() + n_records[has_parts].sum())
 
     def remark(self, source: Source) -> None:
-        """Warn if the log lacks runs that ended by a requeue; remark if it does not tell whether it
-        lacks any.
+        """Warn if the log lacks runs that ended by a requeue; remark if the log does not tell
+        whether it lacks any. Set the source's share of missing ids.
         """
-        source.missing_ids = missing_share(np.frombuffer(self._number, dtype=np.float64))
-        names = np.frombuffer(self._name, dtype=np.int64)
-        if not len(names) or self._has_several_runs(names):
-            return
-        missing = self._resubmitted()
-        if 0 < missing <= max(1, _MOST_SHARE * len(names)):
-            jobs = f"{missing:,} jobs were" if missing > 1 else "1 job was"
+        source.missing_ids = missing_share(np.frombuffer(self._numbers, dtype=np.float64))
+        hashes = np.frombuffer(self._id_hashes, dtype=np.int64)
+        if not len(hashes) or self._has_several_runs(hashes):
+            return  # sacct ran with -D
+        n_resubmitted = self._resubmitted()
+        if 0 < n_resubmitted <= max(1, _MOST_SHARE * len(hashes)):
+            jobs_were = f"{n_resubmitted:,} jobs were" if n_resubmitted > 1 else "1 job was"
             source.warnings.append(
-                f"{jobs} requeued (submitted after jobs with higher ids), but the log lacks "
+                f"{jobs_were} requeued (submitted after jobs with higher ids), but the log lacks "
                 "all runs before "
                 "the last: their nodes count as idle; run sacct again with -D (--duplicates)"
             )
@@ -119,10 +125,11 @@ class JobRuns:
         )
 
     def _after_change(self, job_id: str, start_s: float) -> float:
+        """Return the latest change of the job's nodes or, if that is later, its start."""
         changed_s = self._resized_s.get(job_id, -math.inf)
         return changed_s if changed_s > start_s else start_s
 
-    def _has_several_runs(self, names: NDArray[np.int64]) -> bool:
+    def _has_several_runs(self, hashes: NDArray[np.int64]) -> bool:
         """Return whether the log has both a run that a requeue ended and another run of the same
         job.
         """
@@ -131,8 +138,8 @@ class JobRuns:
         if not self._ended_for_rerun:
             return False
         ended = _as_array(self._ended_for_rerun)
-        _, runs = np.unique(names[np.isin(names, ended)], return_counts=True)
-        return bool((runs > 1).any())
+        _, n_runs = np.unique(hashes[np.isin(hashes, ended)], return_counts=True)
+        return bool((n_runs > 1).any())
 
     def _resubmitted(self) -> int:
         """Return the number of jobs that were submitted clearly after a job with a higher id: ids
@@ -141,16 +148,16 @@ class JobRuns:
         Jobs submitted before the first end in the log do not count: their earlier runs were before
         the log.
         """
-        number, submit_s = (
-            np.frombuffer(column, dtype=np.float64) for column in (self._number, self._submit_s)
-        )
-        order = np.argsort(submit_s, kind="stable")
-        number, submit_s = number[order], submit_s[order]
-        highest = np.fmax.accumulate(number)
-        earlier = np.searchsorted(submit_s, submit_s - _GRACE_S)
-        after = (earlier > 0) & (submit_s > self._first_end_s)
-        return int((highest[earlier[after] - 1] > number[after]).sum())
+        numbers = np.frombuffer(self._numbers, dtype=np.float64)
+        submits_s = np.frombuffer(self._submits_s, dtype=np.float64)
+        order = np.argsort(submits_s, kind="stable")
+        numbers, submits_s = numbers[order], submits_s[order]
+        highest_so_far = np.fmax.accumulate(numbers)
+        n_clearly_before = np.searchsorted(submits_s, submits_s - _GRACE_S)
+        counts = (n_clearly_before > 0) & (submits_s > self._first_end_s)
+        highest_before = highest_so_far[n_clearly_before[counts] - 1]
+        return int((highest_before > numbers[counts]).sum())
 
 
-def _as_array(names: set[int]) -> NDArray[np.int64]:
-    return np.fromiter(names, dtype=np.int64, count=len(names))
+def _as_array(hashes: set[int]) -> NDArray[np.int64]:
+    return np.fromiter(hashes, dtype=np.int64, count=len(hashes))

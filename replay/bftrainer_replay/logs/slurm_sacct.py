@@ -34,18 +34,18 @@ from bftrainer_replay.logs.source import Source
 
 NAME = "sacct --parsable2"
 _MAX_BARS = 1_000
-"""Bars within one text of a record; a line with more is damaged."""
+"""Limit for the bars within the text of a record; a line with more is damaged."""
 _NO_NODES = frozenset({"", "None assigned", "(null)", "None", "Unknown"})
 _DECIMAL = re.compile(r"\d{1,12}(?:\.\d{1,12})?(?:[eE][+-]?\d{1,2})?")
 _LONGEST_S = 10 * 365 * 86400.0
 _MOST_ENTRIES = 100_000
-"""Entries of each look-up table, which is emptied at this size."""
-_LONGEST = 500
+"""Limit for the entries of each look-up table, which is emptied at this size."""
+_LONGEST_ENTRY = 500
 """Limit for the characters of an entry."""
 
 
 def read(source: Source) -> None:
-    """Adds all lines."""
+    """Add the jobs of all lines to the rows."""
     reader = _Reader(source)
     for number, line in source.lines:
         reader.take(number, line)
@@ -53,13 +53,15 @@ def read(source: Source) -> None:
 
 
 class _Reader:
-    """Reads lines under the header that precedes them."""
+    """Reads each line with the columns of the latest header or, without a header, with those of
+    --columns or of a layout that the first line shows.
+    """
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._columns: _Columns | None = None
-        self._lines: RecordLines | None = None
-        self._header = ""
+        self._columns: _Columns | None = None  # None: before the first header
+        self._lines: RecordLines | None = None  # as above
+        self._header = ""  # the latest one
         self._named_columns = source.options.columns
         self._runs = JobRuns()
         if self._named_columns is not None and "=" not in self._named_columns:
@@ -69,28 +71,33 @@ class _Reader:
         """Take a line of the file, which is a header, a record, or a part of a record with line
         breaks; add the job of every record that it completes.
         """
-        lines = self._lines
-        if lines is None or not lines.is_unfinished:
+        if self._lines is None or not self._lines.is_unfinished:
             if not line or line.startswith("#"):
                 return
-            if lines is None:
-                layout_of = (
-                    slurm_columns.renamed if self._named_columns else slurm_columns.layout_of
-                )
-                layout = layout_of(self._source, number, line)
-                lines = self._begin(layout)
-                if layout.is_header:
-                    self._header = line
-                    return
+            if self._lines is None and self._begin_with(number, line):
+                return
             if self._is_header(line):
                 self._repeated_header(number, line)
                 return
-        joined = lines.joined
+        lines = self._lines
+        assert lines is not None  # the first line began a table
+        n_joined = lines.joined
         record = lines.record(self._source.lines.path, number, line)
-        if lines.joined > joined:
+        if lines.joined > n_joined:
             self._source.tally.continued(line)
         if record is not None:
             self._take_record(*record)
+
+    def _begin_with(self, number: int, line: str) -> bool:
+        """Begin the table with its first line, which shows the layout; return whether the line is a
+        header, not a job.
+        """
+        layout_of = slurm_columns.renamed if self._named_columns else slurm_columns.layout_of
+        layout = layout_of(self._source, number, line)
+        self._begin(layout)
+        if layout.is_header:
+            self._header = line
+        return layout.is_header
 
     def finish(self) -> None:
         """Take the end of the file: add the record that is still incomplete, and remarks on the
@@ -107,12 +114,15 @@ class _Reader:
         assert self._columns is not None  # a record has columns
         self._source.tally.take(number, text, self._columns.job, text)
 
-    def _begin(self, layout: Layout) -> RecordLines:
+    def _begin(self, layout: Layout) -> None:
+        """Read the lines that follow with this layout."""
         self._columns = _Columns(self._source, layout, self._runs)
         self._lines = RecordLines(layout)
-        return self._lines
 
     def _is_header(self, line: str) -> bool:
+        """Return whether a line after the first is a header. All headers begin with the same
+        letters, which makes the test fast for jobs.
+        """
         if line[:5].lower() != self._header[:5].lower():
             return False
         return line == self._header or (
@@ -134,8 +144,9 @@ class _Reader:
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """What a record says in the fields that many jobs have in common (state, partition, limit ...),
-    which are parsed once for all of them.
+    """The fields that many jobs have in common (state, partition, limit ...), parsed once for all
+    of these jobs. ``needs`` and ``use`` are numbers from :class:`JobRows`; ``is_limited``: the job
+    waits because of a limit.
     """
 
     node_count: int
@@ -147,79 +158,86 @@ class _Shared:
 
 
 class _Columns:
-    """Turns records into jobs by the positions of their columns. ``job`` is called a million times,
-    so it does little.
+    """Turns records into jobs by the positions of their columns. ``job`` is called a million times:
+    all that depends on the layout alone is worked out once, here.
+
+    An attribute named after a column (``_submit``, ``_flags`` ...) is its position in a record.
     """
 
     def __init__(self, source: Source, layout: Layout, runs: JobRuns) -> None:
         slurm_columns.check(source, layout)
-        self._source, self._layout = source, layout
-        self._runs = runs
-        names = list(layout.names)
-        self._trailing = names[-1] == ""  # --parsable ends each line with a bar
-        names = names[:-1] if self._trailing else names
+        self._source, self._layout, self._runs = source, layout, runs
         self._rows, self._clock = source.rows, source.clock
-        self._count = len(names)
-        free = [names.index(name) for name in FREE_TEXT if name in names]
-        self._free_names = [names[place] for place in sorted(free)]
-        self._free = free[0] if len(free) == 1 else None
+        names = list(layout.names)
+        self._has_trailing_bar = names[-1] == ""  # as --parsable prints
+        if self._has_trailing_bar:
+            names = names[:-1]
+        self._n_columns = len(names)
+        free = [index for index, name in enumerate(names) if name in FREE_TEXT]
+        self._free_names = [names[index] for index in free]
+        self._free = free[0] if len(free) == 1 else None  # the only column of free text
 
-        def place(*either: str) -> int:
+        def position(*alternatives: str) -> int:
             """Return the position of the first of these columns that the table has, else that of
             the empty field that :meth:`_fields` adds at the end.
             """
-            return next((names.index(name) for name in either if name in names), len(names))
+            return next((names.index(name) for name in alternatives if name in names), len(names))
 
-        self._submit, self._start, self._end = (
-            place("submit", "start"),
-            place("start"),
-            place("end"),
+        self._submit, self._eligible = (
+            position("submit", "start"),
+            position("eligible", "submit", "start"),
         )
-        self._eligible = place("eligible", "submit", "start")
-        self._id, self._list = place("jobid", "jobidraw"), place("nodelist")
+        self._start, self._end = position("start"), position("end")
+        self._wait, self._run = position("wait"), position("run")
+        self._elapsed = position("elapsedraw", "elapsed")
+        self._elapsed_is_raw = "elapsedraw" in names
+        self._id, self._list = position("jobid", "jobidraw"), position("nodelist")
+        self._cluster, self._user = position("cluster"), position("user")
+        self._flags, self._qos = position("flags"), position("qos")
+        self._cores, self._gpus = position("cores", "alloccpus", "ncpus"), position("gpus")
+        node_count, state = position("nnodes", "allocnodes"), position("state")
         self._has_id, self._has_list, self._has_state, self._has_flags = (
-            column < self._count
-            for column in (self._id, self._list, place("state"), place("flags"))
+            column < self._n_columns for column in (self._id, self._list, state, self._flags)
         )
-        self._elapsed, self._elapsed_is_raw = place("elapsedraw", "elapsed"), "elapsedraw" in names
-        places = {fact: place(name.lower()) for fact, name in SACCT.places.items()}
-        places[JobFact.TIME_LIMIT] = place("timelimitraw", "timelimit")
-        self._wait, self._run = place("wait"), place("run")
-        self._cores, self._gpus = place("cores", "alloccpus", "ncpus"), place("gpus")
-        self._counts_cores = self._count > min(self._cores, self._gpus) and "alloctres" not in names
-        if self._counts_cores:  # as in AllocTRES, which is added to the fields
-            places[JobFact.USE] = self._count + 1
+        fact_columns = {fact: position(name.lower()) for fact, name in SACCT.places.items()}
+        fact_columns[JobFact.TIME_LIMIT] = position("timelimitraw", "timelimit")
+        # Without AllocTRES, columns with numbers of cores and GPUs stand in for it: _fields() adds
+        # the same text after the empty field.
+        has_amounts = min(self._cores, self._gpus) < self._n_columns
+        self._adds_tres = has_amounts and "alloctres" not in names
+        if self._adds_tres:
+            fact_columns[JobFact.USE] = self._n_columns + 1
             source.facts.add(JobFact.USE)
-        if self._counts_cores and "reqtres" not in names:
-            places[JobFact.RESOURCES] = self._count + 1
+        if self._adds_tres and "reqtres" not in names:
+            fact_columns[JobFact.RESOURCES] = self._n_columns + 1
             source.facts.add(JobFact.RESOURCES)
-        source.facts |= {fact for fact, where in places.items() if where < self._count}
-        self._flags = place("flags")
-        self._cluster, self._user = place("cluster"), place("user")
+        source.facts |= {fact for fact, column in fact_columns.items() if column < self._n_columns}
         if not self._has_id:
-            source.tally.seen = None
-        self._number = (
-            None if "jobid" in names else ""
-        )  # the tasks of an array get their raw ids as they start
-        if source.options.cluster is not None and self._cluster == self._count:
+            source.tally.record_hashes = None  # equal records are different jobs
+        # JobRuns compares ids with the order of submissions. None: with the job ids; empty: not at
+        # all, because the tasks of an array get their raw ids as they start.
+        self._submission_id = None if "jobid" in names else ""
+        if source.options.cluster is not None and self._cluster == self._n_columns:
             raise UserError(f"{source.path}: --cluster needs the column Cluster; run sacct with it")
-        nodes, self._qos = place("nnodes", "allocnodes"), place("qos")
-        self._counts_names = nodes == self._count
-        # What many jobs have in common is read once.
-        shared = (
-            self._list if self._counts_names else nodes,
-            place("state"),
-            *(places[fact] for fact in JobFact),
+        self._counts_names = node_count == self._n_columns
+        # The fields that many jobs have in common, in the order of _read_shared().
+        self._shared = itemgetter(
+            self._list if self._counts_names else node_count,
+            state,
+            *(fact_columns[fact] for fact in JobFact),
+            position("account"),
+            self._qos,
         )
-        self._shared = itemgetter(*shared, place("account"), self._qos)
-        self._started, self._backfilled = 0, 0
+        self._shared_by_texts: dict[tuple[str, ...], _Shared] = {}
+        self._ids_by_list: dict[str, Sequence[int]] = {}
+        # Counts for the remarks of finish(): jobs that ran, those of them that backfill started,
+        # and jobs that waited because of a limit, by QOS.
+        self._n_started, self._n_backfilled = 0, 0
         self._limited: Counter[str] = Counter()
-        self._node_lists: dict[str, Sequence[int]] = {}
-        self._shared_facts: dict[tuple[str, ...], _Shared] = {}
 
     def job(self, line: str) -> str | None:
-        """Add the job of a record (one per task, if waiting tasks of an array share it) to the
-        rows.
+        """Add the job of a record to the rows; if the record stands for waiting tasks of an array,
+        add a job per task.
 
         Return why the record is ignored, or None. Raises ValueError for a record that breaks the
         format.
@@ -228,32 +246,34 @@ class _Columns:
         job_id = fields[self._id]
         if "." in job_id:
             return "steps"
-        tasks = _tasks(job_id) if "[" in job_id else 1
+        n_tasks = _tasks(job_id) if "[" in job_id else 1
         if self._source.is_of_another(fields[self._cluster], fields[self._user]):
             return "of other clusters"
-        elapsed = self._ran_s(fields[self._elapsed])
-        submit_s, eligible_s, start_s, end_s = self._times(fields, elapsed)
+        elapsed_s = self._elapsed_s(fields[self._elapsed])
+        submit_s, eligible_s, start_s, end_s = self._times(fields, elapsed_s)
         texts = self._shared(fields)
-        shared = self._shared_facts.get(texts) or self._read_shared(texts)
-        start_s, end_s = self._times_in_state(shared.state, start_s, end_s, elapsed)
+        shared = self._shared_by_texts.get(texts) or self._read_shared(texts)
+        start_s, end_s = self._times_in_state(shared.state, start_s, end_s, elapsed_s)
         if self._has_id and self._rows.settles(job_id, start_s, end_s):
             return "that were running in an earlier record"
-        ran = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
-        if ran and elapsed is not None:
-            self._clock.compare(start_s, end_s, elapsed)
+        has_run = start_s < end_s or (math.isnan(end_s) and not math.isnan(start_s))
+        if has_run and elapsed_s is not None:
+            self._clock.compare(start_s, end_s, elapsed_s)
         if self._has_id:
-            start_s = self._runs.add(job_id, shared.state, submit_s, start_s, end_s, self._number)
-        nodes = self._ids(fields[self._list], ran) if self._has_list else None
-        node_count = self._node_count(nodes, shared, ran)
+            start_s = self._runs.add(
+                job_id, shared.state, submit_s, start_s, end_s, self._submission_id
+            )
+        nodes = self._ids(fields[self._list], has_run) if self._has_list else None
+        node_count = self._node_count(nodes, shared, has_run)
         if not node_count:
             return "without nodes"
-        if tasks > 1:
-            self._take_tasks(job_id, tasks, ran)
-        self._count_facts(fields, shared, ran)
-        if self._has_id and math.isinf(end_s) and tasks == 1:
+        if n_tasks > 1:
+            self._take_tasks(job_id, n_tasks, has_run)
+        self._count_facts(fields, shared, has_run)
+        if self._has_id and math.isinf(end_s) and n_tasks == 1:
             self._rows.unfinished(job_id, start_s)
-        use = shared.use if ran else 0
-        for _ in range(tasks):
+        use = shared.use if has_run else 0
+        for _ in range(n_tasks):
             self._rows.add(
                 submit_s,
                 eligible_from(eligible_s, start_s),
@@ -272,74 +292,81 @@ class _Columns:
         the job's cores and GPUs as one TRES text if the table has columns for them.
         """
         fields = self._layout.split(line)
-        if len(fields) != self._count:
+        if len(fields) != self._n_columns:
             fields = self._rejoined(fields)
         fields.append("")
-        if self._counts_cores:
+        if self._adds_tres:
             fields.append(_tres(fields[self._cores], fields[self._gpus]))
         return fields
 
-    def _times(self, fields: list[str], elapsed: float | None) -> list[float]:
-        """Return the job's submit, eligible, start and end time; a table with columns ``wait`` and
-        ``run`` gives start and end by these durations.
+    def _times(
+        self, fields: list[str], elapsed_s: float | None
+    ) -> tuple[float, float, float, float]:
+        """Return the job's submit, eligible, start and end time. In a table with columns ``wait``
+        and ``run``, start and end follow from these durations.
         """
-        texts = (
-            fields[self._submit],
-            fields[self._eligible],
-            fields[self._start],
-            fields[self._end],
+        submit_s, eligible_s, start_s, end_s = self._clock.in_order(
+            (
+                fields[self._submit],
+                fields[self._eligible],
+                fields[self._start],
+                fields[self._end],
+            ),
+            elapsed_s,
         )
-        times = self._clock.in_order(texts, elapsed)
-        if self._wait < self._count:
-            times[2] = times[0] + _seconds(fields[self._wait], "wait")
-            times[1] = times[0]
-        if self._run < self._count:
-            times[3] = times[2] + _seconds(fields[self._run], "run")
-        return times
+        if self._wait < self._n_columns:
+            eligible_s = submit_s
+            start_s = submit_s + _seconds(fields[self._wait], "wait")
+        if self._run < self._n_columns:
+            end_s = start_s + _seconds(fields[self._run], "run")
+        return submit_s, eligible_s, start_s, end_s
 
     def _times_in_state(
-        self, state: str, start_s: float, end_s: float, elapsed: float | None
+        self, state: str, start_s: float, end_s: float, elapsed_s: float | None
     ) -> tuple[float, float]:
-        """Return start and end of a job as its state tells them: a running job has no end
-        (infinite), a job that never started has neither.
+        """Return start and end of a job in this state: the end of a running job is infinite; a job
+        that never started has no start (NaN), and an infinite end. A running job extends the log to
+        the time that it has reached by its elapsed time.
         """
         if is_running(state, end_s):
-            self._rows.runs_at(start_s, elapsed)
+            self._rows.runs_at(start_s, elapsed_s)
             return start_s, math.inf
         if never_started(state):
             return math.nan, math.inf
         return start_s, end_s
 
-    def _node_count(self, nodes: Sequence[int] | None, shared: _Shared, ran: bool) -> int:
-        """Return the number of nodes that the job held or asks for.
+    def _node_count(self, nodes: Sequence[int] | None, shared: _Shared, has_run: bool) -> int:
+        """Return the number of nodes that the job held or asks for: that of the column or, without
+        one, of the node list.
 
         Raises :class:`BadLineError` if the job ran and its node list has another number.
         """
         count = len(nodes or ()) if self._counts_names else shared.node_count
-        if nodes is not None and ran and len(nodes) != count:
+        if nodes is not None and has_run and len(nodes) != count:
             raise BadLineError(
                 f"the node list names {counted(len(nodes), 'node')}, the job has {count}"
             )
         return count
 
-    def _take_tasks(self, job_id: str, tasks: int, ran: bool) -> None:
+    def _take_tasks(self, job_id: str, n_tasks: int, has_run: bool) -> None:
         """Reserve memory for the waiting tasks of an array that one record stands for; raise
         :class:`BadLineError` if the record has run, since a task that ran has its own.
         """
-        if ran:
+        if has_run:
             raise BadLineError(
-                f"job {job_id[:60]} represents {tasks} pending array tasks, but has already run"
+                f"job {job_id[:60]} represents {n_tasks} pending array tasks, but has already run"
             )
-        # A line of 12 characters may stand for 100,000 jobs: each counts four times.
-        self._rows.take_room(3 * tasks, 0)
+        # A line of 12 characters may stand for 100,000 jobs: each counts four times, three of them
+        # here.
+        self._rows.take_room(3 * n_tasks, 0)
 
-    def _count_facts(self, fields: list[str], shared: _Shared, ran: bool) -> None:
+    def _count_facts(self, fields: list[str], shared: _Shared, has_run: bool) -> None:
         """Count jobs started by backfill and jobs that wait because of a limit, for the remarks in
         :meth:`finish`.
         """
-        if ran and self._has_flags:
-            self._started += 1
-            self._backfilled += "SchedBackfill" in fields[self._flags]
+        if has_run and self._has_flags:
+            self._n_started += 1
+            self._n_backfilled += "SchedBackfill" in fields[self._flags]
         if shared.is_limited and len(self._limited) < _MOST_ENTRIES:
             self._limited[fields[self._qos]] += 1
 
@@ -347,35 +374,37 @@ class _Columns:
         """Parse the fields that many jobs have in common, and keep the result for records with the
         same texts.
         """
-        count, state, limit, partition, reason, tres, constraint, use, *payer = texts
-        if self._counts_names:
-            node_count = len(expand(count.replace(" ", ","))) if count not in _NO_NODES else 0
+        nodes, state, limit, partition, reason, requested, constraint, allocated, account, qos = (
+            texts
+        )
+        if not self._counts_names:
+            node_count = count_of(nodes, "nodes")
         else:
-            node_count = count_of(count, "nodes")
+            node_count = 0 if nodes in _NO_NODES else len(expand(nodes.replace(" ", ",")))
         state = check_state(state) if self._has_state else ""
         self._source.has_state(state)
-        needs = needs_of(partition, constraint, reason, tres, node_count, *payer)
+        needs = needs_of(partition, constraint, reason, requested, node_count, account, qos)
         shared = _Shared(
-            node_count,
-            state,
-            limit_s(limit),
-            self._rows.needs(needs),
-            self._rows.use(use_of(use, node_count)),
-            needs.block is Block.LIMIT,
+            node_count=node_count,
+            state=state,
+            limit_s=limit_s(limit),
+            needs=self._rows.needs(needs),
+            use=self._rows.use(use_of(allocated, node_count)),
+            is_limited=needs.block is Block.LIMIT,
         )
-        if len(self._shared_facts) >= _MOST_ENTRIES:
-            self._shared_facts.clear()
-        if sum(map(len, texts)) < _LONGEST:
-            self._shared_facts[texts] = shared
+        if len(self._shared_by_texts) >= _MOST_ENTRIES:
+            self._shared_by_texts.clear()
+        if sum(map(len, texts)) < _LONGEST_ENTRY:
+            self._shared_by_texts[texts] = shared
         return shared
 
     def finish(self) -> None:
         """Add remarks on free-text columns, on backfill, and on limits that kept jobs waiting."""
         if self._free_names:
             self._remark_on_texts(" and ".join(self._free_names))
-        if self._started:
+        if self._n_started:
             self._source.remarks.append(
-                f"{self._backfilled / self._started:.0%} of the jobs that ran were started by "
+                f"{self._n_backfilled / self._n_started:.0%} of the jobs that ran were started by "
                 "backfill (column Flags)"
             )
         if self._limited:
@@ -404,7 +433,8 @@ class _Columns:
             "holds line breaks; without it, no user can write into the log"
         )
 
-    def _ran_s(self, text: str) -> float | None:
+    def _elapsed_s(self, text: str) -> float | None:
+        """Parse a job's elapsed time; None if it is not recorded."""
         if self._elapsed_is_raw:
             return float(text) if text.isdecimal() and len(text) < 12 else None
         seconds = elapsed_s(text) if text else math.nan
@@ -416,51 +446,46 @@ class _Columns:
 
         Raises :class:`BadLineError` if the record cannot be repaired.
         """
-        if (
-            len(fields) == self._count + 1
-            and fields[-1] == ""
-            and (self._trailing or self._free is None)
-        ):
+        has_empty_last = len(fields) == self._n_columns + 1 and fields[-1] == ""
+        if has_empty_last and (self._has_trailing_bar or self._free is None):
             return fields[:-1]
-        surplus = len(fields) - self._count - self._trailing
-        is_text = 0 <= surplus <= _MAX_BARS
-        if not is_text or self._free is None or self._layout.delimiter != "|":
-            bars = (
-                ""
-                if self._layout.delimiter == "|"
-                else "; values hold commas, so run sacct with -P and no --delimiter"
+        n_surplus = len(fields) - self._n_columns - self._has_trailing_bar
+        has_bars = self._layout.delimiter == "|"
+        if not 0 <= n_surplus <= _MAX_BARS or self._free is None or not has_bars:
+            hint = "; values hold commas, so run sacct with -P and no --delimiter"
+            raise BadLineError(
+                f"has {len(fields)} fields, expected {self._n_columns}{'' if has_bars else hint}"
             )
-            raise BadLineError(f"has {len(fields)} fields, expected {self._count}{bars}")
-        free = self._free
-        joined = self._layout.delimiter.join(fields[free : free + surplus + 1])
-        return [*fields[:free], joined, *fields[free + surplus + 1 :]]
+        # A trailing bar leaves one more empty field, which comes after all columns.
+        text_end = self._free + n_surplus + 1
+        text = self._layout.delimiter.join(fields[self._free : text_end])
+        return [*fields[: self._free], text, *fields[text_end:]]
 
-    def _ids(self, text: str, ran: bool) -> Sequence[int]:
+    def _ids(self, text: str, has_run: bool) -> Sequence[int]:
         """Return the numbers of the nodes in a node list; none for a job that did not run. Raises
         :class:`BadLineError` for a job that ran without nodes.
         """
-        listed = self._node_lists.get(text)
-        if listed is not None and ran:
-            return listed
-        if text in _NO_NODES:
-            if ran:
-                raise BadLineError(f"the job ran, but its node list is {text or 'empty'}")
-            return ()
-        if not ran:
+        if not has_run:
             return ()  # some versions name nodes for canceled jobs
+        known_ids = self._ids_by_list.get(text)
+        if known_ids is not None:
+            return known_ids
+        if text in _NO_NODES:
+            raise BadLineError(f"the job ran, but its node list is {text or 'empty'}")
         nodes = self._rows.ids(expand(text.replace(" ", ",")))
-        if len(self._node_lists) >= _MOST_ENTRIES:
-            self._node_lists.clear()
+        if len(self._ids_by_list) >= _MOST_ENTRIES:
+            self._ids_by_list.clear()
         if len(text) < 64:
-            self._node_lists[text] = nodes
+            self._ids_by_list[text] = nodes
         return nodes
 
 
 def _seconds(text: str, column: str) -> float:
     """Parse a duration in seconds or as ``[days-][hours:]minutes:seconds``; NaN where there is
-    none.
+    none. Raises :class:`BadLineError`, which names the ``column``.
     """
     if text.strip() in NO_TIME:
+        # As a time, 0 stands for none; as a duration, it is a value.
         return 0.0 if text.strip() in ("0", "0.0") else math.nan
     seconds = elapsed_s(text.strip())
     if math.isnan(seconds) and len(text) < 32 and _DECIMAL.fullmatch(text.strip()):
@@ -486,24 +511,21 @@ def _tasks(job_id: str) -> int:
 
     Raises :class:`BadLineError` for a list that is not one of tasks, or of more than 100,000.
     """
-    before, bracket, inside = job_id.partition("_[")
+    array_id, bracket, tail = job_id.partition("_[")
     if not bracket:
         return 1
-    inside = inside.rstrip("]").partition("%")[0]
-    if inside.endswith("..."):  # Slurm shortens long lists; the omitted tasks cannot be counted
-        inside = inside[:-3].rstrip(",-")
-    total = 0
-    for piece in inside.split(","):
-        first, _, last = piece.partition(":")[0].partition("-")
-        step = piece.partition(":")[2] or "1"
-        last = last or first
-        if (
-            not (first.isdecimal() and last.isdecimal() and step.isdecimal())
-            or len(piece) > 40
-            or int(step) < 1
-        ):
+    task_list = tail.rstrip("]").partition("%")[0]  # %4: at most 4 tasks at once
+    if task_list.endswith("..."):  # Slurm shortens long lists; the omitted tasks are not counted
+        task_list = task_list[:-3].rstrip(",-")
+    n_tasks = 0
+    for task_range in task_list.split(","):
+        bounds, _, step = task_range.partition(":")
+        first, _, last = bounds.partition("-")
+        step, last = step or "1", last or first
+        are_numbers = first.isdecimal() and last.isdecimal() and step.isdecimal()
+        if not are_numbers or len(task_range) > 40 or int(step) < 1:
             raise BadLineError(f"{job_id[:60]!r} is not a job id of an array")
-        total += (int(last) - int(first)) // int(step) + 1
-    if not 1 <= total <= 100_000:
-        raise BadLineError(f"{before[:40]}_[...] has {total} tasks")
-    return total
+        n_tasks += (int(last) - int(first)) // int(step) + 1
+    if not 1 <= n_tasks <= 100_000:
+        raise BadLineError(f"{array_id[:40]}_[...] has {n_tasks} tasks")
+    return n_tasks

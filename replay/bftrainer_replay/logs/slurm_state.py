@@ -39,10 +39,10 @@ _NUMBERED = (
     "OUT_OF_MEMORY",
 )
 _FLAGS = {0x400: "REQUEUED", 0x2000: "RESIZING"}
-"""slurm.h: the state is in the lowest 8 bits; sacct prints these flags in its place."""
+"""slurm.h: the state is in the lowest 8 bits; sacct prints these flags in place of the state."""
 
 
-def _of_number(text: str) -> str:
+def _state_of_number(text: str) -> str:
     """Return the name of a state that slurmdbd's tables have as a number; the number itself if it
     is unknown.
     """
@@ -50,16 +50,16 @@ def _of_number(text: str) -> str:
     for flag, state in _FLAGS.items():
         if number & flag:
             return state
-    place = number & 0xFF
-    return _NUMBERED[place] if place < len(_NUMBERED) else text
+    index = number & 0xFF
+    return _NUMBERED[index] if index < len(_NUMBERED) else text
 
 
 def check_state(text: str) -> str:
-    """Return the state without what follows it ("CANCELLED by 1000" -> CANCELLED); raises
+    """Return the name of the state alone ("CANCELLED by 1000" -> CANCELLED); raises
     :class:`BadLineError` for an unknown state.
     """
     if text.isdecimal() and len(text) < 10:
-        text = _of_number(text)
+        text = _state_of_number(text)
     state = text if text in _KNOWN else text.partition(" ")[0]
     if state not in _KNOWN:
         raise BadLineError(f"job state {text[:40]!r} is unknown")
@@ -75,7 +75,7 @@ def is_running(state: str, end_s: float) -> bool:
     """Return whether a job in this state still holds its nodes, even if the record has an end.
 
     RESIZING is also the state of the record that Slurm closes when it changes the nodes of a job:
-    that one has ended.
+    such a record has ended, and has an end.
     """
     if state == RESIZING and not math.isnan(end_s):
         return False
@@ -88,7 +88,7 @@ def never_started(state: str) -> bool:
 
 
 def eligible_from(eligible_s: float, start_s: float) -> float:
-    """Return when a job became eligible; infinite for one that never did (held, dependent) and so
-    never waited for nodes.
+    """Return when a job became eligible; infinite for a job that never did (held, dependent) and so
+    never waited for nodes. Such a job has neither of the two times.
     """
     return math.inf if math.isnan(eligible_s) and math.isnan(start_s) else eligible_s

@@ -39,8 +39,8 @@ DEBOUNCE_S = 10.0
 of 10 s (section 2.1).
 """
 
-_MANY = 2
-"""Different values from which on a log is not of one user or of one state."""
+_MAX_VALUES = 2
+"""Number of different users or states that are kept: two show that a log is not of a single one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,12 +80,14 @@ class Source:
     ``tally``.
 
     ``machine_nodes`` and ``machine_why``: the size of the cluster as the log states it, and where
-    it does. ``cores_per_node``: as the log states it (0: it does not); ``counts_processors``: sizes
-    are in processors, and how many a node has is a guess. ``remarks``: notes for the user, such as
-    guesses. ``facts``: the columns that the log has for each job besides times, size and nodes.
-    ``dialect``: the format's names for them. ``clusters``, ``users`` and
-    ``states``: of the jobs, where the log has them. ``missing_ids``: the share of job ids that it
-    lacks. ``warnings``: remarks that go with every result. ``on_bytes`` is told of bytes read.
+    the log does. ``cores_per_node``: as the log states it (0: it does not); ``counts_processors``:
+    sizes are in processors, and the number of processors of a node is a guess. ``remarks``: notes
+    for the user, such as guesses. ``facts``: the columns that the log has for each job besides
+    times, size and nodes. ``dialect``: the format's names for these. ``clusters``: the number of
+    jobs of each cluster. ``users`` and ``states``: those of the jobs, at most two of each, where
+    the log has them. ``only_user``: the user of all jobs, if there is only one. ``missing_ids``:
+    the share of job ids that the log lacks. ``warnings``: remarks that go with every result.
+    ``on_bytes`` is called with the numbers of bytes that are read.
     """
 
     path: Path
@@ -117,13 +119,13 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The file, and how many more are read as one log."""
-        more = len(self.options.more_files)
-        return f"{self.path}{f' and {more} more' if more else ''}"
+        """The name of the first file, and the number of others that are read as the same log."""
+        n_others = len(self.options.more_files)
+        return f"{self.path} and {n_others} more" if n_others else str(self.path)
 
     def is_of_another(self, cluster: str, user: str) -> bool:
-        """Return whether a job is of another cluster than that of --cluster; count the cluster and
-        the user of a job that is not. An empty text: not known.
+        """Return whether a job is of another cluster than that of --cluster. Note the cluster and
+        the user of a job that is not; an empty text stands for an unknown one.
         """
         if cluster and self.options.cluster not in (None, cluster):
             return True
@@ -134,12 +136,12 @@ class Source:
 
     def belongs_to(self, user: str) -> None:
         """Note the user of a job; empty: not known."""
-        if len(self.users) < _MANY:
+        if len(self.users) < _MAX_VALUES:
             self.users.add(user)
 
     def has_state(self, state: str) -> None:
         """Note the state of a job."""
-        if len(self.states) < _MANY:
+        if len(self.states) < _MAX_VALUES:
             self.states.add(state)
 
     def check_whose(self) -> None:
@@ -159,7 +161,7 @@ class Source:
                 f"{self.path}: has jobs of {counted(len(self.clusters), 'cluster')}: {clusters}; "
                 "choose one with --cluster"
             )
-        user = min(self.users, default="")
+        user = min(self.users, default="")  # empty where the log has no users
         if user and len(self.users) == 1 and len(self.rows) >= LEAST_JOBS:
             self.only_user = user[:32]
             self.warnings.append(
@@ -174,14 +176,14 @@ class Source:
         Most of it is free space between small objects, which only ``malloc_trim`` returns to the
         system.
         """
-        if self.tally.seen is not None:
-            self.tally.seen.clear()
+        if self.tally.record_hashes is not None:
+            self.tally.record_hashes.clear()
         self.clock.forget()
         with contextlib.suppress(AttributeError, OSError):  # another C library than glibc
             ctypes.CDLL(None).malloc_trim(0)
 
     def read_again(self) -> None:
-        """Forget all rows and counts: a reader begins again."""
+        """Drop all rows, counts and times: a reader begins with the first line again."""
         self.rows = JobRows(str(self.path), self.options.max_bytes or MOST_BYTES)
         self.clock = LogClock(zone_of(self.options.timezone))
         self.tally = Tally(lambda: self.lines.path, self.options.skip_bad)

@@ -25,20 +25,19 @@ from bftrainer_replay.logs.source import Source
 
 LONGEST_GUESS_H = 24.0
 SHORTEST_OUTAGE_S = 3600.0
-_WORTH_A_NOTE = 0.01  # of the span: time in which nothing runs and nothing is known to wait
+_QUIET_SHARE = 0.01
+"""Share of the span without running and waiting jobs from which on a remark tells of it."""
 
-_LAST = (
-    "submission",
-    "time in the log (jobs are still running)",
-    "time at which jobs were running, by their elapsed times",
-)
+_LAST_START = "submission"
+_LAST_TIME = "time in the log (jobs are still running)"
+_LAST_ELAPSED = "time at which jobs were running, by their elapsed times"
 
 Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
 class TrustedSpan:
-    """The part to trust and the outages in it, as (start_s, end_s)."""
+    """The part of the log to trust, and the outages (start_s, end_s) in it."""
 
     start_s: float
     end_s: float
@@ -54,14 +53,14 @@ def span_of(source: Source, table: JobTable) -> TrustedSpan:
     outages: list[tuple[float, float]] = []
     for text in texts:
         if text == "auto":
-            waiting, quiet = _empty_spans(table, start_s, end_s)
-            outages += waiting
-            source.remarks += _of_quiet(quiet, end_s - start_s)
+            likely_outages, quiet = _empty_spans(table, start_s, end_s)
+            outages += likely_outages
+            source.remarks += _remarks_on_quiet(quiet, end_s - start_s)
         elif text != "none":
-            outages.append(_given(source, text))
+            outages.append(_specified(source, text))
     if outages:
         hours = sum(end - start for start, end in outages) / 3600
-        first = ", ".join(f"{format_time(start)}/{format_time(end)}" for start, end in outages[:3])
+        listed = ", ".join(f"{format_time(start)}/{format_time(end)}" for start, end in outages[:3])
         guess = (
             "guessed: no job runs for an hour or more although one waits; --outage none "
             "counts such time as idle"
@@ -69,33 +68,41 @@ def span_of(source: Source, table: JobTable) -> TrustedSpan:
         source.remarks.append(
             f"{counted(len(outages), 'outage')} excluded, {hours:,.1f} h in all "
             f"({guess if 'auto' in texts else 'as specified'}): "
-            f"{first}{', ...' if len(outages) > 3 else ''}"
+            f"{listed}{', ...' if len(outages) > 3 else ''}"
         )
     return TrustedSpan(start_s, end_s, tuple(outages))
 
 
 @dataclass(frozen=True, slots=True)
 class _RecordedSpan:
-    """The time of which the log tells, before its edges are cut off.
+    """The time span that the log covers, before its edges are cut off.
 
-    ``mean_busy`` is the mean number of busy nodes in it. ``has_running``: some jobs had not ended.
-    ``is_taken``: it ends when the log was taken, as elapsed times show.
+    ``mean_busy`` is the mean number of busy nodes in the span. ``has_running``: some jobs had not
+    ended when the log was taken. ``ends_when_taken``: the span extends to that time, as the elapsed
+    times of these jobs show.
     """
 
     begin_s: float
     finish_s: float
     mean_busy: float
     has_running: bool
-    is_taken: bool
+    ends_when_taken: bool
 
     @property
     def length_s(self) -> float:
         return self.finish_s - self.begin_s
 
+    @property
+    def last_moment(self) -> str:
+        """What the end of the span is the last of, in words."""
+        if self.ends_when_taken:
+            return _LAST_ELAPSED
+        return _LAST_TIME if self.has_running else _LAST_START
+
 
 def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
     """Return start and end of the recorded span without the edges at which the log lacks jobs; add
-    remarks.
+    remarks. Raises :class:`UserError` if nothing is left.
     """
     recorded = _recorded_span(source, table)
     warm_s, cool_s = _edges_s(source, table, recorded)
@@ -113,81 +120,85 @@ def _to_trust(source: Source, table: JobTable) -> tuple[float, float]:
     source.remarks.append(
         f"using {format_time(start_s)} .. {format_time(end_s)} UTC: from the first end of a "
         "job to the last "
-        f"{_LAST[recorded.has_running + recorded.is_taken]}, less a warm-up of "
+        f"{recorded.last_moment}, less a warm-up of "
         f"{warm_s / 3600:.1f} h ({_how(options.warm_up_h)}) and a cool-down of "
         f"{cool_s / 3600:.1f} h "
         f"({_how(options.cool_down_h)})"
     )
     if options.warm_up_h is None:
-        _remark_on_thin_edge(source, table, recorded, ("beginning", start_s, "--warm-up-h"))
+        _remark_on_thin_edge(source, table, recorded, "beginning", start_s, "--warm-up-h")
     if options.cool_down_h is None and not recorded.has_running:
-        _remark_on_thin_edge(source, table, recorded, ("end", end_s, "--cool-down-h"))
+        _remark_on_thin_edge(source, table, recorded, "end", end_s, "--cool-down-h")
     return start_s, end_s
 
 
 def _recorded_span(source: Source, table: JobTable) -> _RecordedSpan:
     """Return the time for which the log is complete: from the first end of a job to the last
     submission or, while jobs run, to the last time in the log.
+
+    Raises :class:`InputFileError` if no job ran.
     """
-    edges = np.array([_edges_of(starts, ends) for starts, ends, _ in table.runs()])
-    if not len(edges):
+    bounds = np.array([_bounds(starts_s, ends_s) for starts_s, ends_s, _ in table.runs()])
+    if not len(bounds):
         raise InputFileError(source.name, "has no job that ran for any time")
-    (first_start, _, first_end, *_), (_, last_start, _, last_end, unfinished) = (
-        edges.min(axis=0),
-        edges.max(axis=0),
-    )
-    running, submitted = bool(unfinished), max(table.submit_s[part].max() for part in table.parts())
-    latest = max(last_start, last_end, submitted)
-    begin = float(first_end) if math.isfinite(first_end) else float(first_start)
-    finish = float(latest if running else min(last_start, submitted))
-    if begin >= finish:
-        begin, finish = float(first_start), float(latest)
-    # Of a log that was selected by time, few jobs still run when it is taken, perhaps months later:
-    # it ends at its last time.
-    mean, taken_s = _mean_busy(table, begin, finish), source.rows.until_s
-    if finish < taken_s and _unfinished_nodes(table) >= mean / 2:
-        mean = _mean_busy(table, begin, taken_s)
-        return _RecordedSpan(begin, taken_s, mean, running, is_taken=True)
-    return _RecordedSpan(begin, finish, mean, running, is_taken=False)
+    first_start_s, _, first_end_s, _, _ = bounds.min(axis=0)
+    _, last_start_s, _, last_end_s, has_unfinished = bounds.max(axis=0)
+    has_running = bool(has_unfinished)
+    last_submit_s = max(table.submit_s[part].max() for part in table.parts())
+    latest_s = max(last_start_s, last_end_s, last_submit_s)
+    begin_s = float(first_end_s) if math.isfinite(first_end_s) else float(first_start_s)
+    finish_s = float(latest_s if has_running else min(last_start_s, last_submit_s))
+    if begin_s >= finish_s:
+        # No job started or was submitted after the first end: the span is all of the log.
+        begin_s, finish_s = float(first_start_s), float(latest_s)
+    # Elapsed times tell when the log was taken. A log that was selected by time may be taken months
+    # after its last time, when few of its jobs still run: such a log ends at its last time.
+    mean_busy = _mean_busy(table, begin_s, finish_s)
+    taken_s = source.rows.until_s
+    ends_when_taken = finish_s < taken_s and _unfinished_nodes(table) >= mean_busy / 2
+    if ends_when_taken:
+        finish_s = taken_s
+        mean_busy = _mean_busy(table, begin_s, finish_s)
+    return _RecordedSpan(begin_s, finish_s, mean_busy, has_running, ends_when_taken)
 
 
-def _edges_of(
-    starts: NDArray[np.float64], ends: NDArray[np.float64]
+def _bounds(
+    starts_s: NDArray[np.float64], ends_s: NDArray[np.float64]
 ) -> tuple[float, float, float, float, bool]:
     """Return the first and last start, the first and last end, and whether a job has no end."""
-    finite = ends[np.isfinite(ends)]
+    finite_s = ends_s[np.isfinite(ends_s)]
     return (
-        starts.min(),
-        starts.max(),
-        finite.min(initial=math.inf),
-        finite.max(initial=-math.inf),
-        len(finite) < len(ends),
+        starts_s.min(),
+        starts_s.max(),
+        finite_s.min(initial=math.inf),
+        finite_s.max(initial=-math.inf),
+        len(finite_s) < len(ends_s),
     )
 
 
 def _mean_busy(table: JobTable, begin_s: float, finish_s: float) -> float:
-    """The mean number of busy nodes between two times."""
+    """Return the mean number of busy nodes between two times."""
     node_s = 0.0
     for starts, ends, nodes in table.runs():
-        whole = np.minimum(ends, finish_s) - np.maximum(starts, begin_s)
-        node_s += float(np.dot(np.maximum(whole, 0), nodes))
+        inside_s = np.minimum(ends, finish_s) - np.maximum(starts, begin_s)
+        node_s += float(np.dot(np.maximum(inside_s, 0), nodes))
     return node_s / max(finish_s - begin_s, 1.0)
 
 
 def _unfinished_nodes(table: JobTable) -> int:
-    """The nodes of jobs without an end."""
+    """Return the number of nodes of all jobs without an end."""
     return sum(int(nodes[np.isinf(ends)].sum()) for _, ends, nodes in table.runs())
 
 
 def _busy_right_after(table: JobTable, at_s: float) -> int:
-    """The number of nodes that are busy from this time on."""
+    """Return the number of nodes that are busy right after this time."""
     return sum(
         int(nodes[(starts <= at_s) & (ends > at_s)].sum()) for starts, ends, nodes in table.runs()
     )
 
 
 def _busy_right_before(table: JobTable, at_s: float) -> int:
-    """The number of nodes that are busy until this time."""
+    """Return the number of nodes that are busy right before this time."""
     return sum(
         int(nodes[(starts < at_s) & (ends >= at_s)].sum()) for starts, ends, nodes in table.runs()
     )
@@ -197,46 +208,47 @@ def _edges_s(source: Source, table: JobTable, recorded: _RecordedSpan) -> tuple[
     """Return the seconds of warm-up and cool-down, as the options say or as guessed: an edge is cut
     off where fewer than half as many nodes are busy as on average.
     """
-    options = source.options
-    thin_start = _busy_right_after(table, recorded.begin_s) < recorded.mean_busy / 2
-    thin_end = _busy_right_before(table, recorded.finish_s) < recorded.mean_busy / 2
-    lengths = Times.gathered(
+    few_busy = recorded.mean_busy / 2
+    run_times = Times.from_parts(
         np.maximum(np.minimum(ends, recorded.finish_s) - starts, 0)
         for starts, ends, _ in table.runs()
     )
-    long_run_s = float(np.percentile(lengths.kept, 99, overwrite_input=True))
+    long_run_s = float(np.percentile(run_times.packed, 99, overwrite_input=True))
     guess_s = math.floor(min(long_run_s, LONGEST_GUESS_H * 3600, recorded.length_s / 10))
-    warm_s: float = guess_s * thin_start
-    cool_s: float = guess_s * (thin_end and not recorded.has_running)
-    if options.warm_up_h is not None:
-        warm_s = 3600 * options.warm_up_h
-    if options.cool_down_h is not None:
-        cool_s = 3600 * options.cool_down_h
+    warm_s = cool_s = 0.0
+    if source.options.warm_up_h is not None:
+        warm_s = 3600 * source.options.warm_up_h
+    elif _busy_right_after(table, recorded.begin_s) < few_busy:
+        warm_s = guess_s
+    if source.options.cool_down_h is not None:
+        cool_s = 3600 * source.options.cool_down_h
+    elif not recorded.has_running and _busy_right_before(table, recorded.finish_s) < few_busy:
+        # A log with running jobs was not selected by end: it lacks none at its end.
+        cool_s = guess_s
     return warm_s, cool_s
 
 
 def _remark_on_thin_edge(
-    source: Source, table: JobTable, recorded: _RecordedSpan, edge: tuple[str, float, str]
+    source: Source, table: JobTable, recorded: _RecordedSpan, name: str, at_s: float, option: str
 ) -> None:
-    """Remark if few nodes are busy at an edge whose place was guessed; ``edge`` is its name, its
-    time and the option that moves it.
+    """Remark if few nodes are busy at an edge whose place was guessed: the edge ``name`` at
+    ``at_s``, which ``option`` moves.
     """
-    name, at_s, option = edge
-    runs = _busy_right_after(table, at_s)
-    if runs < recorded.mean_busy / 2:
+    busy = _busy_right_after(table, at_s)
+    if busy < recorded.mean_busy / 2:
         source.remarks.append(
-            f"at its {name} only {runs / recorded.mean_busy:.0%} as many nodes are busy as on "
+            f"at its {name} only {busy / recorded.mean_busy:.0%} as many nodes are busy as on "
             "average; "
             "if the log lacks jobs there, "
             f"exclude more with {option}"
         )
 
 
-def _how(given: float | None) -> str:
-    return "guessed" if given is None else "as specified"
+def _how(option_h: float | None) -> str:
+    return "guessed" if option_h is None else "as specified"
 
 
-def _given(source: Source, text: str) -> tuple[float, float]:
+def _specified(source: Source, text: str) -> tuple[float, float]:
     """Parse START/END, the value of --outage, as (start_s, end_s); raise :class:`UserError`."""
     first, slash, last = text.partition("/")
     if not slash:
@@ -256,32 +268,30 @@ def _empty_spans(table: JobTable, start_s: float, end_s: float) -> tuple[list[Sp
     """Return the spans of an hour or more in which no job runs, as two lists: those in which some
     job waits for all of the last hour (likely outages), and the others.
     """
-    spans: list[Span] = []
+    likely_outages: list[Span] = []
     quiet: list[Span] = []
     for empty_from, empty_to in _gaps(table, start_s, end_s):
         if empty_to - empty_from < SHORTEST_OUTAGE_S:
             continue
-        waits = any(
-            (
-                (table.eligible_s[part] <= empty_to - SHORTEST_OUTAGE_S)
-                & (table.waits_until(part) >= empty_to)
-            ).any()
+        last_hour_s = empty_to - SHORTEST_OUTAGE_S
+        has_waiting = any(
+            ((table.eligible_s[part] <= last_hour_s) & (table.waits_until(part) >= empty_to)).any()
             for part in table.parts()
         )
-        (spans if waits else quiet).append((empty_from, empty_to))
-    return spans, quiet
+        (likely_outages if has_waiting else quiet).append((empty_from, empty_to))
+    return likely_outages, quiet
 
 
-def _of_quiet(spans: list[Span], length_s: float) -> list[str]:
-    """Return a remark if spans in which no job runs or waits are much of the log; in a log without
-    waits, an outage looks like that.
+def _remarks_on_quiet(spans: list[Span], length_s: float) -> list[str]:
+    """Return a remark if spans in which no job runs or waits are much of the log, which is
+    ``length_s`` long; in a log without waits, an outage looks like such a span.
     """
-    hours = sum(end - start for start, end in spans) / 3600
-    if 3600 * hours <= _WORTH_A_NOTE * length_s:
+    quiet_h = sum(end - start for start, end in spans) / 3600
+    if 3600 * quiet_h <= _QUIET_SHARE * length_s:
         return []
     start, end = max(spans, key=lambda span: span[1] - span[0])
     return [
-        f"no job runs for {hours:,.1f} h in all, in {len(spans)} periods of an hour or more, "
+        f"no job runs for {quiet_h:,.1f} h in all, in {len(spans)} periods of an hour or more, "
         "and none waits: they count as "
         f"idle; the longest is {format_time(start)}/{format_time(end)}; if it is an outage, "
         "exclude it with --outage START/END"
@@ -289,16 +299,20 @@ def _of_quiet(spans: list[Span], length_s: float) -> list[str]:
 
 
 def _gaps(table: JobTable, start_s: float, end_s: float) -> list[Span]:
-    """The parts of [start_s, end_s] in which no job runs."""
-    edges = np.array([(start_s, end_s), (start_s, end_s)])  # each without length
-    busy = [_together(np.clip((starts, ends), start_s, end_s)) for starts, ends, _ in table.runs()]
-    begins, ends = _together(np.concatenate((edges, *busy), axis=1))
+    """Return the parts of [start_s, end_s] in which no job runs."""
+    edges = np.array([(start_s, end_s), (start_s, end_s)])  # two periods without length
+    busy = [_merged(np.clip((starts, ends), start_s, end_s)) for starts, ends, _ in table.runs()]
+    begins, ends = _merged(np.concatenate((edges, *busy), axis=1))
+    # A gap is from the end of a busy period to the beginning of the next.
     return list(zip(ends[:-1].tolist(), begins[1:].tolist(), strict=True))
 
 
-def _together(runs: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Merge runs (starts, ends) that overlap or touch, and return them in order of time."""
-    starts, ends = runs[:, np.argsort(runs[0], kind="stable")]
-    ends = np.maximum.accumulate(ends)
-    is_new = np.append(True, starts[1:] > ends[:-1])
-    return np.stack((starts[is_new], ends[np.append(is_new[1:], True)]))
+def _merged(periods: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Merge periods (a row of starts, a row of ends) that overlap or touch; return them in order of
+    time.
+    """
+    starts, ends = periods[:, np.argsort(periods[0], kind="stable")]
+    latest_ends = np.maximum.accumulate(ends)
+    is_first = np.append(True, starts[1:] > latest_ends[:-1])
+    is_last = np.append(is_first[1:], True)
+    return np.stack((starts[is_first], latest_ends[is_last]))

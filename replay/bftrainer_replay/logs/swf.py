@@ -31,7 +31,7 @@ _HEADER = re.compile(
 _NUMBER = re.compile(
     r"[+-]?\d{1,3}(?:[,'_]\d{3})+(?![\d.])|[+-]?\d{1,15}(?:\.\d{1,9})?(?:[eE][+]?\d{1,2})?(?=[\s.,;:()/]|$)"
 )
-_NOT_KNOWN = ("unknown", "n/a", "none", "not known", "?")
+_UNKNOWN_WORDS = ("unknown", "n/a", "none", "not known", "?")
 _MOST_NUMBER = 10**12
 _MOST_IDS = 10_000_000
 _LONGEST_RUN_S = 10 * 365 * 86400
@@ -54,7 +54,7 @@ def recognizes(head: str) -> bool:
 
 
 def read(source: Source) -> None:
-    """Reads the header and adds all rows."""
+    """Read the header and add all rows as jobs."""
     tally = source.tally
     header: dict[str, int] = {}
     reader: _Rows | None = None
@@ -64,7 +64,7 @@ def read(source: Source) -> None:
         if line.lstrip().startswith(";"):
             _header_line(source, header, number, line)
             continue
-        reader = reader or _Rows(source, header)
+        reader = reader or _Rows(source, header)  # the header is complete at the first row
         tally.take(number, line, reader.row, line)
     if reader is not None:
         source.missing_ids = missing_share(np.frombuffer(reader.ids, dtype=np.float64))
@@ -92,7 +92,7 @@ def _header_number(where: str, name: str, value: str) -> int:
     for logins)`` or ``1.0e3``; 0 if it is not known (``-1``).
     """
     match = _NUMBER.match(value)
-    if not value or value.casefold().startswith(_NOT_KNOWN):
+    if not value or value.casefold().startswith(_UNKNOWN_WORDS):
         return 0
     if match is None:
         raise InputFileError(where, f"{name} is {value[:40]!r}, expected a number")
@@ -103,25 +103,30 @@ def _header_number(where: str, name: str, value: str) -> int:
 
 
 class _Rows:
-    """Adds the rows of an SWF log as jobs; sizes in processors become nodes by what the header or
-    the options say.
+    """Adds the rows of an SWF log as jobs. Sizes in processors become nodes by the processors per
+    node that the options or the header give (1 if neither does). ``ids`` are the job numbers.
     """
 
     def __init__(self, source: Source, header: dict[str, int]) -> None:
         self._source = source
         self._zero_s = float(header.get("unixstarttime", 0))
         nodes, processors = header.get("maxnodes", 0), header.get("maxprocs", 0)
-        given = source.options.processors_per_node
-        self._per_node = given or (max(1, round(processors / nodes)) if nodes and processors else 1)
+        option = source.options.processors_per_node
+        self._per_node = 1
+        if option:
+            self._per_node = option
+        elif nodes and processors:
+            self._per_node = max(1, round(processors / nodes))
         if nodes or processors:
             source.machine_nodes = nodes or -(-processors // self._per_node)
             source.machine_why = "the header's MaxNodes" if nodes else "the header's MaxProcs"
-        if given or (nodes and processors):
+        if option or (nodes and processors):
             source.cores_per_node = float(self._per_node)
         source.counts_processors = not source.cores_per_node
         source.remarks.append(
-            f"{counted(self._per_node, 'processor')} per node ({_origin_of_size(given, header)})"
+            f"{counted(self._per_node, 'processor')} per node ({_origin_of_size(option, header)})"
         )
+        # (number of the needs, number of the use) by partition, cores and account.
         self._numbers: dict[tuple[str, float, str], tuple[int, int]] = {}
         self.ids = array("d")
 
@@ -130,8 +135,10 @@ class _Rows:
         fields = line.split()
         if len(fields) < 18:
             raise BadLineError(f"has {len(fields)} fields, expected 18")
-        submit, wait, run, used, requested = (_number(fields[place]) for place in (1, 2, 3, 4, 7))
-        _check_durations(run, wait)
+        submit_offset_s, wait_s, run_s, used, requested = (
+            _number(fields[k]) for k in (1, 2, 3, 4, 7)
+        )
+        _check_durations(run_s, wait_s)
         nodes = self._node_list(fields)
         processors = used if used > 0 else requested
         if processors <= 0:
@@ -139,13 +146,13 @@ class _Rows:
         node_count = len(nodes) if nodes else -(-math.ceil(processors) // self._per_node)
         if len(self.ids) < _MOST_IDS:
             self.ids.append(_number(fields[0]))
-        self._source.belongs_to(_text_or_none(fields[11]))
+        self._source.belongs_to(_text_or_empty(fields[11]))
         submit_s = math.nan
-        if submit >= 0:
-            submit_s = self._source.clock.seconds(repr(self._zero_s + submit))
+        if submit_offset_s >= 0:  # from the log's UnixStartTime on
+            submit_s = self._source.clock.seconds(repr(self._zero_s + submit_offset_s))
         if math.isnan(submit_s):
-            raise BadLineError(f"invalid submit time {submit:g}")
-        start_s = submit_s + max(wait, 0.0)
+            raise BadLineError(f"invalid submit time {submit_offset_s:g}")
+        start_s = submit_s + max(wait_s, 0.0)
         limit_s = _number(fields[8])
         if limit_s > 0:
             self._source.facts.add(JobFact.TIME_LIMIT)
@@ -154,7 +161,7 @@ class _Rows:
         needs, use = self._needs_and_use(fields, processors / node_count, is_named=bool(nodes))
         # A job with no run time was canceled while it waited, or ended at once: it uses no
         # node-time.
-        end_s = start_s + max(run, 0.0)
+        end_s = start_s + max(run_s, 0.0)
         self._source.rows.add(
             submit_s, submit_s, start_s, end_s, node_count, nodes, limit_s, needs, use
         )
@@ -170,44 +177,43 @@ class _Rows:
             raise BadLineError(
                 f"has {len(fields)} fields, expected 18, or 19 with a list of nodes like {{1,2,3}}"
             )
-        return self._named(fields[18])
+        return self._node_ids(fields[18])
 
     def _needs_and_use(self, fields: list[str], cores: float, *, is_named: bool) -> tuple[int, int]:
-        """Return the numbers (of :class:`JobRows`) of what a job needs and uses. Without node
-        names, partition and processors say nothing of the nodes that it gets.
+        """Return the numbers (of :class:`JobRows`) of a job's needs and its use, ``cores`` on each
+        node. Without node names (``is_named``), partition and processors say nothing of the nodes
+        that the job needs, so they are no needs.
         """
-        group = _text_or_none(fields[12])[:40]
+        group = _text_or_empty(fields[12])[:40]
         account = f"group {group}" if group else ""
         if is_named:
             return self._named_needs(fields, cores, account)
         rows = self._source.rows
         return rows.needs(JobNeeds(account=account)), rows.use(JobUse(cores))
 
-    def _named_needs(self, fields: list[str], cores: float, group: str) -> tuple[int, int]:
-        """Return the numbers of what a job on named nodes needs and uses: its partition, else its
-        queue (-1: not known), and its processors.
+    def _named_needs(self, fields: list[str], cores: float, account: str) -> tuple[int, int]:
+        """Return the numbers of the needs and the use of a job on named nodes: its partition, else
+        its queue (-1: not known), and its processors.
         """
-        partition = next(
-            (
-                f"{what} {fields[place]}"
-                for what, place in (("partition", 15), ("queue", 14))
-                if fields[place] != "-1"
-            ),
-            "",
-        )
-        numbers = self._numbers.get((partition, cores, group))
+        partition = ""
+        if fields[15] != "-1":
+            partition = f"partition {fields[15]}"
+        elif fields[14] != "-1":
+            partition = f"queue {fields[14]}"
+        key = (partition, cores, account)
+        numbers = self._numbers.get(key)
         if numbers is None:
-            rows, facts = self._source.rows, {JobFact.RESOURCES, JobFact.USE}
-            self._source.facts |= facts | ({JobFact.PARTITION} if partition else set())
+            rows, facts = self._source.rows, self._source.facts
+            facts.update((JobFact.RESOURCES, JobFact.USE))
+            if partition:
+                facts.add(JobFact.PARTITION)
             if len(self._numbers) >= 10_000:
                 self._numbers.clear()
-            numbers = self._numbers[partition, cores, group] = (
-                rows.needs(JobNeeds(partition[:60], cores=cores, account=group)),
-                rows.use(JobUse(cores)),
-            )
+            needs = JobNeeds(partition[:60], cores=cores, account=account)
+            numbers = self._numbers[key] = (rows.needs(needs), rows.use(JobUse(cores)))
         return numbers
 
-    def _named(self, text: str) -> Sequence[int]:
+    def _node_ids(self, text: str) -> Sequence[int]:
         """Parse a list of nodes that has an id per processor: {1241,1241,1240} -> the numbers of
         node1241 and node1240.
         """
@@ -220,24 +226,26 @@ class _Rows:
         return self._source.rows.ids(f"node{node}" if node.isdecimal() else node for node in ids)
 
 
-def _origin_of_size(given: int | None, header: dict[str, int]) -> str:
-    """Say where the number of processors of a node is from."""
-    if given:
+def _origin_of_size(option: int | None, header: dict[str, int]) -> str:
+    """Say where the number of processors per node comes from: the option, the header or a guess."""
+    if option:
         return "--processors-per-node"
     is_in_header = header.get("maxnodes", 0) and header.get("maxprocs", 0)
     return "MaxProcs / MaxNodes" if is_in_header else "guessed"
 
 
-def _check_durations(run: float, wait: float) -> None:
-    """Refuse run times and waits that no job has."""
-    if run < -1 or run > _LONGEST_RUN_S:
-        raise BadLineError(f"run time {run:g} s is out of range")
-    if wait < -1 or wait > _LONGEST_RUN_S:
-        raise BadLineError(f"wait time {wait:g} s is out of range")
+def _check_durations(run_s: float, wait_s: float) -> None:
+    """Raise :class:`BadLineError` for an impossible run time or wait; -1 stands for an unknown
+    one.
+    """
+    if run_s < -1 or run_s > _LONGEST_RUN_S:
+        raise BadLineError(f"run time {run_s:g} s is out of range")
+    if wait_s < -1 or wait_s > _LONGEST_RUN_S:
+        raise BadLineError(f"wait time {wait_s:g} s is out of range")
 
 
-def _text_or_none(field: str) -> str:
-    """A field that is a name; empty for -1, not known."""
+def _text_or_empty(field: str) -> str:
+    """Return a field that is a name; empty for -1, which stands for an unknown one."""
     return "" if field == "-1" else field
 
 

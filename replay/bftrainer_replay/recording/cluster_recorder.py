@@ -20,8 +20,8 @@ from bftrainer_replay.recording.file import RecordFile
 from bftrainer_replay.recording.samples import ClusterSample, DebouncedSample, debounced
 
 MOST_BACK_OFF = 6.0
-"""Longest interval after consecutive failures, in usual intervals; the first retry comes after two
-intervals.
+"""Longest time between two polls after consecutive failures, as a multiple of ``every_s``; after
+the first failure, it is twice ``every_s``.
 """
 HEARTBEAT_S = 60.0
 """A row is written at least this often, so that a crash loses at most this much."""
@@ -30,11 +30,14 @@ _SLICE_S = 0.2
 
 @dataclass
 class RecordingTotals:
-    """Counts since this recorder began. The time of a ``stale`` look is not later than that of the
-    look before.
+    """Counts since this recorder began: polls, polls that failed, and polls with a ``stale``
+    answer, whose time is not later than that of the answer before; rows and gaps that were written.
+
+    ``idle`` and ``machine_nodes`` are the numbers of nodes (or GPUs) in the latest sample, of the
+    time ``at_s``; ``hidden`` is what the site hid in it. ``errors`` counts failures by their text.
     """
 
-    looks: int = 0
+    polls: int = 0
     failed: int = 0
     stale: int = 0
     rows: int = 0
@@ -51,6 +54,10 @@ class ClusterRecorder:
     """Records samples of a live cluster in a file, as changes. ``read`` makes a
     :class:`ClusterSample` of an observation. ``on_error`` is called for every failure with a new
     text.
+
+    The scheduler is polled every ``every_s`` seconds; a time of more than ``unknown_after_s``
+    seconds without an answer becomes a gap. A sample is written after the next one has arrived,
+    which shows the transitions in it.
     """
 
     scheduler: Scheduler
@@ -61,45 +68,47 @@ class ClusterRecorder:
     unknown_after_s: float = 60.0
     on_error: Callable[[BFTrainerError, RecordingTotals], None] = lambda _error, _totals: None
     totals: RecordingTotals = field(default_factory=RecordingTotals)
-    _before: ClusterSample | None = None
-    _open: ClusterSample | None = None  # the latest sample, written when the next one is there
-    _written: DebouncedSample | None = None
+    _latest: ClusterSample | None = None  # not yet written
+    _previous: ClusterSample | None = None  # the one before it; None after a gap
+    _written: DebouncedSample | None = None  # the last sample that this recorder wrote
 
     def __post_init__(self) -> None:
-        last = self.file.last
-        if last is not None and not last.in_gap:
-            self._before = ClusterSample(last.at_s, last.idle, 0, None)
+        """Take the last row of a file that is continued for the previous sample."""
+        last_row = self.file.last_row
+        if last_row is not None and not last_row.begins_gap:
+            self._previous = ClusterSample(
+                last_row.at_s, last_row.idle, machine_nodes=0, waiting=None
+            )
 
     def run(
         self,
         for_s: float,
         is_over: Callable[[], bool],
-        looked: Callable[[RecordingTotals], None] = lambda _: None,
+        after_poll: Callable[[RecordingTotals], None] = lambda _: None,
     ) -> RecordingTotals:
-        """Sample until ``for_s`` seconds have passed or ``is_over``; then write the last sample.
-        Returns the totals.
+        """Poll until ``for_s`` seconds have passed or ``is_over()``, and write the last sample;
+        return the totals. ``after_poll`` is called after every poll.
 
         Raises :class:`~bftrainer.errors.StoreError` if the file cannot be written.
         """
-        began = self.clock.elapsed_s()
-        failures, due = 0, float(began)
-        while not is_over() and self.clock.elapsed_s() - began < for_s:
-            failures = 0 if self._look() else failures + 1
-            looked(self.totals)
-            step_s = self.every_s * min(2.0 ** min(failures, 10), MOST_BACK_OFF)
-            due = max(
-                due + step_s, self.clock.elapsed_s()
-            )  # a slow scheduler is not asked more often afterwards
-            self._wait(min(due, began + for_s), is_over)
-        self._close()
+        began_s = self.clock.elapsed_s()
+        n_failures, due_s = 0, float(began_s)
+        while not is_over() and self.clock.elapsed_s() - began_s < for_s:
+            n_failures = 0 if self._poll() else n_failures + 1
+            after_poll(self.totals)
+            step_s = self.every_s * min(2.0 ** min(n_failures, 10), MOST_BACK_OFF)
+            # A slow scheduler is not polled more often afterwards to catch up.
+            due_s = max(due_s + step_s, self.clock.elapsed_s())
+            self._wait(min(due_s, began_s + for_s), is_over)
+        self._finish()
         return self.totals
 
-    def _look(self) -> bool:
+    def _poll(self) -> bool:
         """Poll the scheduler once and add the sample; return whether the scheduler answered."""
-        self.totals.looks += 1
+        self.totals.polls += 1
         try:
-            seen = self.scheduler.observe()
-            sample = self.read(seen)
+            observation = self.scheduler.observe()
+            sample = self.read(observation)
         except StoreError:
             raise
         except BFTrainerError as error:
@@ -109,57 +118,73 @@ class ClusterRecorder:
             self.totals.errors[str(error)] += 1
             return False
         self.totals.idle, self.totals.machine_nodes = len(sample.idle), sample.machine_nodes
-        self.totals.at_s, self.totals.hidden = sample.at_s, seen.hidden
+        self.totals.at_s, self.totals.hidden = sample.at_s, observation.hidden
         self._add(sample)
         return True
 
     def _add(self, sample: ClusterSample) -> None:
-        """Take a sample: write the one before it, which is now debounced. After a long silence,
-        begin a gap in the file.
+        """Add the latest sample, and write the one before it, which can now be debounced. After
+        more than ``unknown_after_s``, begin a gap in the file.
         """
         last_s = self._last_s()
         if sample.at_s <= last_s:
             self.totals.stale += 1
             return
         if sample.at_s - last_s > self.unknown_after_s and last_s != -math.inf:
-            self._close()
-            if self.file.last is not None and not self.file.last.in_gap:
+            self._finish()
+            if self.file.last_row is not None and not self.file.last_row.begins_gap:
                 self.totals.gaps += 1
                 self.file.write_gap()
-            self._before = None
-        elif self._open is not None:
-            self._write(self._open, sample)
-            self._before = self._open
-        self._open = sample
+            self._previous = None
+        elif self._latest is not None:
+            self._write(self._latest, sample)
+            self._previous = self._latest
+        self._latest = sample
 
     def _last_s(self) -> float:
-        """The time of the last known state."""
-        if self._open is not None:
-            return self._open.at_s
-        return -math.inf if self.file.last is None else self.file.last.at_s
-
-    def _write(self, sample: ClusterSample, after: ClusterSample | None) -> None:
-        """Write a sample if it differs from the last row, if a heartbeat is due, or if it is the
-        last one before a gap.
+        """Return the time of the latest sample or, without one, of the last row; minus infinity
+        without either.
         """
-        now, last = debounced(self._before, sample, after), self.file.last
-        is_new = last is None or last.in_gap or now.idle != last.idle or self._written is None
-        if self._written is not None:
-            is_new |= (now.machine_nodes, now.smallest) != (
-                self._written.machine_nodes,
-                self._written.smallest,
-            )
-        if is_new or after is None or (last is not None and now.at_s - last.at_s >= HEARTBEAT_S):
-            self.file.write(now)
-            self.totals.rows += 1
-            self._written = now
+        if self._latest is not None:
+            return self._latest.at_s
+        return -math.inf if self.file.last_row is None else self.file.last_row.at_s
 
-    def _close(self) -> None:
-        """Write the last sample, unless there is none before it to debounce it with."""
-        if self._open is not None and self._before is not None:
-            self._write(self._open, None)
-        self._before, self._open = None, None
+    def _write(self, sample: ClusterSample, following: ClusterSample | None) -> None:
+        """Write a sample, debounced by its neighbors, if it differs from the last row, if a
+        heartbeat is due, or if no sample follows before a gap or the end.
+        """
+        state = debounced(self._previous, sample, following)
+        if following is None or self._is_new(state) or self._is_heartbeat_due(state.at_s):
+            self.file.write(state)
+            self.totals.rows += 1
+            self._written = state
+
+    def _is_new(self, state: DebouncedSample) -> bool:
+        """Return whether a row of this state would differ from the last row, apart from its time.
+        The first row of a recorder always counts as new.
+        """
+        last_row, written = self.file.last_row, self._written
+        if written is None or last_row is None or last_row.begins_gap:
+            return True
+        return (state.idle, state.machine_nodes, state.smallest) != (
+            last_row.idle,
+            written.machine_nodes,
+            written.smallest,
+        )
+
+    def _is_heartbeat_due(self, at_s: float) -> bool:
+        last_row = self.file.last_row
+        return last_row is not None and at_s - last_row.at_s >= HEARTBEAT_S
+
+    def _finish(self) -> None:
+        """Write the latest sample, unless no sample precedes it with which it can be debounced;
+        then forget both.
+        """
+        if self._latest is not None and self._previous is not None:
+            self._write(self._latest, None)
+        self._previous, self._latest = None, None
 
     def _wait(self, until_s: float, is_over: Callable[[], bool]) -> None:
+        """Sleep until ``until_s`` on the clock of elapsed time, or ``is_over()``."""
         while not is_over() and (left_s := until_s - self.clock.elapsed_s()) > 0:
             self.clock.sleep(min(left_s, _SLICE_S))

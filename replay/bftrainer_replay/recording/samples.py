@@ -22,10 +22,11 @@ Waiting = frozenset[tuple[str, int]]
 
 @dataclass(frozen=True, slots=True)
 class ClusterSample:
-    """The ``idle`` nodes of ``machine_nodes`` at ``at_s``, and (id, nodes) of every waiting job;
-    None: jobs are hidden.
+    """A cluster of ``machine_nodes`` nodes at ``at_s``: its ``idle`` nodes, and the pair (id,
+    number of nodes) of every waiting job (None: the site hides jobs).
 
-    By GPU, both count GPUs, and ``per_node`` has those of each node.
+    In a recording by GPU, nodes stand for GPUs, and ``per_node`` is the number of GPUs of each
+    node.
     """
 
     at_s: float
@@ -37,63 +38,75 @@ class ClusterSample:
 
 @dataclass(frozen=True, slots=True)
 class DebouncedSample:
-    """A sample without transitions. ``smallest`` is the size of the smallest waiting job, None
-    without any.
+    """A sample without transitions. ``smallest`` is the size of the smallest waiting job (None: no
+    job waits, or ``is_queue_hidden``).
     """
 
     at_s: float
     idle: Nodes
     machine_nodes: int
     smallest: int | None
-    queue_hidden: bool = False
+    is_queue_hidden: bool = False
     per_node: Mapping[str, int] | None = None
 
 
 def sample_of(
-    seen: Observation, ours: PilotJobs, chosen: Nodes | None = None, by_gpu: bool = False
+    observation: Observation,
+    pilot_jobs: PilotJobs,
+    chosen: Nodes | None = None,
+    by_gpu: bool = False,
 ) -> ClusterSample:
     """Select the nodes that a pilot could use now, or their GPUs: idle, in a window of any length.
 
     Only the nodes in ``chosen`` count (None: all). Hidden jobs do not matter for idle nodes, so
-    ``ours.assume_window_s`` should be infinite.
+    ``pilot_jobs.assume_window_s`` should be infinite. A job that waits for the pilot's own
+    partitions alone does not count as waiting.
     """
-    names = frozenset(node.name for node in seen.nodes)
-    among = names if chosen is None else names & chosen
-    windows = free_nodes(seen, ours, parts=by_gpu)
-    free = [window.node for window in windows if window.node.name in among]
-    idle, count, per_node = frozenset(node.name for node in free), len(among), None
+    names = frozenset(node.name for node in observation.nodes)
+    if chosen is not None:
+        names &= chosen
+    windows = free_nodes(observation, pilot_jobs, with_shared=by_gpu)
+    free = [window.node for window in windows if window.node.name in names]
+    idle = frozenset(node.name for node in free)
+    machine_nodes, per_node = len(names), None
     if by_gpu:
         per_node = {
             node.name: node.gpu_count
-            for node in seen.nodes
-            if node.name in among and node.gpu_count
+            for node in observation.nodes
+            if node.name in names and node.gpu_count
         }
-        idle = frozenset(levels({node.name: idle_gpus(node, ours) for node in free}, idle))
-        count = sum(per_node.values())
+        idle = frozenset(levels({node.name: idle_gpus(node, pilot_jobs) for node in free}, idle))
+        machine_nodes = sum(per_node.values())
     waiting = None
-    if Hidden.JOBS not in seen.hidden:
+    if Hidden.JOBS not in observation.hidden:
         waiting = frozenset(
             (job.id, max(job.size, 1))
-            for job in seen.pending
+            for job in observation.pending
             if job.is_eligible
-            and not (job.partitions and ours.partitions.issuperset(job.partitions))
+            and not (job.partitions and pilot_jobs.partitions.issuperset(job.partitions))
         )
-    return ClusterSample(seen.at_s, idle, count, waiting, per_node)
+    return ClusterSample(observation.at_s, idle, machine_nodes, waiting, per_node)
 
 
 def debounced(
     before: ClusterSample | None, sample: ClusterSample, after: ClusterSample | None
 ) -> DebouncedSample:
-    """Leave out idle nodes and waiting jobs that neither the sample ``before`` nor the one
-    ``after`` has: transitions. Either may be missing (None).
+    """Leave out transitions: idle nodes and waiting jobs that are in neither of the samples
+    ``before`` and ``after``. One of the two may be missing (None).
     """
-    others = [other for other in (before, after) if other is not None]
-    idle = sample.idle & frozenset[str]().union(*(other.idle for other in others))
-    if sample.waiting is None:
-        return DebouncedSample(sample.at_s, idle, sample.machine_nodes, None, True, sample.per_node)
-    neighbors = [other.waiting for other in others if other.waiting is not None]
-    waits = sample.waiting & Waiting().union(*neighbors) if neighbors else sample.waiting
-    smallest = min((size for _, size in waits), default=None)
+    neighbors = [neighbor for neighbor in (before, after) if neighbor is not None]
+    idle = sample.idle & frozenset[str]().union(*(neighbor.idle for neighbor in neighbors))
+    smallest = None
+    if sample.waiting is not None:
+        queues = [neighbor.waiting for neighbor in neighbors if neighbor.waiting is not None]
+        # A job cannot be compared where both neighbors hide jobs: then it counts.
+        waiting = sample.waiting & Waiting().union(*queues) if queues else sample.waiting
+        smallest = min((size for _, size in waiting), default=None)
     return DebouncedSample(
-        sample.at_s, idle, sample.machine_nodes, smallest, per_node=sample.per_node
+        at_s=sample.at_s,
+        idle=idle,
+        machine_nodes=sample.machine_nodes,
+        smallest=smallest,
+        is_queue_hidden=sample.waiting is None,
+        per_node=sample.per_node,
     )

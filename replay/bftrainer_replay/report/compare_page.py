@@ -32,9 +32,9 @@ def compare_page(
         ("most one-node hours", best.name),
         (
             "shortest mean completion time",
-            _name_of_least(ranking, [p.felt.mean_s for p in ranking]),
+            _name_of_least(ranking, [p.user_view.mean_s for p in ranking]),
         ),
-        ("fairest by Jain's index", _name_of_least(ranking, [-p.felt.jain for p in ranking])),
+        ("fairest by Jain's index", _name_of_least(ranking, [-p.user_view.jain for p in ranking])),
         ("least lost to preemption", _name_of_least(ranking, lost)),
     )
     hours = (scenario.window.end_s - scenario.window.start_s) / 3600

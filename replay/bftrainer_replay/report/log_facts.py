@@ -92,7 +92,7 @@ def shared_chapter(window: LogWindow) -> tuple[Chapter, ...]:
         "shared-nodes",
         "Idle cores and devices",
         "Read: the first three columns add up to the total, less the nodes out of service. "
-        f"{shared.has}.",
+        f"{shared.capacity_origin}.",
         (
             "hours of",
             "in use",

@@ -69,7 +69,9 @@ class Unused:
 
         The user's ``trainers`` have ``used`` nodes and could use ``demand``.
         """
-        cap = self.cap if self.cap is not None and self.cap.counts(trainers, demand, used) else None
+        cap = (
+            self.cap if self.cap is not None and self.cap.is_valid(trainers, demand, used) else None
+        )
         nodes = min(self.nodes, free)
         if nodes and now_s - self.since_s >= UNUSED_S:
             return Unused(

@@ -18,7 +18,12 @@ from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.ports import Policy
 from bftrainer.decide.domain.state import State
 from bftrainer.decide.policies.equal_share import EqualShare
-from bftrainer.decide.policies.requirements import check_needs, has_line, is_rigid, is_unlimited
+from bftrainer.decide.policies.requirements import (
+    check_needs,
+    has_priority_order,
+    is_rigid,
+    is_unlimited,
+)
 from bftrainer.decide.policies.timed import TimedPolicy
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
@@ -127,7 +132,7 @@ def trainings_of(scenario: Scenario) -> Scenario:
 
 def _places(policy: Policy, scenario: Scenario) -> int | None:
     """P_jmax of the scenario, or enough for its trainers; None if the policy has no limit."""
-    if is_unlimited(policy) or (scenario.max_parallel is None and has_line(policy)):
+    if is_unlimited(policy) or (scenario.max_parallel is None and has_priority_order(policy)):
         return None
     trained = [a.trainer for a in trainings_of(scenario).arrivals]
     return scenario.max_parallel or enough_trainers(scenario.window, trained)

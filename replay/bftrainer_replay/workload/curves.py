@@ -44,20 +44,20 @@ TABLE_2: Mapping[str, Curve] = {
 
 
 def best_rate_per_node(curve: Curve) -> float:
-    """Samples per second and node at the most efficient size."""
+    """Return the samples per second and node at the most efficient size."""
     return max(rate / nodes for nodes, rate in zip(curve.nodes, curve.per_s, strict=True))
 
 
 def plain_name(model: str) -> str:
-    """A model's name without case and punctuation (VGG-16 is vgg16); the authors' file names become
-    the paper's.
+    """Return a model's name in lower case without punctuation (VGG-16 -> vgg16); the model names in
+    the authors' files become the names of the paper.
     """
     plain = re.sub(r"[^a-z0-9]", "", model.lower())
     return _ALIASES.get(plain, plain)
 
 
 def find_curve(model: str, curves: Mapping[str, Curve]) -> Curve:
-    """The curve of a model; raises :class:`UnknownNameError`, which lists the known ones."""
+    """Return the curve of a model; raises :class:`UnknownNameError`, which lists all models."""
     curve = curves.get(plain_name(model))
     if curve is None:
         raise UnknownNameError("model", model, curves)
@@ -65,11 +65,11 @@ def find_curve(model: str, curves: Mapping[str, Curve]) -> Curve:
 
 
 def read_curves(path: Path) -> dict[str, Curve]:
-    """Read a curve file: a row per model, a column per node count, samples per second; empty cells
-    were not measured.
+    """Read a curve file: a row per model, a column per node count, with samples per second in its
+    cells; empty cells were not measured. Raises :class:`InputFileError`.
     """
     header, rows = read_table(path)
-    columns: dict[int, str] = {}
+    columns: dict[int, str] = {}  # by node count
     for column in header[1:]:
         if column == _NODE_TYPE:
             continue
@@ -78,16 +78,17 @@ def read_curves(path: Path) -> dict[str, Curve]:
             raise InputFileError(
                 f"{path}:1", f"unknown column {column!r:.60}, expected model, nodes_1, nodes_2, ..."
             )
-        n = int(match.group(1))
-        if n in columns:
+        node_count = int(match.group(1))
+        if node_count in columns:
             raise InputFileError(
-                f"{path}:1", f"columns {columns[n]} and {column} are the same node count"
+                f"{path}:1",
+                f"columns {columns[node_count]} and {column} are the same node count",
             )
-        columns[n] = column
+        columns[node_count] = column
     if header[:1] != ["model"] or not columns:
-        shown = printable(",".join(header))
+        header_text = printable(",".join(header))
         raise InputFileError(
-            f"{path}:1", f"columns are {shown:.200}, expected model,nodes_1,nodes_2,..."
+            f"{path}:1", f"columns are {header_text:.200}, expected model,nodes_1,nodes_2,..."
         )
     curves: dict[str, Curve] = {}
     for row in rows:
@@ -98,23 +99,27 @@ def read_curves(path: Path) -> dict[str, Curve]:
             )
         # Models may be measured on different node counts.
         points = [
-            (n, row.number(column)) for n, column in columns.items() if row.cells[column].strip()
+            (node_count, row.number(column))
+            for node_count, column in columns.items()
+            if row.cells[column].strip()
         ]
-        if points and points[0][0] == 0:
+        if points and points[0][0] == 0:  # column nodes_0, which a curve does not have
             if points[0][1] != 0:
                 raise InputFileError(
                     row.where, f"nodes_0 is {points[0][1]:g}, expected 0: no nodes, no samples"
                 )
             points = points[1:]
         try:
-            curves[name] = Curve(tuple(n for n, _ in points), tuple(value for _, value in points))
+            curves[name] = Curve(
+                tuple(node_count for node_count, _ in points), tuple(rate for _, rate in points)
+            )
         except InvalidValueError as error:
             raise InputFileError(row.where, str(error)) from error
     return curves
 
 
 def node_types(path: Path) -> tuple[str, ...]:
-    """The types of node in a curve file, each once; empty without that column."""
+    """Return the types of node in a curve file, each once; empty without a column node_type."""
     header, rows = read_table(path)
     if _NODE_TYPE not in header:
         return ()

@@ -32,9 +32,10 @@ def unfinished_trainers(
     state: Path, group: str | None, at_s: float
 ) -> tuple[tuple[Arrival, ...], tuple[str, ...]]:
     """Return the trainers of :func:`queue_of` as submitted at ``at_s``, in their order; and the
-    names of those that are left out, since their length or speed is unknown.
+    names of trainers that are left out, since their length or speed is unknown.
 
-    Raises :class:`~bftrainer.errors.UserError` if none is left.
+    ``group`` restricts both to one group (None: all). Raises
+    :class:`~bftrainer.errors.UserError` if no trainer remains.
     """
     queue = [queued for queued in queue_of(state) if group in (None, queued.group)]
     arrivals = tuple(Arrival(at_s, queued.trainer) for queued in queue if not queued.lacks)
@@ -47,8 +48,8 @@ def unfinished_trainers(
 
 
 class Queued(NamedTuple):
-    """An unfinished trainer of a pilot, with what is left of its work. ``lacks`` says why its end
-    cannot be known (empty: it can).
+    """An unfinished trainer of a pilot, with the samples that remain as its length. ``lacks`` says
+    why its end cannot be predicted (empty: it can).
     """
 
     trainer: Trainer
@@ -57,36 +58,41 @@ class Queued(NamedTuple):
 
 
 def queue_of(state: Path) -> tuple[Queued, ...]:
-    """Return all trainers of a pilot that train or wait, in the order of its decisions, with those
-    it has not read yet and without pools that fill.
+    """Return all trainers of a pilot that train or wait, in the order of its decisions, with the
+    submissions that it has not read yet at the end. Pools that fill idle nodes are left out.
 
-    A trainer whose end is not known keeps its nodes for good.
+    ``state`` is the state directory. A trainer whose end cannot be predicted has no length: it
+    keeps its nodes for good.
     """
     submissions = pending_submissions(state)
-    last: State | None = None
+    last_decision: State | None = None
     records: tuple[TrainerRecord, ...] = ()
     if has_registry(state):
         with opened_registry(state) as registry:
-            last, records = last_state(registry.store), registry.trainers()
-    decided, measured = _decided_trainers(last), _measured_keys(last)
-    core, learning = due(records, frozenset()), read(state).learning
-    in_order = [name for name in decided if name in core]
-    in_order += [name for name in core if name not in decided]
+            last_decision, records = last_state(registry.store), registry.trainers()
+    decided = _decided_trainers(last_decision)
+    measured = _measured_keys(last_decision)
+    core = due(records, frozenset())
+    learning = read(state).learning
+    names = [name for name in decided if name in core]
+    names += [name for name in core if name not in decided]
     queue = []
-    for name in in_order:
-        record, trainer = core[name], decided.get(name) or for_core(core[name], learning)
+    for name in names:
+        record = core[name]
+        trainer = decided.get(name) or for_core(record, learning)
         queue.append(_queued(trainer, record.spec.group, record.samples_done, measured))
     registered = {record.name for record in records}
     specs = {request.trainer: request.spec for request in submissions if request.spec is not None}
     for name, spec in specs.items():
         if name not in registered:
-            keys = frozenset[str]() if spec.is_blank else None
-            queue.append(_queued(spec.trainer(), spec.group, 0.0, keys))
+            # A blank spec has no curve, and nothing has been measured for it.
+            measured_keys = frozenset[str]() if spec.is_blank else None
+            queue.append(_queued(spec.trainer(), spec.group, 0.0, measured_keys))
     return tuple(queued for queued in queue if not queued.trainer.fill)
 
 
 def _decided_trainers(state: State | None) -> dict[str, Trainer]:
-    """The trainers of the last decision by name, admitted ones first."""
+    """Return the trainers of the last decision by name, admitted trainers first."""
     if state is None:
         return {}
     active = [active.trainer for active in state.active]
@@ -94,33 +100,36 @@ def _decided_trainers(state: State | None) -> dict[str, Trainer]:
 
 
 def _measured_keys(state: State | None) -> frozenset[str]:
-    """The keys of curves that have been measured."""
+    """Return the keys of the curves that have been measured."""
     if state is None:
         return frozenset()
     return frozenset(key for key, measurement in state.measurements if measurement.points)
 
 
 def _queued(
-    trainer: Trainer, group: str | None, done: float, measured: frozenset[str] | None
+    trainer: Trainer, group: str | None, samples_done: float, measured: frozenset[str] | None
 ) -> Queued:
-    """Build the :class:`Queued` of a trainer that has ``done`` samples.
+    """Build the :class:`Queued` of a trainer that has processed ``samples_done`` samples.
 
-    ``measured``: keys of curves that have been measured; None: its curve needs none.
+    ``measured`` are the keys of curves that have been measured; None: the trainer came with a
+    curve.
     """
-    left = None
+    remaining = None
     lacks = ""
     if trainer.samples_total is None:
         lacks = "its length is unknown (samples_total)"
     elif _lacks_speed(trainer, measured):
         lacks = "its speed is not measured yet"
     else:
-        left = max(trainer.samples_total - done, 1e-9)
-    rest = replace(trainer, samples_total=left, learning=None, node_class=None)
-    return Queued(rest, group, lacks)
+        remaining = max(trainer.samples_total - samples_done, 1e-9)
+    unfinished = replace(trainer, samples_total=remaining, learning=None, node_class=None)
+    return Queued(unfinished, group, lacks)
 
 
 def _lacks_speed(trainer: Trainer, measured: frozenset[str] | None) -> bool:
-    """Return whether the trainer's curve has to be measured first."""
+    """Return whether the trainer's curve has to be measured before its end can be predicted.
+    ``measured`` is as in :func:`_queued`.
+    """
     if measured is None:
         return False
     if trainer.learning is None:
@@ -131,7 +140,8 @@ def _lacks_speed(trainer: Trainer, measured: frozenset[str] | None) -> bool:
 def pool_of(store: Store, end_s: float) -> LogWindow | None:
     """Read the pool of a pilot's journal up to ``end_s`` as a window; None if it is empty.
 
-    Times without a trainer, when a pilot lets its nodes go, and those between two pilots are gaps.
+    Times without a trainer, in which a pilot releases its nodes, are gaps, and so are the times
+    between two pilots.
     """
     pool = _JournalPool()
     begins_s = deque(begun_s(store))
@@ -144,27 +154,30 @@ def pool_of(store: Store, end_s: float) -> LogWindow | None:
 
 @dataclass(slots=True)
 class _JournalPool:
-    """Collects the changes of a journal's pool, and the gaps in which it says nothing of it, event
-    by event.
+    """Collects, event by event, the changes of a journal's pool, and the gaps in which the journal
+    says nothing of idle nodes.
 
-    ``idle_since_s``: since when there has been no trainer; None if there is one, or before the
-    first event. ``last_s``: the time of the last event.
+    ``nodes`` and ``trainers`` are those at the last event, whose time is ``last_s``.
+    ``empty_since_s``: since when there has been no trainer; None if there is one, or before the
+    first event.
     """
 
     changes: list[PoolEvent] = field(default_factory=list)
     gaps: list[tuple[float, float]] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
     trainers: set[str] = field(default_factory=set)
-    idle_since_s: float | None = None
+    empty_since_s: float | None = None
     last_s: float | None = None
 
     def begin_pilot(self, at_s: float) -> None:
-        """A pilot begins: nothing is known since the last event of the previous one."""
+        """Begin with the events of the next pilot; the time since the last event of the previous
+        pilot is a gap.
+        """
         if self.last_s is not None and at_s > self.last_s:
             self.gaps.append((self.last_s, at_s))
 
     def add(self, event: Event) -> None:
-        """Take over the changes of an event."""
+        """Add the changes of an event."""
         for change in event.changes:
             if isinstance(change, PoolChanged):
                 self._change_pool(event, change)
@@ -172,15 +185,15 @@ class _JournalPool:
                 self.trainers.add(change.trainer.id)
             elif isinstance(change, TrainerFinished):
                 self.trainers.discard(change.trainer_id)
-        if self.trainers and self.idle_since_s is not None:
-            self.gaps.append((self.idle_since_s, event.at_s))
-            self.idle_since_s = None
-        elif not self.trainers and self.idle_since_s is None:
-            self.idle_since_s = event.at_s
+        if self.trainers and self.empty_since_s is not None:
+            self.gaps.append((self.empty_since_s, event.at_s))
+            self.empty_since_s = None
+        elif not self.trainers and self.empty_since_s is None:
+            self.empty_since_s = event.at_s
         self.last_s = event.at_s
 
     def _change_pool(self, event: Event, change: PoolChanged) -> None:
-        """Add the nodes that are new to the pool, and remove those that it had."""
+        """Add the joined nodes that are new to the pool, and remove the left nodes that it has."""
         joined = frozenset(change.joined - self.nodes)
         left = frozenset(change.left & self.nodes)
         self.nodes |= joined
@@ -189,21 +202,22 @@ class _JournalPool:
         self.changes.append(PoolEvent(event.at_s, effective, event.all_joined))
 
     def window(self, end_s: float) -> LogWindow | None:
-        """Return the window from the first change to ``end_s``; None if there is no
-        change before.
+        """Return the window from the first change to ``end_s``; None if there is no change before
+        ``end_s``.
         """
         if not self.changes or self.changes[0].at_s >= end_s:
             return None
         gaps = list(self.gaps)
-        if self.idle_since_s is not None:
-            gaps.append((self.idle_since_s, end_s))
+        if self.empty_since_s is not None:
+            gaps.append((self.empty_since_s, end_s))
         start_s = self.changes[0].at_s
+        all_nodes = frozenset[str]().union(*(event.change.joined for event in self.changes))
         return LogWindow(
-            start_s,
-            end_s,
-            frozenset(),
-            tuple(self.changes),
-            len(frozenset[str]().union(*(event.change.joined for event in self.changes))),
-            "the pilot's journal",
+            start_s=start_s,
+            end_s=end_s,
+            initial=frozenset(),
+            events=tuple(self.changes),
+            machine_nodes=len(all_nodes),
+            source="the pilot's journal",
             gaps=tuple(union(within(gaps, start_s, end_s))),
         )

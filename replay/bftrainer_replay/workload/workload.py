@@ -19,9 +19,9 @@ from bftrainer_replay.logs.event_log import format_time, parse_time
 from bftrainer_replay.simulation.replay_world import Arrival
 from bftrainer_replay.workload.curves import TABLE_2, find_curve
 
-# The authors' column names: R_up, R_dw, N_min, N_max, samples, submission; Tstart is the time of a
-# start, S. ``pool``: 1 for a pool that fills, of one-node work that lasts; it uses neither the
-# model, nor Tcdw and Pmax.
+# The authors' column names: Tcup is R_up, Tcdw R_dw, Jmin N_min, Jmax N_max, Pmax the samples, Tsub
+# the submission. Tstart is the time of a start, S. ``pool`` is 1 for a pool of independent one-node
+# tasks that fills idle nodes without end; its row uses neither the model, nor Tcdw and Pmax.
 REQUIRED = ("job", "Tcup", "Tcdw", "Jmin", "Jmax", "Pmax", "Tsub")
 OPTIONAL = ("model", "priority", "Tstart", "user", "pool")
 SAMPLES_TOTAL = 1.3e8  # 100 epochs of ImageNet (paper 4.2)
@@ -39,7 +39,7 @@ class Workload:
 
 def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = None) -> Workload:
     """Read a trainer table; ``model`` names the curve of all trainers and overrides the model
-    column.
+    column. Raises :class:`InputFileError`.
     """
     header, rows = read_table(path)
     for column in header:
@@ -56,28 +56,32 @@ def read_workload(path: Path, curves: Mapping[str, Curve], model: str | None = N
             f"{path}:1", "has no column model; add one, or specify the model with --model"
         )
     arrivals: list[Arrival] = []
-    falling: dict[str, str] = {}
-    seen: dict[str, str] = {}
+    warnings: dict[str, str] = {}  # by model
+    where_named: dict[str, str] = {}  # by trainer
     for row in rows:
         arrival = _arrival(row, curves, model)
         name = arrival.trainer.id
-        if name in seen:
-            raise InputFileError(row.where, f"duplicate trainer {name}, first at {seen[name]}")
-        seen[name] = row.where
-        if falls := arrival.trainer.curve.falls_at():
-            falling[arrival.trainer.model] = (
+        if name in where_named:
+            raise InputFileError(
+                row.where, f"duplicate trainer {name}, first at {where_named[name]}"
+            )
+        where_named[name] = row.where
+        if falling := arrival.trainer.curve.falls_at():
+            warnings[arrival.trainer.model] = (
                 f"the throughput of {arrival.trainer.model} falls at "
-                f"{counted(falls[0], 'node')}; the curve is used as it is"
+                f"{counted(falling[0], 'node')}; the curve is used as it is"
             )
         arrivals.append(arrival)
     if not arrivals:
         raise InputFileError(str(path), "has a header and no rows, expected at least one trainer")
-    return Workload(tuple(arrivals), tuple(falling.values()))
+    return Workload(tuple(arrivals), tuple(warnings.values()))
 
 
 def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arrival:
-    """Build the trainer of a row, and when it is submitted; raises :class:`InputFileError`."""
-    name = model or row.text("model")
+    """Build the arrival of a row: its trainer and submission time. Raises
+    :class:`InputFileError`.
+    """
+    model_name = model or row.text("model")
     try:
         at_s = parse_time(row.text("Tsub"))
     except (ValueError, OverflowError) as error:
@@ -89,14 +93,14 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
             return Arrival(at_s, one_node_pool(row.text("job"), row.count("Jmax"), start_s))
         trainer = Trainer(
             id=row.text("job"),
-            curve=find_curve(name, curves),
+            curve=find_curve(model_name, curves),
             min_nodes=row.count("Jmin"),
             max_nodes=row.count("Jmax"),
             scale_up_s=row.number("Tcup"),
             scale_down_s=row.number("Tcdw"),
             samples_total=row.number("Pmax"),
             priority=row.number("priority") if "priority" in row.cells else 1.0,
-            model=name,
+            model=model_name,
             start_s=row.number("Tstart") if "Tstart" in row.cells else None,
         )
     except (InvalidValueError, UnknownNameError) as error:
@@ -105,13 +109,22 @@ def _arrival(row: CsvRow, curves: Mapping[str, Curve], model: str | None) -> Arr
 
 
 def one_node_pool(name: str, max_nodes: int, start_s: float) -> Trainer:
-    """Build a pool of independent one-node tasks that fills up to ``max_nodes`` nodes; its unit of
-    work is what one node does in a second.
+    """Build a pool of independent one-node tasks that fills up to ``max_nodes`` nodes, where each
+    task takes ``start_s`` to start; its unit of work is the work of one node in a second.
     """
     curve = Curve((1,), (1.0,))
     if max_nodes > 1:
         curve = Curve((1, max_nodes), (1.0, float(max_nodes)))
-    return Trainer(name, curve, 1, max_nodes, 0.0, 0.0, start_s=start_s, fill=True)
+    return Trainer(
+        id=name,
+        curve=curve,
+        min_nodes=1,
+        max_nodes=max_nodes,
+        scale_up_s=0.0,
+        scale_down_s=0.0,
+        start_s=start_s,
+        fill=True,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,10 +147,11 @@ def hpo(
     """Generate the trainers of a hyperparameter optimization (paper 5.1): identical trials, with
     R_up 18 s and R_dw 12 s unless other costs are given.
     """
-    curve, costs = find_curve(model, curves), costs or RescaleCosts()
+    curve = find_curve(model, curves)
+    costs = costs or RescaleCosts()
     return tuple(
-        Arrival(at_s, _trainer(f"{model}-{i:04d}", model, curve, costs))
-        for i, at_s in enumerate(submissions_s)
+        Arrival(at_s, _trainer(f"{model}-{number:04d}", model, curve, costs))
+        for number, at_s in enumerate(submissions_s)
     )
 
 
@@ -150,11 +164,11 @@ def diverse(
     rng = np.random.default_rng(np.random.PCG64(seed))
     models = sorted(curves)
     arrivals = []
-    for i, at_s in enumerate(submissions_s):
-        model = models[i % len(models)]
+    for number, at_s in enumerate(submissions_s):
+        model = models[number % len(models)]
         up_s, down_s = round(rng.uniform(17.0, 19.0), 3), round(rng.uniform(11.0, 13.0), 3)
         costs = RescaleCosts(up_s, down_s)
-        trainer = _trainer(f"{model}-{i:04d}", model, curves[model], costs)
+        trainer = _trainer(f"{model}-{number:04d}", model, curves[model], costs)
         arrivals.append(Arrival(at_s, trainer))
     return tuple(arrivals)
 
@@ -168,14 +182,14 @@ def submissions(
     if poisson_seed is None:
         return tuple(start_s + i * spacing_s for i in range(count))
     rng = np.random.default_rng(np.random.PCG64(poisson_seed))
-    gaps = rng.exponential(spacing_s, size=count)
-    gaps[0] = 0.0
-    return tuple(float(round(start_s + t, 3)) for t in np.cumsum(gaps))
+    spacings_s = rng.exponential(spacing_s, size=count)
+    spacings_s[0] = 0.0  # the first submission is at start_s
+    return tuple(float(round(start_s + offset_s, 3)) for offset_s in np.cumsum(spacings_s))
 
 
 def write_workload(path: Path, arrivals: Sequence[Arrival]) -> None:
     """Write a trainer table that :func:`read_workload` can read; it has a column Tstart if every
-    trainer has a time to start.
+    trainer has a start time. Users, priorities and pools are not written.
     """
     has_starts = all(arrival.trainer.start_s is not None for arrival in arrivals)
     header = ["job", "model", *REQUIRED[1:]]
@@ -205,13 +219,13 @@ def _row(arrival: Arrival, has_start: bool) -> list[object]:
 def _trainer(name: str, model: str, curve: Curve, costs: RescaleCosts) -> Trainer:
     """Build a trainer that can run on 1 node up to as many as its curve has."""
     return Trainer(
-        name,
-        curve,
-        1,
-        curve.nodes[-1],
-        costs.up_s,
-        costs.down_s,
-        SAMPLES_TOTAL,
+        id=name,
+        curve=curve,
+        min_nodes=1,
+        max_nodes=curve.nodes[-1],
+        scale_up_s=costs.up_s,
+        scale_down_s=costs.down_s,
+        samples_total=SAMPLES_TOTAL,
         model=model,
         start_s=costs.start_s,
     )

@@ -11,13 +11,15 @@ from types import SimpleNamespace
 import pytest
 from support.live_house import house
 
-from bftrainer.cluster.model import Fragment, FragmentPhase
+from bftrainer.cluster.model import Fragment, FragmentPhase, GiveWay
 from bftrainer.fragment_names import fragment_name
+from bftrainer.pilot.heartbeat import BEAT_S
 from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.registry_writer import RegistryWriter
 from bftrainer_clusters.holding.holder_files import HolderFiles
 from bftrainer_clusters.holding.holder_fragment import HolderFragment, why_left
-from bftrainer_clusters.holding.holder_jobs import JobPhase
+from bftrainer_clusters.holding.holder_jobs import JobPhase, payload_lease_s
+from bftrainer_clusters.on_node import payload
 from bftrainer_clusters.on_node.payload import RELEASED, line_of
 
 
@@ -165,3 +167,12 @@ def test_the_audit_takes_the_better_word_over(tmp_path: Path) -> None:
         ("unused", 1.0, 2.0),
         ("x", 1.0, 2.0),
     ]
+
+
+def test_where_no_scheduler_ends_the_holders_of_a_dead_pilot_its_leases_are_short() -> None:
+    """A main job waits for 20 s and what the payload needs, and never longer than times.lease_s."""
+    assert payload_lease_s(60.0, GiveWay.SITE) == 60.0
+    for way in (GiveWay.YIELD, GiveWay.BLIND):
+        assert 20.0 < payload.limit_s(payload_lease_s(60.0, way)) <= 21.0
+        assert payload_lease_s(8.0, way) == 8.0
+    assert payload.limit_s(payload_lease_s(60.0, GiveWay.YIELD)) > 2 * BEAT_S, "two renewals"

@@ -6,14 +6,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
+from support.public_sites import SITES
 from support.recorded_slurm import recorded
 
 from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import SchedulerError
 from bftrainer_clusters.slurm.associations import Accounting
-from bftrainer_clusters.slurm.checks import judge
+from bftrainer_clusters.slurm.checks import judge, rate_limit
 from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.setup import Qos, parse_config, parse_partitions, parse_qos
 from bftrainer_clusters.slurm.site_facts import SiteSetup
@@ -278,6 +280,40 @@ def test_a_site_that_limits_calls(words: str, state: CheckStatus | None) -> None
         change=swap("preempt_send_user_signal", f"preempt_send_user_signal,{words}")
     ).get("rate limit")
     assert (found.state if found else None) is state
+
+
+def test_the_limit_on_calls_counts_the_glances_of_a_pilot_that_makes_way() -> None:
+    """35 a minute at rest, of 80 % of the limit; 30 more to see main jobs, 60 if it is blind."""
+    words = "rl_enable,rl_bucket_size=40,rl_refill_period=60,rl_refill_rate={}"
+
+    def state(rate: int, glances: float) -> CheckStatus:
+        (check,) = rate_limit({"SlurmctldParameters": words.format(rate)}, "me", glances)
+        return check.state
+
+    assert [state(44, 0.0), state(43, 0.0)] == [CheckStatus.OK, CheckStatus.WARNING]
+    assert [state(82, 30.0), state(81, 30.0)] == [CheckStatus.OK, CheckStatus.WARNING]
+    assert [state(119, 60.0), state(118, 60.0)] == [CheckStatus.OK, CheckStatus.WARNING]
+    site = SITES["one partition without preemption"]
+    text = recorded("site-recommended.config.txt").replace(
+        "preempt_send_user_signal", f"preempt_send_user_signal,{words.format(60)}"
+    )
+    for line in site.config.splitlines():
+        key = line.split(" = ")[0]
+        text = "".join(
+            f"{line}\n" if old.startswith(f"{key} ") else f"{old}\n" for old in text.splitlines()
+        )
+    facts = replace(site.facts, config_text=text)
+
+    def shown(give_way: str, yield_poll_s: float = 2.0) -> str:
+        checks = judge(site.settings, facts, "me", give_way=give_way, yield_poll_s=yield_poll_s)
+        return next(str(check) for check in checks if check.name == "rate limit")
+
+    assert "a pilot makes 35 a minute at rest" in shown("site")
+    assert "makes 65 a minute at rest, 30 of them to see main jobs" in shown("auto")
+    assert "main jobs wait longer" in shown("auto")
+    assert "a pilot makes 41 a minute at rest" in shown("auto", 10.0)
+    site = replace(site, settings=site.settings.model_copy(update={"broker": "/x"}))
+    assert "a pilot makes 35 a minute at rest" in shown("auto"), "the broker counts jobs"
 
 
 def test_a_qos_that_suspends() -> None:

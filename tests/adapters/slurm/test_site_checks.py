@@ -112,6 +112,26 @@ def test_a_partition_that_is_the_main_queues_own() -> None:
     assert not broken(half, may_hold=lambda node: node in ("n1", "n2"))
 
 
+def test_a_partition_that_is_set_up_like_the_default_one() -> None:
+    """Another one preempts its jobs, and it is a queue for main jobs all the same: nothing sets it
+    apart from the default partition, whose nodes are others.
+    """
+    default = partition("cpu", "n[9-16]", 10, "CANCEL", Default="YES")
+    urgent = partition("urgent", "n[1-16]", 20)
+    alike = partition("gpu", "n[1-8]", 10, "CANCEL")
+    gpu = SlurmSettings(partition="gpu")
+    found = broken(by_partition(default, urgent, alike, settings=gpu))
+    assert "partition gpu has the PriorityTier and PreemptMode of the default" in (
+        found["preemption"].detail
+    )
+    for other in (
+        partition("gpu", "n[1-8]", 1, "CANCEL"),
+        partition("gpu", "n[1-8]", 10, "REQUEUE"),
+    ):
+        assert not broken(by_partition(default, urgent, other, settings=gpu)), "set apart"
+    assert not broken(by_partition(urgent, alike, settings=gpu)), "no partition is the default"
+
+
 def test_without_slurm_partition_holders_run_in_the_default_partition() -> None:
     """sbatch chooses it, and a QOS preempts nothing where partitions decide."""
     only_qos = SlurmSettings(qos="scavenger")

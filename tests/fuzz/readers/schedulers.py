@@ -34,6 +34,7 @@ _GIVEN: dict[str, object] = {
     "what": "jobs",
     "name": "idle",
     "uid": 0,
+    "priorities": {"idle": 1},
 }
 """Arguments by name."""
 
@@ -57,6 +58,14 @@ _JOB = {
     "QUEUE": "idle",
     "PROJ_NAME": "default",
     "JOB_NAME": "pilot",
+}
+_UNFINISHED = {
+    **_JOB,
+    "NREQ_SLOT": "42",
+    "RUN_TIME": "12 second(s)",
+    "EXEC_HOST": "42*node01",
+    "JOB_NAME": "bftrainer-holder",
+    "JOB_DESCRIPTION": "bftrainer:test:node01 idle node",
 }
 _WRITTEN: dict[str, tuple[bytes, ...]] = {
     "slurm.hostlists.parse_hostlist": (
@@ -115,6 +124,13 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
             {**_JOB, "STAT": "PEND", "NREQ_SLOT": "84"}, {**_JOB, "STAT": "PSUSP", "NREQ_SLOT": "-"}
         ),
     ),
+    "lsf.node_waits.parse_jobs": (
+        _document(
+            {**_UNFINISHED, "NREQ_SLOT": "84"},
+            {**_UNFINISHED, "STAT": "PEND", "NREQ_SLOT": "-", "EXEC_HOST": "", "RUN_TIME": ""},
+        ),
+    ),
+    "lsf.jobs.parse_running": (_document(_UNFINISHED),),
     "lsf.jobs.parse_submitted": (
         _lines("Job <17> is submitted to queue <idle>."),
         _lines("welcome", "Job <9> is submitted to default queue <normal>."),
@@ -210,6 +226,8 @@ def readers() -> Iterator[Reader]:
         "lsf.text.parse_hosts",
         "lsf.text.parse_pending",
         "lsf.jobs.parse_list",
+        "lsf.jobs.parse_running",
+        "lsf.node_waits.parse_jobs",
         "lsf.pilot_job.parse_job",
     )
     for name, function in _parsers():

@@ -310,4 +310,21 @@ def bkill(words: list[str]) -> int:
     return status
 
 
-__all__ = ["bkill", "bsub", "dispatch", "sbatchd", "used"]
+def bmod(words: list[str]) -> int:
+    """``bmod -W MINUTES/HOST ID``: the run limit of a job, which counts from its start."""
+    options, ids = read_options(words)
+    minutes = options.get("-W", "").partition("/")[0]
+    if len(ids) != 1 or not minutes.isdecimal():
+        return refuse("bmod: Illegal option")
+    with locked() as state:
+        if not state["mod_all_jobs"]:
+            return refuse(f"Job <{ids[0]}>: Cannot change parameters of a started job")
+        job = state["jobs"].get(ids[0])
+        if job is None or job["stat"] in FINISHED:
+            return refuse(f"Job <{ids[0]}>: Job has already finished")
+        job["limit_s"] = 60.0 * int(minutes)
+    print(f"Parameters of job <{ids[0]}> are being changed")
+    return 0
+
+
+__all__ = ["bkill", "bmod", "bsub", "dispatch", "sbatchd", "used"]

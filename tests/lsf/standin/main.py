@@ -10,11 +10,17 @@ import os
 import sys
 import time
 
-from batch import bkill, bsub, sbatchd
+from batch import bkill, bmod, bsub, sbatchd
 from show import SHOWS
 from state import locked
 
-COMMANDS = {**SHOWS, "bsub": bsub, "bkill": bkill, "sbatchd": lambda words: sbatchd(words[0])}
+COMMANDS = {
+    **SHOWS,
+    "bsub": bsub,
+    "bkill": bkill,
+    "bmod": bmod,
+    "sbatchd": lambda words: sbatchd(words[0]),
+}
 
 
 def fault_of(name: str) -> str:

@@ -178,6 +178,8 @@ def brsvs(words: list[str]) -> int:
 
 
 def bqueues(words: list[str]) -> int:
+    if words == ["-w"]:
+        return bqueues_table()
     with locked() as state:
         queue = state["queues"].get(words[-1])
     if queue is None:
@@ -215,6 +217,29 @@ def bqueues(words: list[str]) -> int:
     for name, value in queue.get("settings", {}).items():
         print(f"{name} = {value}")
     print()
+    return 0
+
+
+def bqueues_table() -> int:
+    """All queues with their numbers of slots, as the recorded bqueues of LSF's descendant prints
+    them.
+    """
+    columns = "PRIO STATUS          MAX JL/U JL/P JL/H NJOBS  PEND   RUN  SUSP"
+    print(f"{'QUEUE_NAME':<15} {columns} ")
+    with locked() as state:
+        for name, queue in state["queues"].items():
+            jobs = [job for job in state["jobs"].values() if job["queue"] == name]
+            slots = {
+                stat: sum(job["slots_each"] * job["nodes"] for job in jobs if job["stat"] in stats)
+                for stat, stats in (
+                    ("pend", ("PEND", "PSUSP")),
+                    ("run", ("RUN", "UNKWN")),
+                    ("susp", ("SSUSP", "USUSP")),
+                )
+            }
+            numbers = "".join(f"{count:>6}" for count in (sum(slots.values()), *slots.values()))
+            priority = f"{queue['priority']:>3}"
+            print(f"{name:<15} {priority}   Open:Active      -    -    -    -{numbers}")
     return 0
 
 

@@ -43,6 +43,7 @@ def fresh(hosts: list[str], slots: int, queue: str = "idle") -> State:
             "PREEMPT_JOBTYPE": "BACKFILL",
         },
         "sequential_signal": True,
+        "mod_all_jobs": True,
         "jobs": {},
         # Clusters of several tests share this machine, and a sweep goes by the job id.
         "next": random.SystemRandom().randrange(1000, 10**8, 1000),

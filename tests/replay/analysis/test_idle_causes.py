@@ -23,7 +23,7 @@ def queue_of(*jobs: tuple[float, float, float, int]) -> Queue:
     columns = [np.array(column, dtype=np.float64) for column in zip(*jobs, strict=True)] or [
         np.empty(0)
     ] * 4
-    eligible, start, end = (Times.of(column) for column in columns[:3])
+    eligible, start, end = (Times.from_seconds(column) for column in columns[:3])
     return Queue(eligible, start, end, columns[3].astype(np.int64))
 
 

@@ -115,7 +115,7 @@ def test_first_fit_takes_the_lowest_free_nodes() -> None:
     table = rows.table()
     assert most_at_once(table) == 9
     placed, short = place(table, 4)
-    begins, ends = placed.first[:-1], placed.first[1:]
+    begins, ends = placed.offsets[:-1], placed.offsets[1:]
     nodes = [
         sorted(placed.names[i][-1] for i in placed.members[a:b])
         for a, b in zip(begins, ends, strict=True)
@@ -199,18 +199,18 @@ WHEN = st.sampled_from([0.0, 1.7e9, 2.0**32 - 3, math.nan, math.inf, 2.0**32, -1
 def test_a_column_keeps_what_it_was_given(parts: list[list[float]], other: float) -> None:
     column, every = Column("d"), np.array([at for part in parts for at in part])
     for part in parts:
-        column.last.extend(part)
+        column.unpacked.extend(part)
         column.pack()
     times = Times(column.values())
     is_whole = all(at != at or at == math.inf or at in (0.0, 1.7e9, 2.0**32 - 3) for at in every)
-    assert times.kept.itemsize == (4 if is_whole else 8)
-    for found in (times, Times.gathered(map(np.array, parts))):
+    assert times.packed.itemsize == (4 if is_whole else 8)
+    for found in (times, Times.from_parts(map(np.array, parts))):
         np.testing.assert_array_equal(found[:], every)
-    np.testing.assert_array_equal(times.plus(np.array([other]))[:], [*every, other])
-    known = Times.of(np.sort(every[~np.isnan(every)]))
-    assert known.until(1.7e9) == (known[:] <= 1.7e9).sum()
+    np.testing.assert_array_equal(times.extended(np.array([other]))[:], [*every, other])
+    known = Times.from_seconds(np.sort(every[~np.isnan(every)]))
+    assert known.count_until(1.7e9) == (known[:] <= 1.7e9).sum()
     if len(every):
-        changed = times.changed(np.array([0]), np.array([other]))
+        changed = times.replaced(np.array([0]), np.array([other]))
         np.testing.assert_array_equal(changed[:], [other, *every[1:]])
 
 
@@ -222,7 +222,7 @@ def test_a_column_keeps_what_it_was_given(parts: list[list[float]], other: float
 def test_numbers_take_two_bytes_while_they_are_small(parts: list[list[int]]) -> None:
     column = Column("i")
     for part in parts:
-        column.last.extend(part)
+        column.unpacked.extend(part)
         column.pack()
     every = [number for part in parts for number in part]
     assert column.values().tolist() == every

@@ -15,10 +15,12 @@ _INDENT = 32
 _COLORS = {CheckStatus.OK: "green", CheckStatus.BROKEN: "red"}
 
 
-def guarded(name: str, look: Callable[[], Check], remedy: str, required: bool = True) -> Check:
-    """Run a check; any exception becomes its finding, since a broken package may raise anything."""
+def guarded(name: str, run: Callable[[], Check], remedy: str, required: bool = True) -> Check:
+    """Call ``run`` and return its check. If it raises, return a broken check with the error and
+    ``remedy`` instead, since a broken package may raise anything.
+    """
     try:
-        return look()
+        return run()
     except Exception as error:
         return Check(name, CheckStatus.BROKEN, first_line(error), remedy, required)
 

@@ -54,6 +54,7 @@ def _bftrainer() -> Check:
 
 
 def _package(name: str, purpose: str) -> Check:
+    """Check that a package can be imported; ``purpose`` says what needs it."""
     try:
         importlib.import_module(name)
     except ModuleNotFoundError:
@@ -73,6 +74,7 @@ def _exact() -> Check:
 
 
 def _highs() -> Check:
+    """Check HiGHS: its package, and a solved sample. Raises the solver's error if that fails."""
     from bftrainer.decide.allocation.highs import Highs
     from bftrainer.errors import Reason, SolverError
 
@@ -105,7 +107,7 @@ def _gurobi() -> Check:
     renew = "pip install --upgrade gurobipy, or set GRB_LICENSE_FILE to your license"
     if not gurobi_license.usable:
         return Check.broken("gurobi", str(gurobi_license), renew, required=False)
-    # An expired license refuses every model as too large; the date tells why.
+    # With an expired license, Gurobi refuses every model as too large: its date is checked before.
     today = datetime.datetime.now(tz=datetime.UTC).date()
     if gurobi_license.expires is not None and gurobi_license.expires < today.isoformat():
         return Check.broken("gurobi", f"{gurobi_license} (expired)", renew, required=False)
@@ -119,30 +121,42 @@ def _gurobi() -> Check:
 
 
 def _jobscripts() -> Check:
+    """Check that the example job scripts were installed, and list them."""
     folder = installed_folder(Installed.JOBSCRIPT)
     if folder is None:
-        again = "pip install --force-reinstall bftrainer"
+        remedy = "pip install --force-reinstall bftrainer"
         detail = f"no {Installed.JOBSCRIPT.share}/ was installed"
-        return Check("jobscripts", CheckStatus.MISSING, detail, again, required=False)
+        return Check("jobscripts", CheckStatus.MISSING, detail, remedy, required=False)
     names = ", ".join(sorted(path.name for path in folder.iterdir()))
     return Check.ok("jobscripts", f"{folder}: {names}", required=False)
 
 
 def _sample() -> tuple[Problem, tuple[int, ...]]:
-    """Build a problem with a known optimum: two trainers and six nodes, of which 2 and 4 nodes give
-    18 + 32 samples per second.
+    """Return a problem and its optimal node counts: two trainers and six nodes, of which 2 and 4
+    nodes give 18 + 32 samples per second.
     """
     from bftrainer.decide.domain.model import Curve
     from bftrainer.decide.domain.problem import Problem, TrainerDemand
 
-    nodes = (1, 2, 4)
-    levels_off = TrainerDemand("levels off", Curve(nodes, (10.0, 18.0, 30.0)), 1, 4, 18.0, 12.0)
-    scales = TrainerDemand("scales", Curve(nodes, (8.0, 16.0, 32.0)), 1, 4, 18.0, 12.0)
-    return Problem(6, 120.0, (levels_off, scales)), (2, 4)
+    def demand(name: str, samples_per_s: tuple[float, ...]) -> TrainerDemand:
+        return TrainerDemand(
+            name,
+            Curve((1, 2, 4), samples_per_s),
+            min_nodes=1,
+            max_nodes=4,
+            scale_up_s=18.0,
+            scale_down_s=12.0,
+        )
+
+    saturating = demand("levels off", (10.0, 18.0, 30.0))
+    linear = demand("scales", (8.0, 16.0, 32.0))
+    return Problem(6, 120.0, (saturating, linear)), (2, 4)
 
 
 def _prove(solver: Allocator) -> None:
-    """Solve the sample with the real solver."""
+    """Solve the sample with the real solver. Raises ``SolverError`` if it fails, and
+    ``RejectedAnswerError`` for counts that are not the optimum.
+    """
     from bftrainer.decide.allocation.check import checked
     from bftrainer.errors import RejectedAnswerError
 

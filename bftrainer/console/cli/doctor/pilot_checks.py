@@ -42,7 +42,12 @@ _IMPORT_S = 120.0
 
 
 def examine_pilot(state: Path, keep: Path) -> list[Check]:
-    """Run all checks of a pilot; the site is that of its configuration."""
+    """Run all checks of the pilot with the directory ``state``; the site is that of its
+    configuration.
+
+    Output of the scheduler that cannot be parsed is written to the directory ``keep``. After a
+    directory or a configuration that cannot be used, the other checks are left out.
+    """
     try:
         folder = open_state_dir(state)
     except StateDirError as error:
@@ -86,29 +91,30 @@ def examine_pilot(state: Path, keep: Path) -> list[Check]:
 
 
 def examine_audit(folder: Path, config: DecisionsConfig) -> Check:
-    """Check that every decision that was solved again as a MILP had the same value."""
+    """Check that each audited decision, which was solved again as a MILP, had the same value."""
     totals = read_totals(folder)
     if totals is None:
         off = "off (decisions.audit_share = 0)"
         return Check.ok("audit", "no decision yet" if config.audit_share else off)
     if totals.differing:
-        where = folder / PROBLEMS
         remedy = (
-            f"report a bug with the files in {where}; `bftrainer solve FILE --solver highs` and "
-            "`--solver exact` show both answers"
+            f"report a bug with the files in {folder / PROBLEMS}; `bftrainer solve FILE --solver "
+            "highs` and `--solver exact` show both answers"
         )
         return Check.warning("audit", str(totals), remedy)
     return Check.ok("audit", str(totals))
 
 
 def _space(folder: Path) -> Check:
-    free = shutil.disk_usage(folder).free
-    if free < _LOW_SPACE_BYTES:
+    """Check the free space. Owner and mode were checked when ``folder`` was opened."""
+    free_bytes = shutil.disk_usage(folder).free
+    if free_bytes < _LOW_SPACE_BYTES:
         remedy = "free some space: a pilot that cannot write its journal exits"
-        return Check.warning("state", f"{folder}: only {free / 1e6:.0f} MB are free", remedy)
+        return Check.warning("state", f"{folder}: only {free_bytes / 1e6:.0f} MB are free", remedy)
     return Check.ok(
         "state",
-        f"{folder}: owned by you, mode 700, safe from other users; {free / 1e9:.1f} GB are free",
+        f"{folder}: owned by you, mode 700, safe from other users; "
+        f"{free_bytes / 1e9:.1f} GB are free",
     )
 
 
@@ -126,11 +132,14 @@ def _pilot(folder: Path) -> Check:
     if holder is None:
         return Check.ok("journal", "no pilot is running")
     job = f", job {holder.job_id}" if holder.job_id else ""
-    seen = f"seen {max(time.time() - holder.heartbeat_s, 0):.0f} s ago"
-    here = ""
+    age_s = max(time.time() - holder.heartbeat_s, 0)
+    process_state = ""  # on another host, not known
     if holder.host == os.uname().nodename:
-        here = ", alive" if is_alive(holder.process) else ", dead"
-    return Check.ok("journal", f"pilot {holder.process.pid} on {holder.host}{job}{here}, {seen}")
+        process_state = ", alive" if is_alive(holder.process) else ", dead"
+    return Check.ok(
+        "journal",
+        f"pilot {holder.process.pid} on {holder.host}{job}{process_state}, seen {age_s:.0f} s ago",
+    )
 
 
 def _metrics(config: PilotConfig) -> Check:
@@ -140,8 +149,8 @@ def _metrics(config: PilotConfig) -> Check:
         return Check.ok("metrics", "off")
     if problem := without_client():
         remedy = "pip install 'bftrainer[metrics]'"
-        needed = metrics.port is not None
-        return Check("metrics", CheckStatus.MISSING, problem, remedy, required=needed)
+        is_required = metrics.port is not None
+        return Check("metrics", CheckStatus.MISSING, problem, remedy, required=is_required)
     places = [f"socket {SOCKET} (mode 600)"] if metrics.socket else []
     if metrics.port is not None:
         try:
@@ -175,8 +184,8 @@ def _root(config: PilotConfig, site: SitePlugin) -> Check:
 
 
 def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
-    """Check the network interface of workers: it has an address, and the allowed networks include
-    that.
+    """Check the network interface of workers: that it has an address, and that the allowed networks
+    include this address. If so, check as well what other users can do there.
     """
     name, networks = config.workers.interface, config.workers.allow_from
     try:
@@ -195,15 +204,18 @@ def _interface(config: PilotConfig, site: SitePlugin) -> list[Check]:
         detail = f"{name} is {address}: workers on other hosts could not connect"
         remedy = "set workers.interface and workers.allow_from to the nodes' network"
         return [Check.warning("interface", detail, remedy)]
-    checked = "other addresses are refused when they connect (no packet filter)"
+    detail = (
+        f"{name} has {address}, open to {', '.join(networks)}; other addresses are refused when "
+        "they connect (no packet filter)"
+    )
     return [
-        Check.ok("interface", f"{name} has {address}, open to {', '.join(networks)}; {checked}"),
+        Check.ok("interface", detail),
         examine_strangers(config.workers, address),
     ]
 
 
 def examine_strangers(workers: WorkersConfig, address: str) -> Check:
-    """Check what other users can do at ports of torch, which know no key.
+    """Check what other users can do at the ports of torch, whose protocol has no key.
 
     ``address`` is that of the workers' interface.
     """
@@ -231,7 +243,8 @@ def examine_strangers(workers: WorkersConfig, address: str) -> Check:
 def _packages_of(probe: PackageProbe) -> Check:
     """Check that the packages of a launcher can be imported.
 
-    They are imported in a process of its own, since that may take long or end the interpreter.
+    They are imported in a process of its own, since that may take long or end the interpreter. The
+    last line that it prints is a JSON list: detail, problem and remedy.
     """
     try:
         text = command.run(code_command(probe.code), timeout_s=_IMPORT_S)
@@ -239,61 +252,66 @@ def _packages_of(probe: PackageProbe) -> Check:
     except CommandError as error:
         is_missing = "ModuleNotFoundError" in error.problem
         state = CheckStatus.MISSING if is_missing else CheckStatus.BROKEN
-        words = error.problem.rpartition(" / ")[2][:160]
-        return Check(probe.name, state, words, probe.remedy, required=False)
+        last_line = error.problem.rpartition(" / ")[2][:160]
+        return Check(probe.name, state, last_line, probe.remedy, required=False)
     except (ValueError, IndexError) as error:
-        words = f"unexpected output: {error}"
-        return Check.broken(probe.name, words, probe.remedy, required=False)
+        finding = f"unexpected output: {error}"
+        return Check.broken(probe.name, finding, probe.remedy, required=False)
     if problem:
         return Check.broken(probe.name, problem, remedy, required=False)
     return Check.ok(probe.name, detail, required=False)
 
 
-_ARRIVES_S = 4.0
+_TEST_TIMEOUT_S = 4.0
 _OLD_S = 86_400.0
 
 
 def examine_hints(folder: Path, config: HintsConfig) -> Check:
-    """Send a test to the pilot, and tell what else has arrived."""
+    """Send a test packet to the pilot, and check that it and hints of the scheduler arrive."""
     if config.port is None:
         return Check.ok("hints", "off (hints.port is not set)")
-    before = HintCounts.read(folder)
-    if before is None:
+    counts = HintCounts.read(folder)
+    if counts is None:
         return Check.warning(
             "hints", "no pilot has listened for hints yet", "start the pilot, or remove hints.port"
         )
-    where = f"UDP port {before.port} of {before.address}"
-    if not (send_test(before) and _arrives(folder, before)):
+    port = f"UDP port {counts.port} of {counts.address}"
+    if not (send_test(counts) and _has_test_arrived(folder, counts)):
         remedy = (
             "see `bftrainer events` whether the pilot runs; on another host, see whether "
             "a firewall drops UDP packets"
         )
         return Check.warning(
-            "hints", f"{where}: a test from this host did not arrive, {_told(before)}", remedy
+            "hints",
+            f"{port}: a test from this host did not arrive, {_arrivals_text(counts)}",
+            remedy,
         )
-    if time.time() - max(before.last_s, before.since_s) > _OLD_S or not before.received:
+    detail = f"{port}: a test from this host arrived, {_arrivals_text(counts)}"
+    if time.time() - max(counts.last_s, counts.since_s) > _OLD_S or not counts.received:
         remedy = (
             "install the Epilog (jobscripts/hint.sh) with this address and port, and see "
             "docs/hints.md"
         )
-        return Check.warning(
-            "hints", f"{where}: a test from this host arrived, {_told(before)}", remedy
-        )
-    return Check.ok("hints", f"{where}: a test from this host arrived, {_told(before)}")
+        return Check.warning("hints", detail, remedy)
+    return Check.ok("hints", detail)
 
 
-def _arrives(folder: Path, before: HintCounts) -> bool:
-    """Whether the pilot counts one more test; it writes its counts once a second."""
-    give_up_s = time.monotonic() + _ARRIVES_S
-    while time.monotonic() < give_up_s:
-        counts = HintCounts.read(folder)
-        if counts is not None and counts.tests > before.tests:
+def _has_test_arrived(folder: Path, counts: HintCounts) -> bool:
+    """Wait until the pilot has counted more tests than in ``counts``, which were read before the
+    test was sent; False if it has not within ``_TEST_TIMEOUT_S``. It writes its counts once a
+    second.
+    """
+    deadline_s = time.monotonic() + _TEST_TIMEOUT_S
+    while time.monotonic() < deadline_s:
+        new_counts = HintCounts.read(folder)
+        if new_counts is not None and new_counts.tests > counts.tests:
             return True
         time.sleep(0.1)
     return False
 
 
-def _told(counts: HintCounts) -> str:
+def _arrivals_text(counts: HintCounts) -> str:
+    """Say how many hints have arrived, and when the last one did."""
     now_s = time.time()
     since = f"since the pilot began to listen {_ago(now_s - counts.since_s)}"
     if not counts.received:
@@ -301,6 +319,6 @@ def _told(counts: HintCounts) -> str:
     return f"{counted(counts.received, 'hint')} {since}, the last {_ago(now_s - counts.last_s)}"
 
 
-def _ago(seconds: float) -> str:
-    seconds = max(seconds, 0.0)
-    return f"{seconds:.0f} s ago" if seconds < 600 else f"{seconds / 60:.0f} min ago"
+def _ago(age_s: float) -> str:
+    age_s = max(age_s, 0.0)  # another host's clock may be ahead
+    return f"{age_s:.0f} s ago" if age_s < 600 else f"{age_s / 60:.0f} min ago"

@@ -43,33 +43,33 @@ def examine_files(folder: Path, holder: str, runs_here: bool) -> list[Check]:
         files = judge_mount(mount_of(folder), runs_here)
     except (OSError, InvalidValueError) as error:
         files = Check.warning("files", f"{folder}: unknown file system: {error}", "mount /proc")
-    return [files, _locks(folder), *([] if runs_here else [_visible(folder, holder)])]
+    checks = [files, _locks(folder)]
+    if not runs_here:
+        checks.append(_visible(folder, holder))
+    return checks
 
 
 def judge_mount(mount: Mount, runs_here: bool) -> Check:
     """Judge a file system by its type and options: whether its caches and locks are safe between
-    hosts.
+    hosts. ``runs_here``: no other host needs it.
     """
-    name, kind, options = f"{mount.kind} ({mount.source})", mount.kind, mount.options
-    if kind in ("nfs", "nfs4"):
+    name = f"{mount.kind} ({mount.source})"
+    if mount.kind in ("nfs", "nfs4"):
         return _judge_nfs(name, mount)
-    if kind == "lustre" and "localflock" in options:
+    if mount.kind == "lustre" and "localflock" in mount.options:
         return Check.warning(
             "files", f"{name}: localflock: locks hold on this host only", "mount it with flock"
         )
-    if kind in _COHERENT:
+    if mount.kind in _COHERENT:
         return Check.ok("files", f"{name}: keeps hosts coherent")
-    if kind in _LOCAL:
-        if runs_here:
-            return Check.ok("files", f"{name}, on this host")
+    is_local = mount.kind in _LOCAL
+    if runs_here:
+        return Check.ok("files", f"{name}, on this host" if is_local else name)
+    if is_local:
         remedy = "use a directory that all nodes mount, unless this host exports it to them"
         return Check.warning("files", f"{name}: a file system of this host only", remedy)
     remedy = "read about its caches in docs/shared-files.md"
-    return (
-        Check.ok("files", name)
-        if runs_here
-        else Check.warning("files", f"{name}: unknown caches", remedy)
-    )
+    return Check.warning("files", f"{name}: unknown caches", remedy)
 
 
 def _judge_nfs(name: str, mount: Mount) -> Check:
@@ -77,12 +77,12 @@ def _judge_nfs(name: str, mount: Mount) -> Check:
     locks to a host.
     """
     options = mount.options
-    shown = [f"{key}={options.get(key, default)}" for key, default in _NFS_DEFAULTS.items()]
-    shown += [
+    texts = [f"{key}={options.get(key, default)}" for key, default in _NFS_DEFAULTS.items()]
+    texts += [
         f"{key}={options[key]}" for key in ("vers", "lookupcache", "local_lock") if key in options
     ]
-    shown += [key for key in ("noac", "nocto", "nolock", "soft") if key in options]
-    detail = f"{name}: {', '.join(shown)}"
+    texts += [key for key in ("noac", "nocto", "nolock", "soft") if key in options]
+    detail = f"{name}: {', '.join(texts)}"
     if "nocto" in options:
         remedy = "mount it without nocto: `open` must ask the server"
         return Check(
@@ -113,8 +113,8 @@ def _locks(folder: Path) -> Check:
             "make the directory writable, or free some space",
         )
     try:
-        for kind, lock in (("flock", _flock), ("fcntl", _fcntl)):
-            problem = _problem(lambda lock=lock: lock(handle, path))  # type: ignore[misc]
+        for kind, is_exclusive in (("flock", _is_flock_exclusive), ("fcntl", _is_fcntl_exclusive)):
+            problem = _lock_problem(is_exclusive, handle, path)
             if problem:
                 remedy = "NFSv3 needs lockd (no option nolock), Lustre the mount option flock"
                 return Check.broken("locks", f"{kind}: {problem}", remedy)
@@ -125,40 +125,46 @@ def _locks(folder: Path) -> Check:
     return Check.ok("locks", "flock and fcntl work between processes of this host")
 
 
-def _flock(handle: int, path: Path) -> bool:
-    """Whether flock refuses a second lock of a file that is locked."""
+def _is_flock_exclusive(handle: int, path: Path) -> bool:
+    """Lock an open file by flock; return whether a second lock of the file is refused."""
     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    other = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    second_handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(second_handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
-        os.close(other)
+        os.close(second_handle)
     return False
 
 
-def _fcntl(handle: int, path: Path) -> bool:
-    """Whether another process is refused: these locks belong to processes."""
+def _is_fcntl_exclusive(handle: int, path: Path) -> bool:
+    """Lock an open file by fcntl; return whether the lock is refused to another process.
+
+    These locks belong to processes: this one could lock the file twice.
+    """
     fcntl.lockf(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return outcome(plain_code_command(_OTHER_PROCESS, str(path)), timeout_s=_LOCK_S).status == 0
 
 
-def _problem(locks: Callable[[], bool]) -> str:
+def _lock_problem(is_exclusive: Callable[[int, Path], bool], handle: int, path: Path) -> str:
+    """Say why a kind of lock does not work on a file; empty if it does."""
     try:
-        return "" if locks() else "two processes got the same lock"
+        return "" if is_exclusive(handle, path) else "two processes got the same lock"
     except (OSError, CommandError) as error:
         return getattr(error, "strerror", None) or str(error)
 
 
 def _visible(folder: Path, holder: str) -> Check:
     """Check that nodes see the state directory and may write there, by the marks that holders'
-    payloads leave.
+    payloads leave. ``holder`` names the site.
+
+    Without a mark, nothing is known, and the check is fine: it shows a command to try.
     """
     try:
-        marks = [path for path in (folder / "holders").iterdir() if is_fragment_name(path.name)]
+        folders = [path for path in (folder / "holders").iterdir() if is_fragment_name(path.name)]
         nodes = sorted(
-            path.name.partition("#")[0] for path in marks if (path / "ready").read_bytes()
+            path.name.partition("#")[0] for path in folders if (path / "ready").read_bytes()
         )
     except OSError:
         nodes = []
@@ -168,8 +174,9 @@ def _visible(folder: Path, holder: str) -> Check:
             f"{counted(len(nodes), 'node')}, such as {nodes[0]}, see the directory: their "
             "holders have written there",
         )
-    how = site_traits(holder).try_on_node.format(f"ls -d {folder}")
+    test_command = site_traits(holder).try_on_node.format(f"ls -d {folder}")
     return Check.ok(
         "nodes",
-        f"not tried whether nodes see the directory, since no holder runs; to try it: `{how}`",
+        "not tried whether nodes see the directory, since no holder runs; to try it: "
+        f"`{test_command}`",
     )

@@ -81,7 +81,7 @@ estimated speed."""
 class Top(App[None]):
     """The screen of one pilot.
 
-    It is refreshed every ``every_s`` seconds; with 0 only by :meth:`look`.
+    It is refreshed every ``every_s`` seconds; with 0 only by :meth:`update_board`.
     """
 
     CSS = """
@@ -121,11 +121,11 @@ class Top(App[None]):
         self._reader = reader
         self._every_s = every_s
         self._marks = marks
-        self._error = ""
-        self._names: list[str] = []
-        self._drawn: list[str] = []
-        self._lines = 0
-        self._texts: dict[str, str] = {}
+        self._error = ""  # why the last snapshot could not be read
+        self._names: list[str] = []  # trainers, in the order of the rows
+        self._row_lines: list[str] = []  # the rows as they are drawn
+        self._event_lines = 0  # height of the list of events
+        self._texts: dict[str, str] = {}  # text of each part of the screen, by selector
 
     def compose(self) -> ComposeResult:
         yield Static(id="head", markup=False)
@@ -139,16 +139,16 @@ class Top(App[None]):
 
     def on_mount(self) -> None:
         self.query_one("#rows").focus()
-        self.look()
+        self.update_board()
         if self._every_s:
-            self.set_interval(self._every_s, self.look)
+            self.set_interval(self._every_s, self.update_board)
 
-    def look(self) -> None:
-        """Read the state directory and show it. If the database cannot be read, show the error and
-        retry at the next look.
+    def update_board(self) -> None:
+        """Read the state directory and show it. If the database cannot be read, show the error; the
+        next call tries again.
         """
         try:
-            self.board.add(self._reader.look())
+            self.board.add(self._reader.read_snapshot())
             self._error = ""
         except BFTrainerError as error:
             self._error = str(error)
@@ -158,40 +158,51 @@ class Top(App[None]):
         self.call_after_refresh(self._show)
 
     def _show(self) -> None:
-        """Draw the board into the parts of the screen."""
+        """Draw the board into the parts of the screen.
+
+        The parts are those of the lowest screen, also while a panel is shown above it.
+        """
         width, height = self.size
         board, base = self.board, self.screen_stack[0]
-        lines = _EVENT_LINES + max(height - 24, 0) // 3
+        event_lines = _EVENT_LINES + max(height - 24, 0) // 3
         head = base.query_one("#head", Static)
         head.set_class(bool(self._error) or board.silent_s() is not None, "silent")
         self._put("#head", top_text.cut(self._error or board.headline(), width))
         self._put("#chart", "\n".join(top_text.chart(board, width, self._marks)))
         caption = top_text.caption(board, self.sort_by, self.pattern, ended=self.shows_ended)
         self._put("#caption", top_text.cut(caption, width))
-        if self._lines != lines:
-            self._lines = base.query_one("#events", Static).styles.height = lines
-        self._put("#events", "\n".join(top_text.events(board, lines, width)))
+        if self._event_lines != event_lines:
+            self._event_lines = event_lines
+            base.query_one("#events", Static).styles.height = event_lines
+        self._put("#events", "\n".join(top_text.events(board, event_lines, width)))
         self._show_rows(board.rows(self.sort_by, self.pattern, ended=self.shows_ended), width)
 
     def _put(self, part: str, text: str) -> None:
-        """Redraw a part if its text has changed."""
+        """Redraw the part of the screen with a selector, if its text has changed."""
         if self._texts.get(part) != text:
             self._texts[part] = text
             self.screen_stack[0].query_one(part, Static).update(text, layout=False)
 
     def _show_rows(self, rows: list[TrainerRow], width: int) -> None:
-        """Draw the rows of trainers, if they have changed; the chosen one stays highlighted."""
-        column, chosen = top_text.widths(width - 1), self.chosen
-        self._put("#heads", top_text.line(top_text.heads(column, self.sort_by), column))
+        """Draw the rows of trainers, if they have changed.
+
+        The selected trainer stays highlighted; if its row is gone, the same line is.
+        """
+        widths = top_text.widths(width - 1)
+        selected_name = self.selected_name  # by the names of the previous rows
+        self._put("#heads", top_text.line(top_text.heads(widths, self.sort_by), widths))
         self._names = [row.name for row in rows]
-        lines = [top_text.line(top_text.cells(row, column, self._marks), column) for row in rows]
-        if lines != self._drawn:
-            self._drawn, row, table = lines, self._rows.highlighted or 0, self._rows
-            table.set_options(Text(line, no_wrap=True) for line in lines)
-            if lines:
-                table.highlighted = (
-                    self._names.index(chosen) if chosen in self._names else min(row, len(lines) - 1)
-                )
+        lines = [top_text.line(top_text.cells(row, widths, self._marks), widths) for row in rows]
+        if lines == self._row_lines:
+            return
+        self._row_lines = lines
+        table = self._rows
+        row_index = table.highlighted or 0
+        table.set_options(Text(line, no_wrap=True) for line in lines)
+        if selected_name in self._names:
+            table.highlighted = self._names.index(selected_name)
+        elif lines:
+            table.highlighted = min(row_index, len(lines) - 1)
 
     def on_option_list_option_selected(self) -> None:
         self.action_explain()
@@ -201,16 +212,24 @@ class Top(App[None]):
         return self.screen_stack[0].query_one("#rows", OptionList)
 
     @property
-    def chosen(self) -> str | None:
-        row = self._rows.highlighted
-        return self._names[row] if row is not None and row < len(self._names) else None
+    def selected_name(self) -> str | None:
+        """The trainer whose row is highlighted; None if there is no row."""
+        row_index = self._rows.highlighted
+        if row_index is None or row_index >= len(self._names):
+            return None
+        return self._names[row_index]
 
     def action_explain(self) -> None:
-        """Show the explanation. It reads the whole journal, so it runs in a thread of its own."""
-        if (name := self.chosen) is not None:
+        """Explain the selected trainer's number of nodes in a panel.
+
+        The explanation reads the whole journal, so it runs in a thread of its own.
+        """
+        name = self.selected_name
+        if name is not None:
             self.run_worker(lambda: self._explain(name), thread=True, exclusive=True)
 
     def _explain(self, name: str) -> None:
+        """Read the explanation of a trainer and show it. Runs in a thread of its own."""
         try:
             with opened_registry(self._reader.state) as registry:
                 text = "\n".join(as_lines(registry, name, self._reader.now_s()))
@@ -219,8 +238,11 @@ class Top(App[None]):
         self.call_from_thread(self.push_screen, Panel(text))
 
     def action_request(self, kind: str) -> None:
-        """Put a request into the spool; cancel asks for confirmation."""
-        name = self.chosen
+        """Request a change of the selected trainer; a cancellation is confirmed first.
+
+        ``kind`` is the value of a ``RequestKind``.
+        """
+        name = self.selected_name
         if name is None:
             return
         if kind != RequestKind.CANCEL.value:
@@ -233,16 +255,17 @@ class Top(App[None]):
         )
 
     def _submit_request(self, kind: RequestKind, name: str) -> None:
+        """Put a request into the spool, and show that it is there, or the error."""
         try:
             requests.enqueue(self._reader.state, kind, requests.select(self._reader.state, (name,)))
         except BFTrainerError as error:
             self.notify(printable(str(error)), severity="error", markup=False)
         else:
             self.notify(f"{kind.value} {name}: requested", markup=False)
-        self.look()
+        self.update_board()
 
     def action_sort(self) -> None:
-        self.sort_by = self.sort_by.next()
+        self.sort_by = self.sort_by.successor()
         self._show()
 
     def action_ended(self) -> None:
@@ -263,11 +286,12 @@ class Top(App[None]):
         self._close_filter()
 
     def on_key(self, event: object) -> None:
-        """Clear the filter on Escape."""
-        if getattr(event, "key", "") == "escape" and (
-            self.pattern or self.query_one("#filter", Input).display
-        ):
-            self.pattern = self.query_one("#filter", Input).value = ""
+        """Clear and close the filter on Escape."""
+        if getattr(event, "key", "") != "escape":
+            return
+        box = self.query_one("#filter", Input)
+        if self.pattern or box.display:
+            self.pattern = box.value = ""
             self._close_filter()
             self._show()
 

@@ -33,18 +33,21 @@ class Sort(Enum):
     LEFT = "time left"
     NAME = "name"
 
-    def next(self) -> Sort:
-        """The next key; the first follows the last."""
-        every = list(Sort)
-        return every[(every.index(self) + 1) % len(every)]
+    def successor(self) -> Sort:
+        """Return the next key; the first one follows the last one."""
+        keys = list(Sort)
+        return keys[(keys.index(self) + 1) % len(keys)]
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerRow:
     """The row of one trainer on the screen.
 
-    ``per_s`` is the measured speed (None: not measured), ``done`` the finished share of its work,
-    ``left_s`` the time left.
+    ``nodes``: the number of its nodes now.
+    ``per_s``: measured samples per second; None if not measured.
+    ``done``: the finished fraction of its work, 0 to 1; None if the total is not known.
+    ``samples``: the samples that it has processed.
+    ``left_s``: seconds until its end; None if not known.
     """
 
     name: str
@@ -69,166 +72,217 @@ class ChartPoint:
 
 @dataclass(slots=True)
 class Board:
-    """What the screen shows, collected from snapshots."""
+    """What the screen shows, collected from snapshots.
 
-    last: Snapshot = field(default_factory=lambda: Snapshot(0.0))
+    ``snapshot``: the latest one.
+    ``events``: (time, kind, text) of the latest decisions and notes, oldest first.
+    ``history``: the points of the chart, oldest first, over ``HISTORY_S``.
+    ``_samples``: (time, samples) of each trainer at heartbeats of the last ``SPEED_OVER_S``.
+    ``_used``: the number of nodes that the latest decision gave to trainers.
+    """
+
+    snapshot: Snapshot = field(default_factory=lambda: Snapshot(0.0))
     events: deque[tuple[float, str, str]] = field(default_factory=lambda: deque(maxlen=EVENTS))
     history: deque[ChartPoint] = field(default_factory=deque)
     _samples: dict[str, deque[tuple[float, float]]] = field(default_factory=dict)
     _used: int = 0
 
-    def add(self, look: Snapshot) -> None:
-        """Take over a new snapshot: what has happened, the chart, and the samples of trainers."""
-        self.last = look
-        happened = [(d.at_s, "decision", d.text) for d in look.decisions]
-        happened += [(n.at_s, n.kind, n.line) for n in look.notes]
-        self.events.extend(sorted(happened, key=lambda event: event[0]))
-        for decided in look.decisions:
-            self._used = decided.used
-            if not self.history or decided.at_s >= self.history[-1].at_s:
-                self.history.append(ChartPoint(decided.at_s, decided.pool, decided.used))
-        now = look.held, min(self._used, look.held)
-        if look.decisions and (look.pilot is None or self.silent_s() is not None):
-            # What happened after the pilot's last sign of life is unknown.
-            last_s = look.decisions[-1].at_s
-            if look.pilot is not None:
-                last_s = max(look.pilot.heartbeat_s, last_s)
-            self.history.append(ChartPoint(last_s, *now))
-        self.history.append(ChartPoint(look.at_s, *now))
-        while len(self.history) > 1 and self.history[1].at_s < look.at_s - HISTORY_S:
-            self.history.popleft()
-        self._add_samples(look)
+    def add(self, snapshot: Snapshot) -> None:
+        """Take over a new snapshot: its events, the chart, and the samples of trainers."""
+        self.snapshot = snapshot
+        events = [(decision.at_s, "decision", decision.text) for decision in snapshot.decisions]
+        events += [(note.at_s, note.kind, note.line) for note in snapshot.notes]
+        self.events.extend(sorted(events, key=lambda event: event[0]))
+        self._add_to_chart(snapshot)
+        self._add_samples(snapshot)
 
-    def _add_samples(self, look: Snapshot) -> None:
+    def _add_to_chart(self, snapshot: Snapshot) -> None:
+        """Add points to the chart: one for each new decision, and one for the time of the
+        snapshot.
+        """
+        for decision in snapshot.decisions:
+            self._used = decision.used
+            if not self.history or decision.at_s >= self.history[-1].at_s:
+                self.history.append(ChartPoint(decision.at_s, decision.pool, decision.used))
+        used = min(self._used, snapshot.held)
+        if snapshot.decisions and (snapshot.pilot is None or self.silent_s() is not None):
+            # What happened after the pilot's last sign of life is unknown: the chart drops there to
+            # the present numbers.
+            last_sign_s = snapshot.decisions[-1].at_s
+            if snapshot.pilot is not None:
+                last_sign_s = max(snapshot.pilot.heartbeat_s, last_sign_s)
+            self.history.append(ChartPoint(last_sign_s, snapshot.held, used))
+        self.history.append(ChartPoint(snapshot.at_s, snapshot.held, used))
+        # The last point before the period is kept: it has the numbers at the period's begin.
+        while len(self.history) > 1 and self.history[1].at_s < snapshot.at_s - HISTORY_S:
+            self.history.popleft()
+
+    def _add_samples(self, snapshot: Snapshot) -> None:
         """Note the samples of each trainer at the pilot's heartbeat, from which its speed is
         computed.
         """
-        if look.pilot is None:
+        if snapshot.pilot is None:
             return
-        beat_s = look.pilot.heartbeat_s
-        for record in look.trainers:
-            marks = self._samples.setdefault(record.name, deque())
-            if marks and beat_s <= marks[-1][0]:
-                continue
-            if marks and record.samples_done < marks[-1][1]:  # back to a checkpoint
-                marks.clear()
-            marks.append((beat_s, record.samples_done))
-            while beat_s - marks[0][0] > SPEED_OVER_S:
-                marks.popleft()
+        heartbeat_s = snapshot.pilot.heartbeat_s
+        for record in snapshot.trainers:
+            points = self._samples.setdefault(record.name, deque())
+            if points and heartbeat_s <= points[-1][0]:
+                continue  # the pilot has written nothing since the last snapshot
+            if points and record.samples_done < points[-1][1]:  # back to a checkpoint
+                points.clear()
+            points.append((heartbeat_s, record.samples_done))
+            while heartbeat_s - points[0][0] > SPEED_OVER_S:
+                points.popleft()
 
     def rows(
         self, sort: Sort = Sort.STATUS, pattern: str = "", *, ended: bool = False
     ) -> list[TrainerRow]:
-        """Return the rows of the trainers whose name, status or remark contains ``pattern``.
+        """Return the rows of the trainers whose name, status or remark contains ``pattern``, in
+        upper or lower case; with ``ended``, also of trainers that have ended.
 
         Submissions that no pilot has read yet have rows as well.
         """
-        place = {name: i for i, name in enumerate(self.last.queue, 1)}
-        requested = {name: kind for kind, name in self.last.requests if kind != "submit"}
+        places = {name: place for place, name in enumerate(self.snapshot.queue, 1)}
+        requests = {name: kind for kind, name in self.snapshot.requests if kind != "submit"}
         rows = [
-            self._row(t, place, requested)
-            for t in self.last.trainers
-            if ended or not t.status.is_final
+            self._row(record, places, requests)
+            for record in self.snapshot.trainers
+            if ended or not record.status.is_final
         ]
-        names = {t.name for t in self.last.trainers}
+        names = {record.name for record in self.snapshot.trainers}
         rows += [
-            TrainerRow(name, PENDING, 0, 0, None, None, 0.0, None, PENDING_REMARK)
-            for kind, name in self.last.requests
+            _pending_row(name)
+            for kind, name in self.snapshot.requests
             if kind == "submit" and name not in names
         ]
-        wanted = pattern.lower()
-        rows = [row for row in rows if wanted in f"{row.name} {row.status} {row.remark}".lower()]
+        letters = pattern.lower()
+        rows = [row for row in rows if letters in f"{row.name} {row.status} {row.remark}".lower()]
         return _sorted(rows, sort)
 
     def _row(
-        self, t: TrainerRecord, place: dict[str, int], requested: dict[str, str]
+        self, record: TrainerRecord, places: dict[str, int], requests: dict[str, str]
     ) -> TrainerRow:
-        """Build the row of a trainer. ``place`` has its number in the queue, ``requested`` the kind
-        of a pending request.
+        """Build the row of a trainer. ``places`` has the numbers of trainers in the queue,
+        ``requests`` the kinds of their pending requests.
+
+        The time left is computed with the estimated speed as long as none is measured.
         """
-        nodes = 0 if t.status.is_final else self.last.nodes.get(t.name, 0)
-        total, per_s = t.samples_total, self._speed(t)
-        done = None if total is None else min(t.samples_done / total, 1.0)
-        speed = per_s or (
-            self.last.estimates.get(t.name) if t.status is TrainerStatus.RUNNING else None
-        )
-        left_s = (total - t.samples_done) / speed if total is not None and speed and nodes else None
-        remark = f"{requested[t.name]} requested" if t.name in requested else t.reason
-        if not remark and t.name in place:
-            remark = f"number {place[t.name]} in the queue"
-        shown = None if left_s is None else max(left_s, 0.0)
-        status = status_text(t, nodes)
+        name, total = record.name, record.samples_total
+        nodes = 0 if record.status.is_final else self.snapshot.nodes.get(name, 0)
+        measured_per_s = self._speed(record)
+        per_s = measured_per_s
+        if not per_s and record.status is TrainerStatus.RUNNING:
+            per_s = self.snapshot.estimates.get(name)
+        left_s = None
+        if total is not None and per_s and nodes:
+            left_s = max((total - record.samples_done) / per_s, 0.0)
+        remark = f"{requests[name]} requested" if name in requests else record.reason
+        if not remark and name in places:
+            remark = f"number {places[name]} in the queue"
         return TrainerRow(
-            t.name, status, nodes, t.spec.max_nodes, per_s, done, t.samples_done, shown, remark
+            name=name,
+            status=status_text(record, nodes),
+            nodes=nodes,
+            max_nodes=record.spec.max_nodes,
+            per_s=measured_per_s,
+            done=None if total is None else min(record.samples_done / total, 1.0),
+            samples=record.samples_done,
+            left_s=left_s,
+            remark=remark,
         )
 
-    def _speed(self, t: TrainerRecord) -> float | None:
-        """Samples per second over the last minute; None if unknown."""
-        marks = self._samples.get(t.name) or deque()
-        if t.status is not TrainerStatus.RUNNING or len(marks) < 2 or self.silent_s() is not None:
+    def _speed(self, record: TrainerRecord) -> float | None:
+        """Return the samples per second over the last minute.
+
+        None if unknown: the trainer does not run, its samples are known at fewer than two
+        heartbeats, or the pilot is silent.
+        """
+        points = self._samples.get(record.name) or deque()
+        is_running = record.status is TrainerStatus.RUNNING
+        if not is_running or len(points) < 2 or self.silent_s() is not None:
             return None
-        return (marks[-1][1] - marks[0][1]) / (marks[-1][0] - marks[0][0])
+        (first_s, first_samples), (last_s, last_samples) = points[0], points[-1]
+        return (last_samples - first_samples) / (last_s - first_s)
 
     def silent_s(self) -> float | None:
-        """Return the seconds since the last heartbeat of the pilot that holds the lease.
+        """Return the seconds since the last heartbeat of a pilot that is silent, or dead.
 
-        None if it is recent, or if there is no pilot.
+        None if the heartbeat is recent, or if there is no pilot.
         """
-        pilot = self.last.pilot
+        pilot = self.snapshot.pilot
         if pilot is None:
             return None
-        passed_s = max(self.last.at_s - pilot.heartbeat_s, 0.0)
-        return passed_s if self.last.is_alive is False or passed_s > SILENT_AFTER_S else None
+        passed_s = max(self.snapshot.at_s - pilot.heartbeat_s, 0.0)
+        is_dead = self.snapshot.is_alive is False
+        return passed_s if is_dead or passed_s > SILENT_AFTER_S else None
 
     def headline(self) -> str:
         """Return the state of the pilot in one line."""
-        look, pilot = self.last, self.last.pilot
+        pilot = self.snapshot.pilot
         if pilot is None:
-            ended = [
+            ends_s = [
                 at_s for at_s, kind, text in self.events if kind == "pilot" and text == "has ended"
             ]
-            when = f"; the last ended {clock_time(ended[-1])}" if ended else ""
-            return f"no pilot is running{when}. Start one with `bftrainer pilot`"
-        who = f"pilot {pilot.process.pid} on {pilot.host}" + (
-            f", job {pilot.job_id}" if pilot.job_id else ""
-        )
+            end = f"; the last ended {clock_time(ends_s[-1])}" if ends_s else ""
+            return f"no pilot is running{end}. Start one with `bftrainer pilot`"
+        name = f"pilot {pilot.process.pid} on {pilot.host}"
+        if pilot.job_id:
+            name += f", job {pilot.job_id}"
         counts = self._counts()
-        if (silent_s := self.silent_s()) is None:
-            return f"{who}: {counts}"
-        if look.is_alive is False:
-            return f"PILOT IS DEAD, last seen {length(silent_s)} ago. {who}: {counts}"
-        return f"NO HEARTBEAT for {length(silent_s)} from {who}: {counts}"
+        silent_s = self.silent_s()
+        if silent_s is None:
+            return f"{name}: {counts}"
+        if self.snapshot.is_alive is False:
+            return f"PILOT IS DEAD, last seen {length(silent_s)} ago. {name}: {counts}"
+        return f"NO HEARTBEAT for {length(silent_s)} from {name}: {counts}"
 
     def _counts(self) -> str:
-        by = dict.fromkeys(TrainerStatus, 0)
-        for t in self.last.trainers:
-            by[t.status] += 1
-        shown = [f"{n} {status.value}" for status, n in by.items() if n]
-        return ", ".join(shown) or "no trainers"
+        """Return the numbers of trainers by status, as text."""
+        counts = dict.fromkeys(TrainerStatus, 0)
+        for record in self.snapshot.trainers:
+            counts[record.status] += 1
+        texts = [f"{count} {status.value}" for status, count in counts.items() if count]
+        return ", ".join(texts) or "no trainers"
 
     def nodes_now(self) -> tuple[int, int, int]:
-        """The numbers of nodes held, used and idle."""
-        held = self.last.held
+        """Return the numbers of nodes held, used and idle."""
+        held = self.snapshot.held
         used = min(self._used, held)
         return held, used, held - used
 
     def bins(self, width: int) -> list[ChartPoint | None]:
-        """Divide the history into ``width`` equal intervals up to now; return the last numbers of
-        each.
+        """Divide the last ``HISTORY_S`` into ``width`` equal intervals up to now; return the point
+        that holds at the end of each: the last one until then.
 
-        They are None before the first snapshot.
+        An interval that ends before the first point has None.
         """
-        now_s, i = self.last.at_s, 0
-        last_points: list[ChartPoint | None] = []
-        last: ChartPoint | None = None
+        begin_s = self.snapshot.at_s - HISTORY_S
         points = list(self.history)
-        for column in range(1, width + 1):
-            until_s = now_s - HISTORY_S + HISTORY_S * column / width
-            while i < len(points) and points[i].at_s <= until_s + 1e-6:
-                last = points[i]
-                i += 1
-            last_points.append(last)
-        return last_points
+        interval_points: list[ChartPoint | None] = []
+        latest: ChartPoint | None = None
+        index = 0
+        for number in range(1, width + 1):
+            end_s = begin_s + HISTORY_S * number / width
+            while index < len(points) and points[index].at_s <= end_s + 1e-6:
+                latest = points[index]
+                index += 1
+            interval_points.append(latest)
+        return interval_points
+
+
+def _pending_row(name: str) -> TrainerRow:
+    """Return the row of a submission that no pilot has read yet."""
+    return TrainerRow(
+        name=name,
+        status=PENDING,
+        nodes=0,
+        max_nodes=0,
+        per_s=None,
+        done=None,
+        samples=0.0,
+        left_s=None,
+        remark=PENDING_REMARK,
+    )
 
 
 _ORDER = (
@@ -244,12 +298,15 @@ _PLACES = {status: place for place, status in enumerate(_ORDER)}
 
 
 def _sorted(rows: list[TrainerRow], sort: Sort) -> list[TrainerRow]:
+    """Sort the rows, large numbers first, but for the time left; rows in the order of submission
+    are returned as they are.
+    """
     keys: dict[Sort, Callable[[TrainerRow], Any]] = {
-        Sort.STATUS: lambda r: _PLACES.get(r.status, len(_PLACES)),
-        Sort.NAME: lambda r: r.name,
-        Sort.NODES: lambda r: -r.nodes,
-        Sort.SPEED: lambda r: -(r.per_s or 0.0),
-        Sort.PROGRESS: lambda r: -(r.done or 0.0),
-        Sort.LEFT: lambda r: float("inf") if r.left_s is None else r.left_s,
+        Sort.STATUS: lambda row: _PLACES.get(row.status, len(_PLACES)),
+        Sort.NAME: lambda row: row.name,
+        Sort.NODES: lambda row: -row.nodes,
+        Sort.SPEED: lambda row: -(row.per_s or 0.0),
+        Sort.PROGRESS: lambda row: -(row.done or 0.0),
+        Sort.LEFT: lambda row: float("inf") if row.left_s is None else row.left_s,
     }
     return rows if sort is Sort.SUBMITTED else sorted(rows, key=keys[sort])

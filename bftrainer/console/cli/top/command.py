@@ -60,7 +60,7 @@ def top(every: float, once: bool, plain: bool, state: Path) -> None:
     try:
         if once:
             board = Board()
-            board.add(reader.look())
+            board.add(reader.read_snapshot())
             width = shutil.get_terminal_size((100, 24)).columns
             say(as_text(board, max(width, 80), marks, Sort.STATUS, "", ended=False), nl=False)
             return

@@ -10,7 +10,6 @@ from pathlib import Path
 from bftrainer.console.cli.decision_text import describe_decision
 from bftrainer.console.client.state_dir import pilot_has_ended
 from bftrainer.decide.domain.events import PoolChanged
-from bftrainer.decide.domain.state import State
 from bftrainer.decide.estimation.update import known_rates
 from bftrainer.pilot.persistence.journal import JournalEntry, entries, last_state
 from bftrainer.pilot.persistence.registry import Note, Registry, TrainerRecord
@@ -60,78 +59,90 @@ class Snapshot:
     requests: tuple[tuple[str, str], ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class _Allocation:
+    """The allocation after a decision: the number of nodes and the estimated samples/s of each
+    trainer, and the trainers in the queue, in its order.
+    """
+
+    nodes: Mapping[str, int] = field(default_factory=dict)
+    estimates: Mapping[str, float] = field(default_factory=dict)
+    queue: tuple[str, ...] = ()
+
+
 class Reader:
     """Reads one state directory repeatedly. Nothing stays locked between two snapshots."""
 
     def __init__(self, state: Path, now_s: Callable[[], float]) -> None:
         self.state = open_state_dir(state)
         self.now_s = now_s
-        self._store: Store | None = None
+        self._store: Store | None = None  # from the first snapshot that finds a database
         self._spool = Spool(self.state)
-        self._first_open = 0
-        self._note = 0
-        self._decision = 0
-        self._shares: tuple[dict[str, int], dict[str, float], tuple[str, ...]] = ({}, {}, ())
+        # Row numbers in the database: the oldest trainer that is read (0 before the first
+        # snapshot), and the latest note and decision that were read.
+        self._oldest_trainer = 0
+        self._latest_note = 0
+        self._latest_decision = 0
+        self._allocation = _Allocation()
 
-    def look(self) -> Snapshot:
-        """Take a snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be
+    def read_snapshot(self) -> Snapshot:
+        """Read a snapshot. Raises :class:`~bftrainer.errors.StoreError` if the database cannot be
         read now; call it again later.
         """
         now_s = self.now_s()
         requests = tuple(
-            (r.request.kind.value, r.request.trainer)
-            for r in self._spool.pending()
-            if r.request is not None
+            (entry.request.kind.value, entry.request.trainer)
+            for entry in self._spool.pending()
+            if entry.request is not None
         )
         if self._store is None:
             if not (self.state / DB_NAME).exists():
                 return Snapshot(now_s, requests=requests)
             self._store = open_store(self.state)
-        registry = Registry(self._store)
         decisions = self._decisions()
-        nodes, estimates, queue = self._shares
         pilot = self._store.holder()
-        if pilot_has_ended(self._store, now_s):
-            nodes = {}
-        held, pending = self._fragments()
+        allocation = self._allocation
+        has_ended = pilot_has_ended(self._store, now_s)
+        held, pending = self._fragment_counts()
         return Snapshot(
-            now_s,
-            pilot,
-            self._is_alive(pilot),
-            self._trainers(registry),
-            nodes,
-            estimates,
-            queue,
-            held,
-            pending,
-            decisions,
-            self._notes(),
-            requests,
+            at_s=now_s,
+            pilot=pilot,
+            is_alive=self._is_alive(pilot),
+            trainers=self._trainers(Registry(self._store)),
+            nodes={} if has_ended else allocation.nodes,
+            estimates=allocation.estimates,
+            queue=allocation.queue,
+            held=held,
+            pending=pending,
+            decisions=decisions,
+            notes=self._notes(),
+            requests=requests,
         )
 
     def close(self) -> None:
+        """Close the database; a later snapshot opens it again."""
         if self._store is not None:
             self._store.close()
             self._store = None
 
     def _is_alive(self, pilot: Holder | None) -> bool | None:
-        return (
-            is_alive(pilot.process)
-            if pilot is not None and pilot.host == socket.gethostname()
-            else None
-        )
+        """Whether the pilot's process runs; None without a pilot, and on another host."""
+        if pilot is None or pilot.host != socket.gethostname():
+            return None
+        return is_alive(pilot.process)
 
     def _trainers(self, registry: Registry) -> tuple[TrainerRecord, ...]:
         """Read the trainers, from the oldest that had not ended at the first call."""
-        records = registry.trainers_from(self._first_open)
-        if not self._first_open:  # the first snapshot leaves out trainers that have ended
-            still_open = [record.number for record in records if not record.status.is_final]
-            newest = records[-1].number if records else 0
-            self._first_open = min(still_open, default=newest + 1)
-            records = tuple(record for record in records if record.number >= self._first_open)
-        return records
+        records = registry.trainers_from(self._oldest_trainer)
+        if self._oldest_trainer:
+            return records
+        open_numbers = [record.number for record in records if not record.status.is_final]
+        newest = records[-1].number if records else 0
+        self._oldest_trainer = min(open_numbers, default=newest + 1)
+        return tuple(record for record in records if record.number >= self._oldest_trainer)
 
-    def _fragments(self) -> tuple[int, int]:
+    def _fragment_counts(self) -> tuple[int, int]:
+        """Return the numbers of fragments that are held, and that are requested but not held."""
         assert self._store is not None
         query = (
             "SELECT count(*) AS n, count(taken_s) AS taken FROM fragments WHERE released_s IS NULL"
@@ -146,50 +157,50 @@ class Reader:
             "SELECT * FROM (SELECT * FROM notes WHERE number > ? ORDER BY number DESC "
             "LIMIT ?) ORDER BY number"
         )
-        rows = self._store.read(query, self._note, NOTES)
-        self._note = rows[-1]["number"] if rows else self._note
-        return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
+        rows = self._store.read(query, self._latest_note, NOTES)
+        if rows:
+            self._latest_note = rows[-1]["number"]
+        return tuple(Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows)
 
     def _decisions(self) -> tuple[DecisionLine, ...]:
-        """Read the decisions that are new in the journal since the last call.
-
-        The journal does not have the pool's size: it is counted back from the state after the last
-        decision.
+        """Read the decisions that are new in the journal since the last call, and keep the
+        allocation after the last one.
         """
         assert self._store is not None
         rows = self._store.read("SELECT journal FROM last_state")
         newest = int(rows[0]["journal"]) if rows else 0
-        if newest == self._decision:
+        if newest == self._latest_decision:
             return ()
         state = last_state(self._store)
         assert state is not None
-        self._shares = _shares(state)
-        journal = list(entries(self._store, after=max(self._decision, newest - DECISIONS)))
-        self._decision = journal[-1].number if journal else newest
-        return _with_pools(journal, len(state.pool))
-
-
-def _shares(state: State) -> tuple[dict[str, int], dict[str, float], tuple[str, ...]]:
-    nodes = {a.trainer.id: len(a.nodes) for a in state.active}
-    return nodes, known_rates(state), tuple(trainer.id for trainer in state.queue)
-
-
-def _with_pools(journal: list[JournalEntry], pool: int) -> tuple[DecisionLine, ...]:
-    """Return the lines of decisions with the pool's size at each; ``pool`` is the size after the
-    last.
-    """
-    decided: list[DecisionLine] = []
-    for entry in reversed(journal):
-        used = sum(entry.plan.decision.counts)
-        decided.append(
-            DecisionLine(
-                entry.event.at_s,
-                pool,
-                used,
-                describe_decision(entry.event, entry.plan, entry.took_s),
-            )
+        self._allocation = _Allocation(
+            nodes={active.trainer.id: len(active.nodes) for active in state.active},
+            estimates=known_rates(state),
+            queue=tuple(trainer.id for trainer in state.queue),
         )
+        first_number = max(self._latest_decision, newest - DECISIONS)
+        journal = list(entries(self._store, after=first_number))
+        self._latest_decision = journal[-1].number if journal else newest
+        return _decision_lines(journal, len(state.pool))
+
+
+def _decision_lines(journal: list[JournalEntry], final_pool_size: int) -> tuple[DecisionLine, ...]:
+    """Return the lines of decisions with the pool's size at each.
+
+    The journal has only changes of the pool, so its sizes are counted back from that after the last
+    decision.
+    """
+    lines: list[DecisionLine] = []
+    pool_size = final_pool_size
+    for entry in reversed(journal):
+        line = DecisionLine(
+            at_s=entry.event.at_s,
+            pool=pool_size,
+            used=sum(entry.plan.decision.counts),
+            text=describe_decision(entry.event, entry.plan, entry.took_s),
+        )
+        lines.append(line)
         for change in entry.event.changes:
             if isinstance(change, PoolChanged):
-                pool += len(change.left) - len(change.joined)
-    return tuple(reversed(decided))
+                pool_size += len(change.left) - len(change.joined)
+    return tuple(reversed(lines))

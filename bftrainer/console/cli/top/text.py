@@ -15,6 +15,8 @@ COLUMNS = ("name", "status", "nodes", "samples/s", "progress", "left", "remark")
 NAME_WIDTHS = (14, 24)
 _FIXED = {"status": 9, "nodes": 8, "samples/s": 10, "progress": 15, "left": 9}
 _LEAST_REMARK = 8
+_CHART_LABEL_WIDTH = 13
+"""Name and number before a line of the chart, and the blanks after them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,26 +32,28 @@ UNICODE = Glyphs(" \u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588", "\u2588", 
 ASCII = Glyphs(" .:-=+*#@", "#", ".")
 
 
-def widths(total: int) -> dict[str, int]:
-    """The width of each column, including the blank after it; the remainder goes to name and
-    remark.
+def widths(total_width: int) -> dict[str, int]:
+    """Return the width of each column, by its name, including the blank after it.
+
+    Name and remark divide what the other columns leave of ``total_width``.
     """
-    rest = total - sum(_FIXED.values())
-    name = max(NAME_WIDTHS[0], min(NAME_WIDTHS[1], rest // 2))
-    return {"name": name, **_FIXED, "remark": max(rest - name, _LEAST_REMARK)}
+    remainder = total_width - sum(_FIXED.values())
+    name = max(NAME_WIDTHS[0], min(NAME_WIDTHS[1], remainder // 2))
+    return {"name": name, **_FIXED, "remark": max(remainder - name, _LEAST_REMARK)}
 
 
 def cells(row: TrainerRow, width: dict[str, int], marks: Glyphs) -> tuple[str, ...]:
-    """Format one row, each cell within its column."""
+    """Format one row, each cell within its column; ``width`` is that of each column."""
+    speed = "-" if row.per_s is None else number(row.per_s)
+    time_left = "-" if row.left_s is None else length(row.left_s)
+    # Numbers end two blanks before the next column, as their headings do.
     texts = {
         "name": row.name,
         "status": row.status,
         "nodes": f"{row.nodes}/{row.max_nodes}".rjust(width["nodes"] - 2),
-        "samples/s": ("-" if row.per_s is None else number(row.per_s)).rjust(
-            width["samples/s"] - 2
-        ),
+        "samples/s": speed.rjust(width["samples/s"] - 2),
         "progress": progress(row, width["progress"] - 2, marks),
-        "left": ("-" if row.left_s is None else length(row.left_s)).rjust(width["left"] - 2),
+        "left": time_left.rjust(width["left"] - 2),
         "remark": row.remark,
     }
     return tuple(cut(texts[name], width[name] - 1) for name in COLUMNS)
@@ -63,8 +67,11 @@ def line(texts: tuple[str, ...], width: dict[str, int]) -> str:
 
 
 def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
-    """The column headings; the sort key is marked."""
-    sorted_by = {
+    """Return the column headings; that of the sort key is marked with a star.
+
+    The order of submission has no column.
+    """
+    columns_by_key = {
         Sort.STATUS: "status",
         Sort.NAME: "name",
         Sort.NODES: "nodes",
@@ -74,7 +81,7 @@ def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
     }
     titles = []
     for name in COLUMNS:
-        head = f"{name}*" if sorted_by.get(sort) == name else name
+        head = f"{name}*" if columns_by_key.get(sort) == name else name
         if name in ("nodes", "samples/s", "left"):
             head = head.rjust(width[name] - 2)
         titles.append(head)
@@ -82,24 +89,30 @@ def heads(width: dict[str, int], sort: Sort) -> tuple[str, ...]:
 
 
 def progress(row: TrainerRow, width: int, marks: Glyphs) -> str:
-    """A bar and a percentage, or the number of samples if the total is unknown."""
+    """Return a bar and a percentage, or the number of samples if the total is unknown."""
     if row.done is None:
         return f"{number(row.samples)} done" if row.samples else "-"
-    bar = width - 5
-    full = int(row.done * bar)
-    return f"{marks.full * full}{marks.empty * (bar - full)} {100 * row.done:3.0f}%"
+    bar_width = width - len(" 100%")
+    full_width = int(row.done * bar_width)
+    empty_width = bar_width - full_width
+    return f"{marks.full * full_width}{marks.empty * empty_width} {100 * row.done:3.0f}%"
 
 
 def chart(board: Board, width: int, marks: Glyphs) -> list[str]:
-    """Draw the nodes held, used and idle over the last minutes, on one scale: three lines."""
-    points = board.bins(width - 13)
-    largest = max((point.held for point in points if point is not None), default=0) or 1
-    top = len(marks.levels) - 1
+    """Draw the nodes held, used and idle over the last minutes, on one scale: three lines.
 
-    def level(n: int) -> str:
-        if n <= 0:
+    A line has a name, the present number, and a mark for each interval; before the first point, the
+    mark is a blank.
+    """
+    points = board.bins(width - _CHART_LABEL_WIDTH)
+    scale = max((point.held for point in points if point is not None), default=0) or 1
+    highest_level = len(marks.levels) - 1
+
+    def level(count: int) -> str:
+        if count <= 0:
             return marks.levels[0]
-        return marks.levels[max(1, round(top * min(n / largest, 1.0)))]
+        # A single node of many is visible.
+        return marks.levels[max(1, round(highest_level * min(count / scale, 1.0)))]
 
     rows = ["", "", ""]
     for point in points:
@@ -109,25 +122,26 @@ def chart(board: Board, width: int, marks: Glyphs) -> list[str]:
         rows = [row + mark for row, mark in zip(rows, levels, strict=True)]
     names = ("held", "used", "idle")
     return [
-        f"{name:<5}{now:>6,}  {row}"
-        for name, now, row in zip(names, board.nodes_now(), rows, strict=True)
+        f"{name:<5}{count:>6,}  {row}"
+        for name, count, row in zip(names, board.nodes_now(), rows, strict=True)
     ]
 
 
 def caption(board: Board, sort: Sort, pattern: str, *, ended: bool) -> str:
     """Return the line between the chart and the rows: what both show."""
-    pending = f", {board.last.pending:,} pending" if board.last.pending else ""
-    shown = f"last {HISTORY_S / 60:.0f} min{pending}; by {sort.value}"
-    return (
-        shown
-        + (f'; filter "{pattern}"' if pattern else "")
-        + ("; including ended trainers" if ended else "")
-    )
+    pending_count = board.snapshot.pending
+    pending = f", {pending_count:,} pending" if pending_count else ""
+    text = f"last {HISTORY_S / 60:.0f} min{pending}; by {sort.value}"
+    if pattern:
+        text += f'; filter "{pattern}"'
+    if ended:
+        text += "; including ended trainers"
+    return text
 
 
-def events(board: Board, lines: int, width: int) -> list[str]:
-    """The latest events; the newest is last."""
-    latest = list(board.events)[-lines:] if lines > 0 else []
+def events(board: Board, count: int, width: int) -> list[str]:
+    """Return the ``count`` latest events, a line each; the newest is last."""
+    latest = list(board.events)[-count:] if count > 0 else []
     return [cut(f"{clock(at_s)} {kind}: {text}", width) for at_s, kind, text in latest]
 
 

@@ -142,7 +142,7 @@ class TorchStore:
         with suppress(SealError):  # a stranger, whose connection ends
             await sealed.greet()
             if connection.admit():
-                connection.due(None)
+                connection.close_after(None)
                 await self._serve(_Client(self, connection, sealed))
 
     async def _serve(self, client: _Client) -> None:

@@ -1,0 +1,136 @@
+"""All unfinished jobs by one bjobs, and the main jobs among them that wait for nodes, for a pilot
+that makes way for main jobs itself. Pure.
+
+From manuals and the stand-in: no real LSF was available. LSF tells how many slots a job needs, and
+not reliably why it is pending, so every pending job counts as one that idle hosts would let start.
+One that waits for something else costs a few offers (:mod:`bftrainer.pilot.nodes.yielding`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bftrainer.cluster.model import ListedHolder, NodeView, NodeWait, NodeWaits, PendingJob
+from bftrainer.errors import SchedulerError, UnknownStateError
+from bftrainer_clusters.lsf.jobs import HOLDER_NAME, PHASES, hosts_of, run_time_s
+from bftrainer_clusters.lsf.text import records, says_nothing, value_of
+from bftrainer_clusters.simple import JobPhase
+
+JOB_FIELDS = "jobid stat user queue nreq_slot run_time exec_host job_name job_description"
+_LABEL = re.compile(r"bftrainer:([^\s:]+):\S+(?:\s|$)")
+_WAITING, _HELD = "PEND", "PSUSP"
+_RECENT_S = 300.0
+"""How long a main job counts as one that has started lately."""
+
+
+def jobs_argv() -> list[str]:
+    """Build the query for all unfinished jobs of all users."""
+    return ["bjobs", "-u", "all", "-o", JOB_FIELDS, "-json"]
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedJob:
+    """A job that is not over. ``slots`` is how many it needs, ``priority`` its queue's. ``pilot``:
+    ``user/pilot`` of a holder, empty for a main job. ``hosts`` and ``ran_s`` of a running job.
+    """
+
+    id: str
+    user: str
+    queue: str
+    state: str
+    slots: int
+    priority: int
+    pilot: str = ""
+    hosts: tuple[str, ...] = ()
+    ran_s: float = 0.0
+
+    def size(self, slots_per_node: int) -> int:
+        """Return how many whole nodes the job needs."""
+        return max(-(-self.slots // slots_per_node), 1)
+
+
+@dataclass(frozen=True, slots=True)
+class UnfinishedJobs:
+    """All jobs of one bjobs."""
+
+    jobs: tuple[UnfinishedJob, ...]
+
+    def pending(self, slots_per_node: int) -> tuple[PendingJob, ...]:
+        """Return the pending jobs, those of pilots included."""
+        return tuple(
+            PendingJob(
+                job.id,
+                job.user,
+                (job.queue,),
+                job.size(slots_per_node),
+                is_eligible=job.state == _WAITING,
+            )
+            for job in self.jobs
+            if job.state in (_WAITING, _HELD)
+        )
+
+    def node_waits(
+        self, nodes: Iterable[NodeView], slots: Mapping[str, int], at_s: float
+    ) -> NodeWaits:
+        """Return which main jobs wait for nodes, which holders run, and which main jobs have
+        started lately. ``slots`` of each node; a node of the smallest size counts for the number of
+        nodes that a job needs, so that no job gets too few.
+        """
+        names = frozenset(node.name for node in nodes)
+        smallest = min((slots[name] for name in names if slots[name] > 0), default=1)
+        waiting: list[NodeWait] = []
+        holders: list[ListedHolder] = []
+        starts: list[tuple[str, float]] = []
+        for job in self.jobs:
+            phase = PHASES[job.state]
+            if job.pilot:
+                is_leaving = phase in (JobPhase.SUSPENDED, JobPhase.LEAVES)
+                holders += [ListedHolder(job.id, host, is_leaving, job.pilot) for host in job.hosts]
+            elif job.state == _WAITING:
+                waiting.append(NodeWait(job.id, job.size(smallest), float(job.priority), names))
+            elif phase is JobPhase.RUNS and job.ran_s <= _RECENT_S:
+                starts.append((job.id, at_s - job.ran_s))
+        return NodeWaits(tuple(waiting), tuple(holders), tuple(starts))
+
+
+def parse_jobs(text: str, priorities: Mapping[str, int]) -> UnfinishedJobs:
+    """Parse the answer to :func:`jobs_argv`; ``priorities`` of queues. Raises ``SchedulerError``,
+    and ``UnknownStateError`` for a state that the manual does not list.
+    """
+    if says_nothing(text):
+        return UnfinishedJobs(())
+    jobs = [_job(item, priorities) for item in records(text, "jobs")]
+    return UnfinishedJobs(tuple(job for job in jobs if PHASES[job.state] is not JobPhase.OVER))
+
+
+def _job(item: dict[str, Any], priorities: Mapping[str, int]) -> UnfinishedJob:
+    job, state, slots = (value_of(item, key) for key in ("JOBID", "STAT", "NREQ_SLOT"))
+    if state not in PHASES:
+        raise UnknownStateError("job", state)
+    if slots not in ("", "-") and not slots.isdecimal():
+        raise SchedulerError(f"job {job}: {slots!r} is not a number of slots")
+    queue, user = value_of(item, "QUEUE"), value_of(item, "USER")
+    return UnfinishedJob(
+        job,
+        user,
+        queue,
+        state,
+        int(slots) if slots.isdecimal() else 1,
+        priorities.get(queue, 0),
+        _pilot_of(item, user),
+        hosts_of(value_of(item, "EXEC_HOST")),
+        run_time_s(item) if state == "RUN" else 0.0,
+    )
+
+
+def _pilot_of(item: dict[str, Any], user: str) -> str:
+    """Return the pilot of a holder; empty for a main job. Name and description are free text: a
+    main job that only looks like a holder is its user's own loss, and the user is LSF's word.
+    """
+    label = _LABEL.match(value_of(item, "JOB_DESCRIPTION"))
+    if value_of(item, "JOB_NAME") != HOLDER_NAME or label is None:
+        return ""
+    return f"{user}/{label[1]}"
