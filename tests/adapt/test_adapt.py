@@ -439,3 +439,20 @@ def test_a_name_that_only_the_loop_sets_is_named_or_kept(tmp_path: Path) -> None
     result = adapted(script)
     assert not [note for note in result.notes if "no value" in note]
     assert '(last,) = training.values(lambda: {"last": last})' in result.after
+
+
+def test_what_workers_must_decide_alike_is_named(tmp_path: Path) -> None:
+    """Each worker has the losses of its own share: one that stops early leaves the others waiting."""
+    script = tmp_path / "train.py"
+    text = LAST_LINE.format(
+        before="scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\nlast = 0.0\n"
+    )
+    decisions = "    scheduler.step(last)\n    if last < 0.1:\n        break\n"
+    script.write_text(text.replace("model.eval()\n", f"{decisions}model.eval()\n"))
+    notes = [note for note in adapted(script).notes if "decide alike" in note]
+    assert [note.partition(": all")[0] for note in notes] == [
+        "line 16: scheduler.step(last)",
+        "line 18: break",
+    ]
+    script.write_text(LAST_LINE.format(before=""))
+    assert not [note for note in adapted(script).notes if "decide alike" in note]

@@ -283,3 +283,54 @@ def test_an_iterable_data_set_with_a_length_is_refused_in_one_line() -> None:
 
     with pytest.raises(InvalidValueError, match="is an IterableDataset: expected a data set whose"):
         parts(Stream(), 4, None)
+
+
+def test_a_loader_whose_sampler_chooses_samples_is_refused() -> None:
+    """Its sampler would be replaced: samples of a validation set would be trained on."""
+    need_package("torch")
+    from torch.utils import data as torch_data
+
+    from bftrainer.progress.loaders import parts
+
+    samples = list(range(8))
+
+    class Balanced(torch_data.Sampler[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter([0, 0, 1])
+
+        def __len__(self) -> int:
+            return 3
+
+    choosing = [
+        torch_data.SubsetRandomSampler(range(4)),
+        torch_data.WeightedRandomSampler([1.0] * 8, 8),
+        torch_data.RandomSampler(samples, replacement=True),
+        torch_data.RandomSampler(samples, num_samples=4),
+        Balanced(),
+    ]
+    for sampler in choosing:
+        with pytest.raises(InvalidValueError, match=f"{type(sampler).__name__} chooses samples"):
+            parts(torch_data.DataLoader(samples, batch_size=2, sampler=sampler), None, None)
+    in_batches = torch_data.BatchSampler(Balanced(), 2, False)
+    with pytest.raises(InvalidValueError, match="Balanced chooses samples"):
+        parts(torch_data.DataLoader(samples, batch_sampler=in_batches), None, None)
+    for sampler in (None, torch_data.DistributedSampler(samples, 2, 0)):
+        loader = torch_data.DataLoader(samples, batch_size=2, sampler=sampler)
+        assert parts(loader, None, None).batch == 2
+    assert parts(torch_data.DataLoader(samples, batch_size=2, shuffle=True), None, None).shuffle
+    shuffled = torch_data.BatchSampler(torch_data.RandomSampler(samples), 2, False)
+    assert parts(torch_data.DataLoader(samples, batch_sampler=shuffled), None, None).shuffle
+
+
+def test_a_prepared_loader_stays_shuffled() -> None:
+    """Its own sampler is a SequentialSampler; that of its batch sampler gives the order."""
+    need_package("torch", "accelerate")
+    import accelerate
+    from torch.utils.data import DataLoader
+
+    from bftrainer.progress.loaders import parts
+
+    accelerator = accelerate.Accelerator(cpu=True)
+    for shuffle in (True, False):
+        loader = DataLoader(list(range(8)), batch_size=2, shuffle=shuffle)  # type: ignore[arg-type]
+        assert parts(accelerator.prepare(loader), None, None).shuffle is shuffle

@@ -56,7 +56,8 @@ class KeptState:
     ``epoch_values`` those of one epoch. ``guarded`` are statements that a resumed epoch must not
     run again. ``has_rates``: the script sets the learning rate. ``counting``: a line that counts
     steps, so that a step must have as many samples at every size, with the reason. ``read_after``:
-    the lines after the loop that read names which only a pass of the loop sets.
+    the lines after the loop that read names which only a pass of the loop sets. ``agreeing``: what
+    all workers must do alike, by line: an early end of the outer loop, a rate that follows a loss.
     """
 
     keep: dict[str, str] = field(default_factory=dict)
@@ -69,6 +70,7 @@ class KeptState:
     counting: tuple[ScriptModule, int, str] | None = None
     unkept: list[str] = field(default_factory=list)
     read_after: dict[str, int] = field(default_factory=dict)
+    agreeing: dict[int, str] = field(default_factory=dict)
     freezes: bool = False
 
 
@@ -105,6 +107,7 @@ class StateSearch:
         self._rates()
         self._counting()
         self._reads_after_loop()
+        self._agreeing()
         return self.state
 
     # What runs in each step: the loop over batches, and the functions on the way to the step.
@@ -437,6 +440,26 @@ class StateSearch:
             if is_read(node) and node.lineno > end and self.source.of(node) == name:
                 return True
         return False
+
+    def _agreeing(self) -> None:
+        """Find what an epoch decides by a value, which workers may have computed differently."""
+        targets = _target_names(self.source, self.outer)
+        schedulers = set(self.state.keep.values())
+        for node in ast.walk(self.outer):
+            if isinstance(node, ast.Break) and self._loop_of(node) is self.outer:
+                self.state.agreeing[node.lineno] = "break"
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            is_step = node.func.attr == "step" and self.source.of(node.func.value) in schedulers
+            if is_step and node.args and self.source.of(node.args[0]) not in targets:
+                self.state.agreeing[node.lineno] = self.source.of(node)
+
+    def _loop_of(self, node: ast.AST) -> ast.AST | None:
+        """Return the innermost loop around a statement."""
+        for parent in self.source.above(node):
+            if isinstance(parent, ast.For | ast.While):
+                return parent
+        return None
 
     def _reads_after_loop(self) -> None:
         """Find reads after the outer loop of names that only its passes set: a start after the last
