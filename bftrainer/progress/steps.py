@@ -271,7 +271,7 @@ class StepLoop:
         mean_s = (self._all_trained_s() + _PRIOR_S) / (self._losses + 1)
         longest_s = max(_LONGEST_S, self._save_s * (1 / _LONGEST_SHARE - 1))
         due_s = min(math.sqrt(2 * self._save_s * mean_s), longest_s)
-        return max(due_s / 2 ** self._starts_without_save(), _SHORTEST_S)
+        return max(due_s * 0.5 ** self._starts_without_save(), _SHORTEST_S)
 
     def _starts_without_save(self) -> int:
         """Return how many starts between the latest save and this start made none, at most 10."""
