@@ -4,6 +4,7 @@ and any number of pilots.
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass, field, replace
 
 from hypothesis import given
@@ -17,6 +18,8 @@ from bftrainer.pilot.nodes.yielding import (
     LEAVING_S,
     LONGEST_REST_S,
     STRANGER_S,
+    Offer,
+    VoidOffer,
     WaitingQueue,
     YieldMemory,
     YieldRules,
@@ -316,6 +319,28 @@ def test_a_holder_that_was_renewed_while_a_job_stayed_pending_is_not_renewed_aga
     assert site.released == [], "not one move"
     assert 600.0 < judged_s <= 2 * 600.0 + 500.0 + 20.0, "the longest wait of a job that could run"
     assert 3 * CYCLE_S <= idle_s <= 0.15 * held_s
+
+
+def test_many_jobs_with_void_offers_do_not_multiply_what_is_remembered() -> None:
+    """A thousand jobs may lack a GPU while a thousand nodes without one are held."""
+    nodes = [f"n{number}" for number in range(300)]
+    jobs = tuple(wait(number, 1, nodes=frozenset(nodes)) for number in range(1, 301))
+    holders = tuple(ListedHolder(str(1000 + i), node, False, "a") for i, node in enumerate(nodes))
+    own = [fragment(node, 1000 + i) for i, node in enumerate(nodes)]
+    void = VoidOffer(PilotS(0.0), 60.0, frozenset(), frozenset(job.job for job in jobs))
+    offers = tuple(Offer(job, PilotS(0.0), PilotS(0.0), void=void) for job in jobs)
+    memory = YieldMemory(offers=offers)
+    tracemalloc.start()
+    try:
+        for look in range(1, 4):
+            at_s = PilotS(2.0 * look)
+            queue = WaitingQueue(at_s, SERVER_S + at_s, PilotS(at_s - 2.0), jobs, holders)
+            memory = next_yield(queue, own, {}, memory, RULES).memory
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert all(offer.void is not None for offer in memory.offers)
+    assert size < 2_000_000, "90,000 pairs of jobs and nodes would be more"
 
 
 def test_served_jobs_are_told_with_the_latest_time_of_their_start() -> None:
