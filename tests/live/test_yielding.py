@@ -377,7 +377,8 @@ def test_a_pilot_that_does_not_respond_is_left_out() -> None:
 
 def test_other_pilots_of_the_same_user_are_no_strangers() -> None:
     rules = replace(RULES, own_pilot="me/a")
-    site, memory, released = holding(jobs=[wait(1, 2)]), YieldMemory(), []
+    site, memory = holding(jobs=[wait(1, 2)]), YieldMemory()
+    released: list[str] = []
     site.held = {node: (100 + i, f"me/{'ab'[i % 2]}") for i, node in enumerate(NODES)}
     while not released or site.now_s < 8.0:
         decision = next_yield(site.after(2.0).queue(), site.own("me/a"), {}, memory, rules)

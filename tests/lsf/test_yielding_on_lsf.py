@@ -31,7 +31,7 @@ from bftrainer.pilot.nodes.glances import has_moved
 from bftrainer.pilot.own_site import build_site
 from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.lsf.jobs import hosts_of, shorten_argv
-from bftrainer_clusters.lsf.node_waits import parse_jobs
+from bftrainer_clusters.lsf.node_waits import ListedHolders, parse_jobs
 from bftrainer_clusters.lsf.preempt import reasons_against
 from bftrainer_clusters.lsf.queue import AppFacts, ParamFacts, QueueFacts, parse_counts
 from bftrainer_clusters.simple import SimpleHolder
@@ -80,8 +80,6 @@ def record(job: str, stat: str, **fields: str) -> str:
         "NREQ_SLOT": "8",
         "RUN_TIME": "0 second(s)",
         "EXEC_HOST": "",
-        "JOB_NAME": "x",
-        "JOB_DESCRIPTION": "",
         **fields,
     }
     return "{" + ",".join(f'"{key}":"{value}"' for key, value in values.items()) + "}"
@@ -93,26 +91,28 @@ def jobs_text(*records: str) -> str:
 
 
 def test_waiting_jobs_holders_and_starts_are_told_apart() -> None:
-    holder = {"JOB_NAME": "bftrainer-holder", "EXEC_HOST": "4*node01", "QUEUE": "idle"}
+    holder = {"EXEC_HOST": "4*node01", "QUEUE": "idle"}
     text = jobs_text(
         record("1", "PEND"),
         record("2", "PSUSP"),
         record("3", "RUN", RUN_TIME="12 second(s)", EXEC_HOST="node02:node02"),
-        record("4", "RUN", **holder, JOB_DESCRIPTION="bftrainer:p-1:node01 idle node"),
-        record("5", "RUN", **holder, JOB_DESCRIPTION="just a name"),
-        record("6", "SSUSP", **holder, JOB_DESCRIPTION="bftrainer:q:node01 idle node"),
-        record("7", "PEND", JOB_NAME="bftrainer-holder", JOB_DESCRIPTION="bftrainer:q:n2 idle"),
+        record("4", "RUN", **holder),
+        record("5", "RUN", **holder),
+        record("6", "SSUSP", **holder, USER="v"),
+        record("7", "PEND"),
         record("8", "EXIT"),
         record("9", "RUN", RUN_TIME="4000 second(s)"),
     )
-    jobs = parse_jobs(text, {"normal": 40})
+    labels = {"4": "bftrainer:p-1:node01", "5": "just", "7": "bftrainer:q:n2"}
+    holders = ListedHolders(frozenset({"4", "5", "6", "7"}), "u", labels)
+    jobs = parse_jobs(text, {"normal": 40}).with_holders(holders)
     nodes = [NodeView(name, Availability.BUSY, cpus=4) for name in POOL]
     waits = jobs.node_waits(nodes, dict.fromkeys(POOL, 4), 1000.0)
     (job,) = waits.jobs
     assert (job.job, job.size, job.priority, job.nodes) == ("1", 2, 40.0, frozenset(POOL))
     assert waits.holders == (
         ListedHolder("4", "node01", False, "u/p-1"),
-        ListedHolder("6", "node01", True, "u/q"),
+        ListedHolder("6", "node01", True, "v/"),
     )
     assert waits.starts == (("3", 988.0), ("5", 1000.0))
     assert [(job.id, job.is_eligible) for job in jobs.pending(4)] == [
@@ -120,6 +120,19 @@ def test_waiting_jobs_holders_and_starts_are_told_apart() -> None:
         ("2", False),
         ("7", True),
     ]
+
+
+def test_no_text_of_users_is_read_but_of_this_pilots_user(
+    lsf: StandInLsf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's job has a name that breaks the JSON of an LSF that escapes nothing."""
+    monkeypatch.setenv("STANDIN_RAW_JSON", "1")
+    lsf.lab.run("bsub", "-q", "normal", "-n", "99", "-J", 'a"b', "sleep", "600")
+    cluster = lsf.cluster()
+    cluster.way = GiveWay.YIELD
+    waits = cluster.observe().node_waits
+    assert waits is not None
+    assert [job.size for job in waits.jobs] == [25]
 
 
 def test_a_state_that_is_not_known_is_no_answer() -> None:
