@@ -30,6 +30,7 @@ from bftrainer.errors import InvalidValueError, SchedulerError, UnknownStateErro
 from bftrainer.pilot.nodes.glances import has_moved
 from bftrainer.pilot.own_site import build_site
 from bftrainer.system.clock import SystemClock
+from bftrainer_clusters.lsf import hold, jobs
 from bftrainer_clusters.lsf.jobs import hosts_of, shorten_argv
 from bftrainer_clusters.lsf.node_waits import ListedHolders, parse_jobs
 from bftrainer_clusters.lsf.preempt import reasons_against
@@ -240,6 +241,32 @@ def test_a_holder_is_shortened_or_the_next_ones_are_short(lsf: StandInLsf) -> No
     lsf.lab.change(mod_all_jobs=False)
     with pytest.raises(Exception, match="Cannot change parameters"):
         cluster.shorten([id_], 300.0)
+
+
+def test_a_holder_that_ends_meanwhile_keeps_no_other_from_being_shortened(
+    lsf: StandInLsf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = lsf.cluster()
+    outputs = [
+        lsf.lab.run("bsub", "-q", "scavenge", "-n", "4", "-W", "60", "sleep", "600")
+        for _ in range(2)
+    ]
+    first, second = [output.partition("<")[2].partition(">")[0] for output in outputs]
+    lsf.until(
+        lambda: {lsf.lab.job(id_)["stat"] for id_ in (first, second)} == {"RUN"}, "the jobs to run"
+    )
+    build = jobs.shorten_argv
+
+    def first_ends(job: str, ran_s: float, host: str, seconds: float) -> list[str]:
+        if job == first:
+            lsf.lab.run("bkill", first)
+            lsf.until(lambda: lsf.lab.job(first)["stat"] == "EXIT", "the first job to end")
+        return build(job, ran_s, host, seconds)
+
+    monkeypatch.setattr(jobs, "shorten_argv", first_ends)
+    monkeypatch.setattr(hold, "_SHORTEN_S", 60.0)
+    cluster.shorten([first, second], 600.0)
+    assert lsf.lab.job(second)["limit_s"] in (600.0, 660.0)
 
 
 @pytest.mark.parametrize(("may_modify", "limit_s"), [(True, 3600.0), (False, 600.0)])
