@@ -26,7 +26,7 @@ from bftrainer.system.command import Parsed
 from bftrainer_clusters.holding.call_budget import CallKind
 from bftrainer_clusters.slurm import limit_waits
 from bftrainer_clusters.slurm import text as slurm_text
-from bftrainer_clusters.slurm.calls import OWN_ANSWERS_S, SlurmCalls
+from bftrainer_clusters.slurm.calls import DISTRUST_S, OWN_ANSWERS_S, SlurmCalls
 from bftrainer_clusters.slurm.job_list import JobList, waits
 from bftrainer_clusters.slurm.limit_waits import SharedLimits
 from bftrainer_clusters.slurm.main_waits import MainJobWait, waits_for_holders
@@ -35,7 +35,6 @@ from bftrainer_clusters.slurm.published import NotPublishedError
 from bftrainer_clusters.slurm.setup import config_argv
 
 CLOCK_KEPT_S = 900.0
-DISTRUST_S = 600.0
 _CLOCK_STEP_S = 1.0
 """sdiag shows whole seconds."""
 _RESET_SHARE = 0.5

@@ -235,6 +235,49 @@ def test_an_own_list_is_read_beside_a_lying_one(cluster: Cluster) -> None:
     assert [job.job for job in waiting(scheduler)] == ["7"]
 
 
+def test_a_list_that_leaves_out_a_waiting_job_counts_no_more(cluster: Cluster) -> None:
+    """The pilot has seen the job itself. One look later, the job must not be gone again."""
+    (scheduler,) = with_hidden_job(cluster)
+    for _ in range(3):
+        assert [job.job for job in waiting(scheduler)] == ["7"]
+    assert scheduler.calls.distrusts_broker
+
+
+def with_hidden_job(cluster: Cluster, *shown: str) -> list[SlurmScheduler]:
+    """A pilot that has just read a list of its own, on which job 7 waits. The broker's lists are
+    newer, and show only the records ``shown``.
+    """
+    (scheduler,) = cluster.pilots(1)
+    cluster.jobs(*shown)
+    published = cluster.broker()
+    published.step()
+    cluster.jobs(record(A="7"))
+    scheduler.calls._own_list_s -= OWN_ANSWERS_S
+    assert [job.job for job in waiting(scheduler)] == ["7"]
+    scheduler.calls._audit._at_s -= 10.0  # the broker's list is newer than the pilot's
+    return [scheduler]
+
+
+def test_a_job_that_is_shown_as_started_and_still_waits_ends_the_trust(cluster: Cluster) -> None:
+    now_s = int(time.time())
+    (scheduler,) = with_hidden_job(cluster, record(A="7", T="RUNNING", S=str(now_s)))
+    assert waiting(scheduler) == (), "as published"
+    scheduler.calls._own_list_s -= OWN_ANSWERS_S
+    assert [job.job for job in waiting(scheduler)] == ["7"]
+    assert scheduler.calls.distrusts_broker
+    assert [job.job for job in waiting(scheduler)] == ["7"]
+
+
+def test_a_job_that_was_canceled_costs_one_list_and_no_trust(cluster: Cluster) -> None:
+    (scheduler,) = with_hidden_job(cluster)
+    cluster.jobs()
+    before = cluster.asked().count("squeue")
+    for _ in range(3):
+        assert waiting(scheduler) == ()
+    assert cluster.asked().count("squeue") == before + 1
+    assert not scheduler.calls.distrusts_broker
+
+
 def test_counters_of_another_user_do_not_count(cluster: Cluster) -> None:
     broker = cluster.broker()
     broker.step()
