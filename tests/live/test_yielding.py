@@ -254,15 +254,16 @@ def test_without_shown_cycles_an_offer_lasts_for_a_while() -> None:
     assert not site.blocks
 
 
-def moves_at_a_busy_site(site: Site) -> list[int]:
+def moves_at_a_busy_site(site: Site, shows_cycles: bool = True) -> list[int]:
     """Count the looks at which a pilot releases nodes, in each of two hours. Main jobs come and go
-    all the time, and the pilot holds idle nodes again as soon as it may.
+    all the time, and the pilot holds idle nodes again as soon as it may. ``shows_cycles``: the
+    scheduler shows its backfill cycles.
     """
     moves = [0, 0]
     for second in range(0, 7200, 2):
         site.busy = {"n0"} if second % 4 else set()
         site.held.pop("n0", None)
-        site.planned_s = SERVER_S + site.now_s + 1.0
+        site.planned_s = SERVER_S + site.now_s + 1.0 if shows_cycles else None
         moves[second // 3600] += bool(site.after(2.0).look())
         if not site.blocks:
             idle = ALL - site.held.keys() - site.busy - {"n0"} - site.reserved
@@ -274,6 +275,13 @@ def test_a_job_that_waits_its_turn_costs_few_moves_however_busy_the_site_is() ->
     first, second = moves_at_a_busy_site(holding(jobs=[wait(1, 2)]))
     assert 10 < first <= 3600 / LONGEST_REST_S + 8
     assert second <= 3600 / LONGEST_REST_S + 2
+
+
+def test_where_no_plan_is_shown_a_job_that_can_never_run_costs_forty_moves_an_hour() -> None:
+    """As on LSF: an offer is void after two minutes, and is made again after one more at most."""
+    first, second = moves_at_a_busy_site(holding(jobs=[wait(1, 2)]), shows_cycles=False)
+    print(f"moves of trainers in each hour: {first}, {second}")
+    assert second <= first <= 40
 
 
 def test_a_job_that_can_never_run_costs_two_moves_an_hour() -> None:
