@@ -86,9 +86,15 @@ class Cluster:
         header = "|".join(job_list._WAIT_COLUMNS.values())
         (self.path / "jobs").write_text("".join(f"{it}|MARK\n" for it in (header, *records)))
 
-    def counts(self, submitted: int, started: int, ended: int, after_s: int = 0) -> None:
+    def counts(
+        self, submitted: int, started: int, ended: int, after_s: int = 0, cycle_s: int = 0
+    ) -> None:
         at_s = int(time.time()) + after_s
         text = SDIAG.format(at_s=at_s, submitted=submitted, started=started, ended=ended)
+        if cycle_s:
+            text += (
+                f"\nBackfilling stats\n\tLast cycle when: Wed Nov 25 12:00:00 2026 ({cycle_s})\n"
+            )
         (self.path / "counters").write_text(text)
 
     def asked(self) -> list[str]:
@@ -276,6 +282,27 @@ def test_a_job_that_was_canceled_costs_one_list_and_no_trust(cluster: Cluster) -
         assert waiting(scheduler) == ()
     assert cluster.asked().count("squeue") == before + 1
     assert not scheduler.calls.distrusts_broker
+
+
+def test_a_backfill_cycle_of_a_broker_ends_no_offer(cluster: Cluster) -> None:
+    """Nodes that a cycle has left idle are held again: a false cycle would take them from a job."""
+    cluster.jobs(record(A="7"))
+    cycle_s = int(time.time()) - 30
+    cluster.counts(1, 0, 0, cycle_s=cycle_s)
+    broker = cluster.broker()
+    broker.step()
+    (scheduler,) = cluster.pilots(1)
+    lie = (cluster.path / "counters").read_text().replace(f"({cycle_s})", f"({cycle_s + 29})")
+    path = cluster.folder / name_of(COUNTERS)
+    path.write_bytes(whole(lie, for_s=60.0))
+    for _ in range(3):
+        assert scheduler.glance().planned_s == cycle_s
+    cluster.counts(1, 0, 0, cycle_s=cycle_s + 29)
+    assert scheduler.glance().planned_s == cycle_s + 29
+    before = len(cluster.asked())
+    glances = [scheduler.glance() for _ in range(5)]
+    assert {glance.planned_s for glance in glances} == {cycle_s + 29}
+    assert len(cluster.asked()) == before, "one call for each cycle"
 
 
 def test_counters_of_another_user_do_not_count(cluster: Cluster) -> None:
