@@ -28,7 +28,7 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InvalidValueError, SchedulerError, UnknownStateError
 from bftrainer.pilot.nodes.glances import has_moved
-from bftrainer.pilot.own_site import build_site
+from bftrainer.pilot.own_site import build_site, reconfigure
 from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.lsf import hold, jobs
 from bftrainer_clusters.lsf.jobs import hosts_of, shorten_argv
@@ -213,6 +213,23 @@ def test_modes_that_cannot_be_kept_are_refused_in_one_line(
     site = build_site(config, tmp_path, SystemClock())
     assert site.ways >= {GiveWay.SITE}
     assert (GiveWay.YIELD in site.ways) is (site.yielding is not None)
+
+
+def test_a_pilot_that_no_longer_frees_nodes_itself_ends_its_holders(tmp_path: Path) -> None:
+    """Their queue may be one that LSF does not preempt."""
+    lsf = {"queue": "idle", "slots_per_node": 4}
+    yields, leaves = (
+        check_table({"nodes": {"holder": "lsf", "give_way": way}, "lsf": lsf}, PilotConfig, "test")
+        for way in ("yield", "site")
+    )
+    site = build_site(yields, tmp_path, SystemClock())
+    assert not site.permit().refusal
+    reconfigure(site, leaves)
+    permit = site.permit()
+    assert (permit.releases, permit.give_way) == (True, GiveWay.SITE)
+    assert "may not preempt" in permit.refusal
+    reconfigure(site, yields)
+    assert not site.permit().refusal, "the reload was taken back"
 
 
 @pytest.fixture
