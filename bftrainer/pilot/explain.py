@@ -21,14 +21,14 @@ from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.problem import Answer, Problem, TrainerDemand
 from bftrainer.decide.domain.state import ClassMemories, State
 from bftrainer.decide.policies.gather import GatheringArrivals
-from bftrainer.decide.policies.line import key_s
+from bftrainer.decide.policies.line import behind_starts, key_s
 from bftrainer.errors import BFTrainerError, UserError
 from bftrainer.pilot.decision_maker import policy_of
 from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED, WAY_KINDS, way_of
 from bftrainer.pilot.persistence.journal import JournalEntry
 from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.store import Store
-from bftrainer.pilot.rerun import SENSELESS, Recorded, damaged, observed
+from bftrainer.pilot.rerun import CORE_ERRORS, RecordedAnswers, damage_error, decisions_with_states
 from bftrainer.plugins import find_objective
 from bftrainer.sharing.fair_share import ALONE, EQUAL_PART, WEIGHTED_PART
 
@@ -92,7 +92,7 @@ class Explanation:
 
 
 @dataclass(slots=True)
-class _Witness(Recorded):
+class _Witness(RecordedAnswers):
     """Keeps the problems that the recorded answers solve. The pilot validated these answers."""
 
     decisions: list[tuple[Problem, Answer]] = field(default_factory=list)
@@ -116,7 +116,7 @@ def explain(
     part in it.
     """
     latest: tuple[JournalEntry, State] | None = None
-    for entry, state in observed(store, at_s, may_import):
+    for entry, state in decisions_with_states(store, at_s, may_import):
         if entry.event.at_s > at_s:
             break
         latest = entry, state
@@ -125,10 +125,10 @@ def explain(
     try:
         # The policy has been built, so the names in the row are allowed.
         explained = _explained(trainer, *latest)
-    except SENSELESS as error:
+    except CORE_ERRORS as error:
         if isinstance(error, BFTrainerError):
             raise
-        raise damaged(latest[0], error) from error
+        raise damage_error(latest[0], error) from error
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
     if way := _way(store, at_s):
@@ -197,6 +197,8 @@ def _explained(trainer: str, entry: JournalEntry, state: State) -> Explanation:
         why = _behind(state, j)
     if not why:
         why = _why(share, stake, shares, _of_class(state, share), policy_view.max_nodes, entry)
+    if not share.after:
+        why += _of_unknown_length(state, j, entry.settings.forward_s)
     return replace(explanation, stake=stake, why=why, policy_view=policy_view)
 
 
@@ -296,6 +298,27 @@ def _behind(state: State, j: int) -> str:
     if not state.pool or state.max_parallel is not None or not before:
         return ""
     return f"it waits: with these nodes, {counted(before, 'trainer')} before it would finish sooner"
+
+
+def _of_unknown_length(state: State, j: int, forward_s: float) -> str:
+    """Return what a trainer's unknown length means for its place in the priority order; empty if
+    its length is known, or there is no such order.
+
+    ``j`` is its place among the active trainers, ``forward_s`` is T_fwd.
+    """
+    trainer = state.active[j].trainer
+    if trainer.samples_total is not None or state.max_parallel is not None or not state.pool:
+        return ""
+    members = next(part.members for part in parts(state) if j in part.members)
+    starts = behind_starts([state.active[k] for k in members], state.at_s, forward_s)
+    note = "; its length is unknown (samples_total), so it counts as a day of work on one node"
+    if (start := starts.get(members.index(j))) is not None:
+        left_s = start.until_s - state.at_s
+        note += (
+            f", and for {left_s:.0f} s more it does not displace {start.trainer_id}, which was "
+            "started or rescaled just before"
+        )
+    return note
 
 
 def _stake(entry: JournalEntry, state: State, trainer: str) -> Stake | None:

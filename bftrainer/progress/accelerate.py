@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from bftrainer.progress.torch import Training
+from bftrainer.progress.torch import Scaling, Training, current_training
+
+__all__ = ["AcceleratedTraining", "Scaling", "current_training"]
 
 if TYPE_CHECKING:
     import accelerate
@@ -41,10 +43,18 @@ class AcceleratedTraining(Training):
     ) -> None:
         self.accelerator = accelerator
         super().__init__(model, optimizer, data, **options)
+        if self.batches.scaling is Scaling.STRONG:
+            # A prepared scheduler would step once for each worker; here a step has as many samples
+            # at every size.
+            for scheduler in accelerator._schedulers:
+                scheduler.split_batches = True
 
-    def backward(self, loss: torch.Tensor) -> None:
+    def backward(
+        self, loss: torch.Tensor, *, unscaled: torch.Tensor | None = None, **options: Any
+    ) -> None:
         """``accelerator.backward(loss)`` for a mean loss."""
-        self.accelerator.backward(self._weighted(loss))
+        self._note_loss(loss if unscaled is None else unscaled)
+        self.accelerator.backward(self._weighted(loss), **options)
 
     def placed(self, batch: Any) -> Any:
         """Return the batch on the accelerator's device."""

@@ -47,6 +47,9 @@ class ElasticTraining(Training):
         options: The other arguments of ``Training``.
     """
 
+    _ends_left_epochs = False
+    """Horovod's scripts leave the loop when a resumed epoch has had its batches."""
+
     def __init__(
         self,
         hvd: ModuleType,

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import lightning
 
 from bftrainer.progress.agreement import Agreement, numbers_from_rank_0
+from bftrainer.progress.data_set import check_ranks, check_start, summary_of
 from bftrainer.progress.loaders import parts
 from bftrainer.progress.randomness import seed_step
 from bftrainer.progress.reporter import Reporter, batches, named
@@ -64,6 +65,8 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         source = parts(data, batch, loader_options)
         self.batches = batches(Scaling.WEAK, source.batch)
         self.sampler = Sampler(source.data, self.batches, seed=seed, shuffle=source.shuffle)
+        self._summary = summary_of(source.data, int(source.options.get("num_workers") or 0))
+        self.sampler.summary = self._summary
         self.loader = DataLoader(source.data, batch_sampler=self.sampler, **source.options)
         self.rate: LearningRate | None = None
         self._rule = (source.batch, rule, warmup_steps)
@@ -99,6 +102,11 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         self.report = Reporter(rank=trainer.global_rank)
         self._agreement = Agreement(
             self.report, lambda numbers: numbers_from_rank_0(numbers, trainer.world_size)
+        )
+        check_ranks(
+            self._summary,
+            trainer.global_rank,
+            lambda numbers: numbers_from_rank_0(numbers, trainer.world_size),
         )
         self.sampler.shard(trainer.global_rank, trainer.world_size)
 
@@ -198,9 +206,11 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
             "sampler": self.sampler.state_dict(),
             "rate": self.rate.state_dict(),
             "base": self.rate.base,
+            "data": self._summary.as_dict(),
         }
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue at the position of a checkpoint."""
         self.sampler.load_state_dict(state_dict["sampler"])
+        check_start(self._summary, state_dict.get("data"), self._checkpoint)
         self._restored = state_dict

@@ -60,3 +60,22 @@ def _has_other_devices() -> bool:
 
     kinds = (getattr(torch, "xpu", None), getattr(torch.backends, "mps", None))
     return any(kind is not None and kind.is_available() for kind in kinds)
+
+
+def random_states() -> tuple[tuple[str, str], ...]:
+    """Return digests of the states of the generators of Python, NumPy, torch and the present CUDA
+    device, by name.
+
+    Those of packages that have not been imported, and of CUDA before its first use, are left out.
+    """
+    states = {"python": repr(random.getstate()).encode()}
+    if (numpy := sys.modules.get("numpy")) is not None:
+        kind, key, *position = numpy.random.get_state()
+        states["numpy"] = f"{kind} {position}".encode() + key.tobytes()
+    if (torch := sys.modules.get("torch")) is not None:
+        states["torch"] = torch.get_rng_state().numpy().tobytes()
+        if torch.cuda.is_initialized():
+            states["cuda"] = torch.cuda.get_rng_state().numpy().tobytes()
+    return tuple(
+        (name, hashlib.blake2b(state, digest_size=8).hexdigest()) for name, state in states.items()
+    )

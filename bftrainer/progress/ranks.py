@@ -1,5 +1,5 @@
-"""Reports of every rank: a digest of its weights, its learning rate, and in a rehearsal its
-samples.
+"""Reports of every rank: a digest of its weights, its learning rate, and in a rehearsal its samples
+and the states of its random number generators.
 
 Cheap: a digest reads at most 4,096 values of each tensor, at the first step of a group of workers
 and then after 2, 4, 8, ... steps. In a rehearsal, which reports every step, every step is checked.
@@ -13,10 +13,13 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from bftrainer.progress.data_set import summary_of
+from bftrainer.progress.randomness import random_states
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate
 from bftrainer.system.json_tail import JsonTail
 from bftrainer.wires.append import append_line
+from bftrainer.wires.data_summary import DataSummary
 from bftrainer.wires.paths import TrainerDirectory
 from bftrainer.wires.rank_line import Indices, RankLine, disagreement, format_rank, parse_rank
 
@@ -81,9 +84,10 @@ class Watch:
         """Report a step, if it is due: in a rehearsal each, else the 1st, 2nd, 4th, 8th, ... of a
         group.
 
-        All ranks report the same steps, so that they can be compared.
+        All ranks report the same steps, so that they can be compared. In a rehearsal, also those
+        report that watch nothing.
         """
-        if not self._on or step is None:
+        if step is None or not (self._on or self._every_step):
             return
         self._steps += 1
         self._since = step if self._since is None else self._since
@@ -105,6 +109,8 @@ class Watch:
             _made_with(self._optimizer),
             wanted,
         )
+        if self._every_step:
+            line = line._replace(random=random_states())
         if self._order is not None and self._every_step:
             line = self._order.added(line)
         if rank == 0 and self._last is not None and self._last.group == line.group:
@@ -166,6 +172,7 @@ class _Order:
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler
+        self._summary: DataSummary | None = None
 
     def formed(self) -> None:
         return
@@ -175,7 +182,16 @@ class _Order:
             indices=_by_epoch(self._sampler.latest_indices()),
             data_size=self._sampler.size,
             sampler="progress.Sampler",
+            data=self._data_summary(),
         )
+
+    def _data_summary(self) -> DataSummary | None:
+        """Return what identifies the data set; None if the sampler knows only its length."""
+        if self._summary is None:
+            self._summary = self._sampler.summary
+        if self._summary is None and self._sampler.data is not None:
+            self._summary = summary_of(self._sampler.data)
+        return self._summary
 
 
 class _ElasticOrder:

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence, Sized
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.scaling import Batches
+from bftrainer.wires.data_summary import DataSummary
 
 _KEPT_ORDERS = 2
 """A batch may contain the last samples of one epoch and the first of the next."""
@@ -69,6 +70,9 @@ class Sampler:
         self._ended_from: int | None = None
         self._orders: dict[int, Sequence[int]] = {}
         self.latest: tuple[int, tuple[int, int], int] | None = None
+        self.data = None if isinstance(data, int) else data
+        self.summary: DataSummary | None = None
+        """What identifies the data set, where a framework class has read it."""
         self.shard(rank, world_size)
 
     @property
@@ -89,6 +93,19 @@ class Sampler:
         self.latest = (self.samples, self._share, self._total)
         self.samples += self._total
         self._steps = self._steps + 1 if self.epoch == before else 0
+
+    @property
+    def steps_in_epoch(self) -> int:
+        """The counted steps of the present epoch."""
+        return self._steps
+
+    def end_epoch(self) -> None:
+        """Continue with the first sample of the next epoch; those that are left are not used."""
+        self.samples = (self.epoch + 1) * self.size
+        self._steps = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Do nothing: the position says the epoch. Scripts call it on samplers of torch."""
 
     def __iter__(self) -> Iterator[list[int]]:
         """Yield this worker's batches from the present position to the end of the epoch."""

@@ -11,11 +11,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress.agreement import Agreement, numbers_from_rank_0
@@ -23,11 +24,17 @@ from bftrainer.progress.averaging import GradientAverage
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.randomness import seed_step
 from bftrainer.progress.reporter import Reporter, named
+from bftrainer.progress.script_values import decoded, encoded
 
 if TYPE_CHECKING:
     import torch
 
 
+_PRIOR_S = 120.0
+"""Training time until a loss of the workers, before any time was measured."""
+_SHORTEST_S, _FIRST_S, _LONGEST_S = 1.0, 10.0, 600.0
+"""Limits of the time between two saves, and that before the first one, whose duration is unknown.
+"""
 _MOST_UNAPPLIED = 64
 """Batches after which an optimizer whose ``step()`` was never called is not waited for: another one
 steps.
@@ -54,9 +61,10 @@ class StepLoop:
             them.
         checkpoint: File of the checkpoint; ``{name}`` in it stands for the trainer's name, so that
             trials share none.
-        checkpoint_every_s: Seconds between checkpoints.
+        checkpoint_every_s: Seconds between checkpoints. Default: by what a save costs and how often
+            work was lost, between 1 s and 10 minutes.
         keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
-            name.
+            name; None is left out.
         reporter: Default: a new ``Reporter``.
 
     Raises:
@@ -64,6 +72,8 @@ class StepLoop:
     """
 
     _forms_group = False
+    _current: ClassVar[StepLoop | None] = None
+    """The object that this process made last, for :func:`current_training`."""
 
     def __init__(
         self,
@@ -73,7 +83,7 @@ class StepLoop:
         batch: int,
         checkpoint: str | Path,
         steps: int | None = None,
-        checkpoint_every_s: float = 60.0,
+        checkpoint_every_s: float | None = None,
         keep: Mapping[str, Kept] | None = None,
         reporter: Reporter | None = None,
     ) -> None:
@@ -90,12 +100,17 @@ class StepLoop:
         model: Any,
         optimizer: Any,
         checkpoint: str | Path,
-        every_s: float,
+        every_s: float | None,
         keep: Mapping[str, Kept] | None,
     ) -> None:
         """Set rank, size and fields, and form a group if several workers have none."""
         import torch
 
+        StepLoop._current = self
+        self._values: dict[tuple[str, ...], Callable[[], Mapping[str, Any]]] = {}
+        self._saved_values: dict[tuple[str, ...], dict[str, Any]] = {}
+        self._iteration = 0
+        self._is_ended = False
         self._script_seed = torch.initial_seed()
         self.rank, self.size = self._place()
         self.model, self.optimizer, self.checkpoint = model, optimizer, named(checkpoint)
@@ -104,11 +119,18 @@ class StepLoop:
                 "the weights are sharded (fully_shard): expected a checkpoint of shards "
                 "(docs/torchrun.md)"
             )
+        _check_weights(model, optimizer, keep or {})
         if self._forms_group:  # no DistributedDataParallel has been wrapped around the model
             self._averaging = GradientAverage(model, self.size)
         self.step_number = 0
         """Steps since training began."""
-        self._every_s, self._keep = every_s, dict(keep or {})
+        self._every_s = every_s
+        self._keep = {name: kept for name, kept in (keep or {}).items() if kept is not None}
+        self._save_s: float | None = None
+        """Duration of the latest save; None before the first."""
+        self._trained_s, self._losses, self._begun_at = 0.0, 0, time.monotonic()
+        """Training time before this start; how many starts before it had lost work."""
+        self._is_last = False
 
     def _report(self, reporter: Reporter | None) -> None:
         """Begin to report, and to count the steps of the optimizer."""
@@ -126,15 +148,60 @@ class StepLoop:
     def range(self, count: int) -> Iterator[int]:
         """Yield the numbers of the steps that are left, from 0 to ``count`` - 1.
 
-        Then the checkpoint is written and the end is reported.
+        A pass of the loop without a call of :meth:`step` counts as a step. At the end, the
+        checkpoint is written and the end is reported.
         """
         self._expect(count)
         while self.step_number < count:
-            yield self.step_number
+            number = self.step_number
+            yield number
+            if self.step_number == number:
+                self.step()
         self.end()
 
+    def iterations(self, count: int) -> Iterator[int]:
+        """Yield the numbers of the passes of a loop that are left, from 0 to ``count`` - 1.
+
+        For a loop whose passes are not steps, because batches are counted elsewhere. At the end,
+        the checkpoint is written and the end is reported.
+        """
+        while self._iteration < count:
+            yield self._iteration
+            self._iteration += 1
+        self.end()
+
+    def values(self, present: Callable[[], Mapping[str, Any]]) -> tuple[Any, ...]:
+        """Keep values of the script's own variables in the checkpoint; returns them as they are.
+
+        ::
+
+            best, waited = training.values(lambda: {"best": best, "waited": waited})
+
+        Call it before the loop. After a resume, the values of the checkpoint are returned; those of
+        objects with ``load_state_dict`` are loaded into the present objects.
+
+        Args:
+            present: Returns the present values by name. It is called at each checkpoint, on rank 0.
+
+        Raises:
+            InvalidValueError: A value has a type that a checkpoint cannot keep.
+        """
+        own = present()
+        key = tuple(own)
+        for name, value in own.items():
+            encoded(name, value)
+        self._values[key] = present
+        saved = self._saved_values.pop(key, None)
+        if saved is None:
+            return tuple(own.values())
+        return tuple(decoded(saved[name], value) for name, value in own.items())
+
     def end(self) -> None:
-        """Write the checkpoint, and report the end."""
+        """Write the checkpoint, and report the end. Further calls do nothing."""
+        if self._is_ended:
+            return
+        self._is_ended = True
+        self._is_last = True
         self.save()
         self.report.done()
 
@@ -163,14 +230,38 @@ class StepLoop:
         )
         self._stops = self._agreement.to_stop() or self._stops
         self._unapplied += 1
+        self._save_or_leave()
+
+    def _save_or_leave(self) -> None:
+        """Leave if a stop was requested, and save if it is time, unless an ``optimizer.step()`` is
+        to come first.
+        """
         if self._unapplied > 1 and (self._applies or self._unapplied < _MOST_UNAPPLIED):
             return
         if self._stops:
+            self._is_last = True
             self.save()
             self.report.leave()
         # Only rank 0's clock counts; the others wait for it at the end of a step anyway.
-        if self.rank == 0 and time.monotonic() - self._saved_at >= self._every_s:
+        if self.rank == 0 and time.monotonic() - self._saved_at >= self._due_s():
             self._write()
+
+    def _due_s(self) -> float:
+        """Return the seconds from one save to the next.
+
+        By default they are sqrt(2 C M), with C the duration of a save and M the mean training time
+        until work is lost (Young 1974): more saves cost more time than they keep.
+        """
+        if self._every_s is not None:
+            return self._every_s
+        if self._save_s is None:
+            return _FIRST_S
+        mean_s = (self._all_trained_s() + _PRIOR_S) / (self._losses + 1)
+        return min(max(math.sqrt(2 * self._save_s * mean_s), _SHORTEST_S), _LONGEST_S)
+
+    def _all_trained_s(self) -> float:
+        """Return the training time of all starts."""
+        return self._trained_s + time.monotonic() - self._begun_at
 
     def save(self) -> None:
         """Write a checkpoint on rank 0; all ranks wait for it."""
@@ -189,19 +280,32 @@ class StepLoop:
 
         from bftrainer.system.files import make_anew
 
+        began_s = time.monotonic()
         content = {
             "model": self._bare().state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "step": self.step_number,
+            "saves": {
+                "save_s": self._save_s,
+                "trained_s": self._all_trained_s(),
+                "losses": self._losses,
+                "is_last": self._is_last,
+            },
         }
         content |= self._position()
         content["keep"] = {name: keeper.state_dict() for name, keeper in self._keep.items()}
+        content["iteration"] = self._iteration
+        content["values"] = []
+        for present in self._kept_values():
+            values = present()
+            content["values"].append({name: encoded(name, values[name]) for name in values})
         part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
         make_anew(part)  # beside that, an error of Python's names the file
         torch.save(content, part)
         part.replace(self.checkpoint)  # never half-written
         self.report.checkpointed(self.checkpoint)
         self._saved_at = time.monotonic()
+        self._save_s = self._saved_at - began_s
 
     def _load(self) -> None:
         """Load the checkpoint, if there is one."""
@@ -214,8 +318,23 @@ class StepLoop:
         self.optimizer.load_state_dict(content["optimizer"])
         self._restore(content)
         self.step_number = int(content["step"])
+        self._restore_saves(content.get("saves") or {})
+        self._iteration = int(content.get("iteration", 0))
+        self._saved_values = {tuple(values): values for values in content.get("values", [])}
         for name, keeper in self._keep.items():
             keeper.load_state_dict(content["keep"][name])
+
+    def _restore_saves(self, saves: Mapping[str, Any]) -> None:
+        """Restore what decides the time between saves. A start whose last save was not made at a
+        stop request, or at the end, has lost work.
+        """
+        self._save_s = saves.get("save_s")
+        self._trained_s = float(saves.get("trained_s", 0.0))
+        self._losses = int(saves.get("losses", 0)) + int(not saves.get("is_last", True))
+
+    def _kept_values(self) -> list[Callable[[], Mapping[str, Any]]]:
+        """Return the functions that return the script's values, as a checkpoint now has them."""
+        return list(self._values.values())
 
     def _expect(self, steps: int) -> None:
         """Report the length of the training, as if all steps that are left had the present number
@@ -270,6 +389,46 @@ class StepLoop:
         self._unapplied, self._applies = 0, True
 
     def _bare(self) -> torch.nn.Module:
-        from torch.nn.parallel import DistributedDataParallel
+        """Return the model without DistributedDataParallel, also around the models of a list."""
+        import torch
 
-        return self.model.module if isinstance(self.model, DistributedDataParallel) else self.model
+        if isinstance(self.model, torch.nn.ModuleList):
+            return torch.nn.ModuleList(_unwrapped(model) for model in self.model)
+        return _unwrapped(self.model)
+
+
+def current_training() -> Any:
+    """Return the ``Training`` or ``StepLoop`` that this process made last, for a loop in another
+    module than the one that made it.
+
+    Raises:
+        InvalidValueError: None was made.
+    """
+    if StepLoop._current is None:
+        raise InvalidValueError("no Training or StepLoop was made before its loop")
+    return StepLoop._current
+
+
+def _check_weights(model: Any, optimizer: Any, keep: Mapping[str, Any]) -> None:
+    """Raise InvalidValueError for an optimizer of weights that no checkpoint would have."""
+    import torch
+
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        return
+    weights = {id(weight) for weight in model.parameters()}
+    for keeper in keep.values():
+        if isinstance(keeper, torch.nn.Module):
+            weights.update(id(weight) for weight in keeper.parameters())
+    steps_on = [weight for group in optimizer.param_groups for weight in group["params"]]
+    if others := sum(id(weight) not in weights for weight in steps_on):
+        raise InvalidValueError(
+            f"{others} of the optimizer's {len(steps_on)} weights are not the model's, so no "
+            "checkpoint would have them: pass torch.nn.ModuleList([model, other]) as the model"
+        )
+
+
+def _unwrapped(model: Any) -> Any:
+    """Return the module that DistributedDataParallel wraps, or the module itself."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    return model.module if isinstance(model, DistributedDataParallel) else model

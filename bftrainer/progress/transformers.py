@@ -14,6 +14,7 @@ divides one global batch among the workers.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress.agreement import Agreement, numbers_from_rank_0
+from bftrainer.progress.randomness import seed_step
+from bftrainer.progress.readable import unreadable_file
 from bftrainer.progress.reporter import Reporter
 
 
@@ -54,17 +57,29 @@ def constant_batch(global_batch: int, save_steps: int = 200) -> dict[str, Any]:
 
 
 def last_checkpoint(folder: str | Path) -> str | None:
-    """Return the latest complete checkpoint of an output folder; None if there is none.
+    """Return the latest checkpoint of an output folder that can be read; None if there is none.
 
-    Complete is one with ``trainer_state.json``, which the Trainer writes last.
+    It has ``trainer_state.json``, which the Trainer writes last, and no file is too short: a kill
+    while another rank saves, or a full disk, leaves such files. Rank 0 names on stderr what is
+    passed over.
     """
-    folders = [path.parent for path in Path(folder).glob("checkpoint-*/trainer_state.json")]
     numbered = [
-        (int(path.name.rpartition("-")[2]), str(path))
-        for path in folders
+        (int(path.name.rpartition("-")[2]), path)
+        for path in Path(folder).glob("checkpoint-*")
         if path.name.rpartition("-")[2].isdecimal()
     ]
-    return max(numbered)[1] if numbered else None
+    for _, path in sorted(numbered, reverse=True):
+        if not (path / "trainer_state.json").is_file():
+            continue
+        unreadable = unreadable_file(path)
+        if unreadable is None:
+            return str(path)
+        if os.environ.get("RANK", "0") == "0":
+            print(
+                f"bftrainer: {path}: {unreadable} is incomplete: looking for an earlier checkpoint",
+                file=sys.stderr,
+            )
+    return None
 
 
 class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are not read: it may be missing
@@ -97,6 +112,20 @@ class IdleNodesCallback(TrainerCallback):  # type: ignore[misc]  # its types are
             self.report, lambda numbers: numbers_from_rank_0(numbers, args.world_size)
         )
         self.report.watch(kwargs.get("model"), kwargs.get("optimizer"))
+
+    def on_step_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        **kwargs: object,
+    ) -> None:
+        """Seed this rank's random numbers for the step.
+
+        The Trainer gives all ranks the same numbers, and after a change of size those of the first
+        step again.
+        """
+        seed_step(args.seed, state.global_step, args.process_index)
 
     def on_step_end(
         self,

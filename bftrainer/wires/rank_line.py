@@ -12,10 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from bftrainer.wires.bounds import number_or_none, whole_or_none
+from bftrainer.wires.data_summary import DataSummary, parse_summary
 
 _LONGEST_DIGEST = 64
 Indices = tuple[tuple[int, tuple[int, ...]], ...]
 """The numbers of samples, by epoch."""
+GENERATORS = ("python", "numpy", "torch", "cuda")
+"""The generators of random numbers whose states a rank reports."""
+RandomStates = tuple[tuple[str, str], ...]
+"""Digests of the generators' states, by the name of the generator."""
 
 
 class RankLine(NamedTuple):
@@ -27,7 +32,8 @@ class RankLine(NamedTuple):
     process. ``rate`` is the optimizer's learning rate, ``made_with`` the one that it was
     constructed with, ``wanted`` the last result of ``progress.LearningRate``. ``indices`` are this
     rank's samples of the step, out of ``data_size``; ``restored_at`` and ``pass_at``: the sampler's
-    position as the group began, and where its pass over the data began.
+    position as the group began, and where its pass over the data began. ``random``: digests of the
+    states of the random number generators after the step. ``data`` identifies the data set.
     """
 
     at_s: float
@@ -47,6 +53,8 @@ class RankLine(NamedTuple):
     sampler: str | None = None
     restored_at: int | None = None
     pass_at: int | None = None
+    random: RandomStates | None = None
+    data: DataSummary | None = None
 
     @property
     def group(self) -> tuple[int, int, int]:
@@ -60,6 +68,10 @@ def format_rank(line: RankLine) -> str:
     """Format a rank's line as its JSON object, without a line end; unknown values are left out."""
     value = {key: item for key, item in line._asdict().items() if item is not None}
     value["time"] = round(value.pop("at_s"), 4)
+    if line.random is not None:
+        value["random"] = dict(line.random)
+    if line.data is not None:
+        value["data"] = line.data.as_dict()
     return json.dumps(value, default=float)
 
 
@@ -95,6 +107,8 @@ def parse_rank(line: object) -> RankLine | None:
         sampler=_short_text(get("sampler")),
         restored_at=whole_or_none(get("restored_at")),
         pass_at=whole_or_none(get("pass_at")),
+        random=_random_states(get("random")),
+        data=parse_summary(get("data")),
     )
 
 
@@ -153,6 +167,15 @@ def _short_text(value: object) -> str | None:
     if not isinstance(value, str) or not 0 < len(value) <= _LONGEST_DIGEST:
         return None
     return value if value.isascii() and value.isprintable() else None
+
+
+def _random_states(value: object) -> RandomStates | None:
+    """Check the digests of the generators' states; None if there is no usable one."""
+    if not isinstance(value, Mapping):
+        return None
+    digests = [(name, _short_text(value.get(name))) for name in GENERATORS]
+    states = tuple((name, digest) for name, digest in digests if digest is not None)
+    return states or None
 
 
 def _indices(value: object) -> Indices | None:

@@ -355,6 +355,28 @@ def test_an_interpreter_without_bftrainer_is_noted(
         )
 
 
+def test_a_tracker_that_is_not_installed_is_noted(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interpreter has every package but wandb."""
+    other = folder / "other/python"
+    (folder / "track.py").write_text("torch.save({}, '{name}.pt')\n")
+    other.parent.mkdir()
+    other.write_text('#!/bin/sh\ncase "$2" in *wandb*) exit 1;; esac\n')
+    other.chmod(0o755)
+    monkeypatch.setenv("PATH", str(other.parent), prepend=os.pathsep)
+    options = ["--max-nodes", 1, "--state", folder / "state", "--name"]
+    trackers = ["--set", 'trackers=["wandb", "mlflow"]']
+    said = bftrainer("submit", folder / "track.py", *options, "a", *trackers).err
+    assert f"trackers: {other} cannot import wandb, so nothing would be mirrored to it" in said
+    assert "mlflow" not in said
+    assert "wandb" not in bftrainer("submit", folder / "track.py", *options, "b").err
+    by_worker = ["--set", 'setup=["source env/bin/activate"]']
+    assert "wandb" not in (
+        bftrainer("submit", folder / "track.py", *options, "c", *trackers, *by_worker).err
+    ), "only the worker can tell"
+
+
 def test_trainers_that_would_share_a_checkpoint_get_a_note(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ or reordered.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from itertools import pairwise
 from pathlib import Path
@@ -136,6 +137,22 @@ def test_one_that_waits_hears_how_many_are_before_it(tmp_path: Path) -> None:
     assert (
         home.explain("t100").why
         == "it waits: with these nodes, 100 trainers before it would finish sooner"
+    )
+
+
+def test_submissions_of_unknown_length_evict_nothing_and_hear_why(tmp_path: Path) -> None:
+    home = house(tmp_path / "state")
+    home.cluster.give("n1", "n2")
+    home.submit(spec("runs", max_nodes=2, samples_total=5e5))
+    home.at(30, lambda: home.submit(*(spec(f"new{i}", max_nodes=2) for i in range(3))))
+    home.pilot(60)
+    assert [len(a.nodes) for a in home.last_state().active] == [2, 0, 0, 0]
+    waits = home.explain("new0").why
+    assert re.search(r", and for \d+ s more it does not displace runs, which was started", waits)
+    home.pilot(300)
+    assert [len(a.nodes) for a in home.last_state().active] == [2, 0, 0, 0]
+    assert home.explain("new0").why.endswith(
+        "; its length is unknown (samples_total), so it counts as a day of work on one node"
     )
 
 

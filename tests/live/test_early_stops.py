@@ -37,12 +37,38 @@ def test_asha_ends_the_trials_that_are_not_among_the_best_and_remembers_the_othe
     home.at(20, lambda: reports(home, "t-lr0.1", 190, 50.0))
     home.pilot(40)
     assert handles[1].view().reason == (
-        "stopped early by asha(min loss, 100, 900, 2): loss 5.5 at 120 samples"
+        "stopped early by asha(min loss, 100, 900, 2): loss 7.25 (median of 2 reports) at 120 samples"
     )
     assert [handle.done() for handle in handles] == [False, True, False, False], (
         "a rung is looked at once"
     )
     assert api.results(state=home.path)[0].parameters == {"lr": 0.1}
+
+
+def test_asha_does_not_judge_by_the_loss_of_one_batch(tmp_path: Path) -> None:
+    """A good trial with one bad batch at the rung goes on; a bad one with one good batch ends."""
+    home = house(tmp_path / "state")
+    good, bad = api.sweep(
+        state=home.path,
+        name="t",
+        command=["true", "{lr}"],
+        max_nodes=1,
+        samples_per_s=10.0,
+        grid={"lr": [0.1, 0.2]},
+        stop=api.ASHA("loss", first=100, most=900, factor=2),
+    )
+    home.cluster.give("n1", "n2")
+    for number, losses in enumerate([(2.0, 2.0), (1.1, 5.1), (1.2, 5.2), (1.3, 5.3), (9.0, 0.5)]):
+        samples = (10, 82, 88, 94, 100)[number]
+
+        def report(samples: int = samples, losses: tuple[float, float] = losses) -> None:
+            reports(home, "t-lr0.1", samples, losses[0])
+            reports(home, "t-lr0.2", samples, losses[1])
+
+        home.at(10 + 2 * number, report)
+    home.pilot(40)
+    assert not good.done()
+    assert "loss 5.15 (median of 4 reports) at 100 samples" in bad.view().reason
 
 
 def test_a_limit_ends_a_trainer_at_its_samples_and_a_wrong_rule_is_refused(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from support.horovod_trainer import SITE
 from support.live_machine import STEPPER, eventually
+from support.needs import need_package
 
 from bftrainer.config.trainer_file import TrainerSpec, settle
 from bftrainer.config.validation import check_table
@@ -117,6 +118,51 @@ def test_a_worker_that_aborts_because_its_peer_was_killed_is_not_blamed(driven: 
     assert [e["fragment"] for e in driven.events("withheld")] == ["f2"]
 
 
+GROUP = """import json, os, sys
+given = [os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]]
+import torch
+import torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.ones(1) + dist.get_rank()
+dist.all_reduce(total)
+kept = [os.environ["MASTER_ADDR"], os.environ["MASTER_PORT"]] == given
+open(f"of-{os.environ['RANK']}.json", "w").write(json.dumps([total.item(), kept]))
+dist.destroy_process_group()
+"""
+
+
+def test_a_group_of_torch_meets_at_a_store_with_a_key(tmp_path: Path) -> None:
+    """The name in MASTER_ADDR is that of no host, so nothing but the driver's store can be met."""
+    need_package("torch")
+    (tmp_path / "group.py").write_text(GROUP)
+    with Driven(tmp_path) as driven:
+        driven.start([sys.executable, "group.py"])
+        driven.ends(Ending.DONE)
+    assert [json.loads((tmp_path / f"of-{rank}.json").read_text()) for rank in range(2)] == [
+        [3.0, True]
+    ] * 2
+
+
+def test_a_program_without_a_group_starts_no_relay_and_needs_no_interface(tmp_path: Path) -> None:
+    (tmp_path / "alone.py").write_text(
+        "import os, sys\nopen(f\"of-{os.environ['RANK']}\", 'w').write(\n"
+        "    f\"{'torch' in sys.modules} {sorted(n for n in os.environ if 'STORE' in n)}\")\n"
+    )
+    with Driven(tmp_path) as driven:
+        driven.start([sys.executable, "alone.py"], interface="none0")
+        driven.ends(Ending.DONE)
+    assert {(tmp_path / f"of-{rank}").read_text() for rank in range(2)} == {"False []"}
+
+
+def test_a_group_without_an_interface_is_refused_in_one_line(tmp_path: Path) -> None:
+    need_package("torch")
+    (tmp_path / "group.py").write_text(GROUP)
+    with Driven(tmp_path) as driven:
+        driven.start([sys.executable, "group.py"], interface="none0")
+        view = driven.ends(Ending.FAILED)
+    assert "no group can be formed: interface 'none0' has no IPv4 address" in " ".join(view.tail)
+
+
 def test_a_start_that_hangs_shows_where_the_worker_waits(driven: Driven) -> None:
     script = driven.path / "train.py"
     script.write_text(
@@ -207,6 +253,16 @@ def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Drive
     assert drivers.count(f"drivers.restart.main {driven.path}/trainers/t\n") == 1
     other.order("t", TWO[:1])
     eventually(lambda: other.look("t").on == {"f1"})
+
+
+def test_a_node_that_is_needed_within_seconds_is_left_by_notice(driven: Driven) -> None:
+    """Workers save at once; the next group does its imports after that."""
+    driven.start(stepper(driven.path))
+    eventually(lambda: driven.look().on == {"f1", "f2"} and (driven.path / "steps").exists())
+    driven.launcher.order("t", TWO, ["f2"])
+    notices = driven.path / "trainers" / "t" / "preempted.jsonl"
+    assert notices.read_text() == '{"fragment": "f2"}\n'
+    eventually(lambda: driven.look().on == {"f1"})
 
 
 def test_a_class_of_nodes_has_its_own_interface(driven: Driven) -> None:

@@ -19,7 +19,12 @@ from bftrainer.decide.domain.model import Curve, Trainer
 from bftrainer.decide.domain.problem import Problem, TrainerDemand
 from bftrainer.decide.domain.state import Active
 from bftrainer.decide.policies.bftrainer import BFTrainer, demands_of
-from bftrainer.decide.policies.line import UNKNOWN_S, PriorityOrder, priority_order
+from bftrainer.decide.policies.line import (
+    UNKNOWN_S,
+    PriorityOrder,
+    behind_starts,
+    priority_order,
+)
 from bftrainer.decide.policies.plain import Plain
 from bftrainer.errors import InvalidValueError
 from bftrainer_papers.fixed_pool import fixed_window
@@ -65,16 +70,61 @@ def test_a_trainer_submitted_later_than_the_key_of_another_is_never_before_it() 
     assert priority_order([short, old], 0, 8, 0.0, 2).guaranteed == 1
 
 
-def test_unknown_lengths_stand_by_submission_until_a_day_of_work() -> None:
-    known = waiting("known", 1000.0, submitted_s=100.0)
-    endless = waiting("endless", None, submitted_s=500.0, done=UNKNOWN_S + 599.0)
-    assert priority_order([known, endless], 0, 8, 0.0, 2).guaranteed == 1
-    assert (
-        priority_order(
-            [known, replace(endless, samples_done=UNKNOWN_S + 601.0)], 0, 8, 0.0, 2
-        ).guaranteed
-        == 0
+def test_an_unknown_length_counts_as_a_day_of_work_on_one_node() -> None:
+    known = waiting("known", 86_000.0, submitted_s=100.0)
+    fresh_one = waiting("unknown", None, submitted_s=100.0)
+    assert priority_order([known, fresh_one], 0, 8, 0.0, 2).guaranteed == 0
+    longer = waiting("known", 87_000.0, submitted_s=100.0)
+    assert priority_order([longer, fresh_one], 0, 8, 0.0, 2).guaranteed == 1
+    endless = replace(fresh_one, samples_done=UNKNOWN_S + 599.0)
+    assert priority_order([longer, endless], 0, 8, 0.0, 2).guaranteed == 1
+    endless = replace(fresh_one, samples_done=UNKNOWN_S + 601.0)
+    assert priority_order([longer, endless], 0, 8, 0.0, 2).guaranteed == 0
+    earlier = waiting("other", None, submitted_s=99.0)
+    assert priority_order([fresh_one, earlier], 0, 8, 0.0, 2).guaranteed == 1, "by submission"
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_submissions_of_unknown_length_do_not_evict_a_running_trainer(name: str) -> None:
+    """Two nodes train ten hours of known work when three trainers of unknown length come."""
+    policy = POLICIES[name]
+    runs = replace(waiting("runs", 72_000.0, nodes=2), sized_s=0.0)
+    new = [waiting(f"new{i}", None, submitted_s=3600.0) for i in range(3)]
+    now = fresh([runs, *new], 2, at_s=3600.0)
+    assert decide(policy, now).counts == (2, 0, 0, 0)
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_start_pays_off_before_an_unknown_length_may_displace_it(name: str) -> None:
+    """The running trainer is far longer than a day, so it gives way, but T_fwd after its start."""
+    policy = POLICIES[name]
+    runs = replace(waiting("runs", 1e7, nodes=2), sized_s=100.0)
+    new = waiting("new", None, submitted_s=150.0)
+    decision = decide(policy, fresh([runs, new], 2, at_s=150.0))
+    assert (decision.counts, decision.wake_at_s) == ((2, 0), 100.0 + policy.forward_s)
+    later = decide(policy, fresh([runs, new], 2, at_s=100.0 + policy.forward_s))
+    assert later.counts[1] >= 1
+    assert later.wake_at_s is None
+
+
+def test_a_trainer_of_unknown_length_waits_at_most_t_fwd_for_starts() -> None:
+    """A trainer that was started after the submission is not waited for: the policy has chosen it
+    over the new one.
+    """
+    new = waiting("new", None, submitted_s=150.0)
+    before, after = (
+        replace(waiting(name, 1e7, nodes=1), sized_s=at_s)
+        for name, at_s in (("before", 149.0), ("after", 150.0))
     )
+    starts = behind_starts([before, after, new], 200.0, 120.0)
+    assert {j: (start.trainer_id, start.until_s) for j, start in starts.items()} == {
+        2: ("before", 269.0)
+    }
+    assert behind_starts([before, after, new], 269.0, 120.0) == {}
+    assert behind_starts([before, replace(new, nodes=frozenset("n"))], 200.0, 120.0) == {}
+    assert behind_starts([before, replace(new, samples_done=1.0)], 200.0, 120.0) == {}
+    known = replace(new, trainer=replace(new.trainer, samples_total=1e9))
+    assert behind_starts([before, known], 200.0, 120.0) == {}
 
 
 def test_those_that_cannot_be_chosen_are_no_part_of_the_problem() -> None:

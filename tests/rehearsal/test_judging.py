@@ -21,6 +21,7 @@ from bftrainer.console.rehearsal.scenario import Act, ActKind, scenario, sizes_o
 from bftrainer.console.rehearsal.verdicts import judge
 from bftrainer.console.rehearsal.writes import Writes
 from bftrainer.pilot.trainers.remarks import last_words
+from bftrainer.wires.data_summary import DataSummary
 from bftrainer.wires.rank_line import RankLine
 from bftrainer.wires.stacks import hung_at, output_before_stack
 
@@ -466,6 +467,48 @@ def test_the_rate_of_the_old_size_that_a_checkpoint_brought_back_fails() -> None
     assert judged("rate", []).verdict is judged("rate", [old]).verdict is CheckVerdict.CANNOT_TELL
 
 
+def drawing(step: int, *states: str, rank: int = 0, **facts: Any) -> list[RankLine]:
+    """The lines of a rank from a step on, with torch's states after each step."""
+    return [
+        ranked(step + number, rank, random=(("torch", state),), **facts)
+        for number, state in enumerate(states)
+    ]
+
+
+def test_random_numbers_that_a_restart_repeats_fail() -> None:
+    resumed_lines = {"incarnation": 2, "since_step": 21}
+    lines = drawing(1, *"abcdefgh")
+    found = judged("random", [*lines, *drawing(21, *"abcd", **resumed_lines)])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "torch's random numbers at step 23 are those of step 3 again" in found.seen
+    assert "seed_step" in found.remedy
+    found = judged("random", [*lines, *drawing(21, *"mnop", **resumed_lines)])
+    assert found.verdict is CheckVerdict.PASS
+    assert "none repeated in 8 steps" in found.seen
+
+
+def test_steps_that_are_made_again_may_draw_the_same_numbers() -> None:
+    again = drawing(3, *"cdef", incarnation=2, since_step=3)
+    assert judged("random", [*drawing(1, *"abcdef"), *again]).verdict is CheckVerdict.PASS
+
+
+def test_random_numbers_that_are_equal_on_two_ranks_fail() -> None:
+    two = {"world_size": 2}
+    ranks = [drawing(1, *"abcd", rank=rank, **two) for rank in range(2)]
+    found = judged("random", [line for step in zip(*ranks, strict=True) for line in step])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "torch's random numbers at step 3 are equal on ranks 0 and 1" in found.seen
+
+
+def test_a_generator_that_only_epochs_draw_from_is_not_judged() -> None:
+    """A DataLoader draws one number per epoch, with which no step does anything."""
+    lines = [*drawing(1, *"aabbccaa"), *drawing(21, *"aabb", incarnation=2, since_step=21)]
+    found = judged("random", lines)
+    assert found.verdict is CheckVerdict.PASS
+    assert "draw from no generator" in found.seen
+    assert judged("random", [ranked(5)]).verdict is CheckVerdict.CANNOT_TELL
+
+
 def ordered(step: int, *numbers: int, epoch: int = 0, **facts: Any) -> RankLine:
     return ranked(
         step, indices=((epoch, numbers),), data_size=6, sampler="progress.Sampler", **facts
@@ -484,6 +527,19 @@ def test_samples_that_are_used_twice_fail_and_a_repeated_step_does_not() -> None
     shared = [ordered(4, rank, 5, rank=rank, world_size=2, since_step=4) for rank in range(2)]
     assert judged("order", shared).verdict is CheckVerdict.FAIL, "both ranks use sample 5"
     assert judged("order", []).verdict is CheckVerdict.CANNOT_TELL
+
+
+def test_an_unseeded_split_fails() -> None:
+    split = {"data": DataSummary(360, 17)}
+    lines = [ordered(step, step, **split) for step in range(1, 5)]
+    assert judged("order", lines).verdict is CheckVerdict.PASS
+    other = {"data": DataSummary(360, 18)}
+    found = judged("order", [*lines, ordered(5, 5, incarnation=2, since_step=5, **other)])
+    assert found.verdict is CheckVerdict.FAIL
+    assert "rank 0 has another data set than before: 360 samples, but others" in found.seen
+    assert "random_split" in found.remedy
+    found = judged("order", [*lines, ordered(5, 6, rank=1, **other)])
+    assert "rank 1 has another data set than rank 0" in found.seen
 
 
 def test_samples_that_a_whole_epoch_leaves_out_fail() -> None:

@@ -115,6 +115,40 @@ WRONG = {
         "rate",
         "optimizer.load_state_dict has brought back the rate of another size",
     ),
+    "unseeded-split": Wrong(
+        "torchrun",
+        "torch_digits.py",
+        (
+            (
+                "torch.manual_seed(options.seed)\n",
+                "every = torch.Generator().manual_seed(int(time.time() * 1000))\n"
+                "data, _ = torch.utils.data.random_split(data, [4000, 96], every)\n"
+                "torch.manual_seed(options.seed)\n",
+            ),
+        ),
+        "order",
+        "has another data set than before: 4000 samples, but others",
+    ),
+    "dropout-repeats-at-a-restart": Wrong(
+        "torchrun",
+        "torch_digits.py",
+        (("nn.ReLU(), ", "nn.ReLU(), nn.Dropout(0.1), "),),
+        "random",
+        "torch's random numbers at step",
+    ),
+    "dropout-equal-on-all-ranks": Wrong(
+        "torchrun",
+        "torch_digits.py",
+        (
+            ("nn.ReLU(), ", "nn.ReLU(), nn.Dropout(0.1), "),
+            (
+                "        optimizer.zero_grad()",
+                "        torch.manual_seed(options.seed + step)\n        optimizer.zero_grad()",
+            ),
+        ),
+        "random",
+        "are equal on ranks 0 and 1",
+    ),
     "checkpoint-of-another-step": Wrong(
         "restart",
         "numpy_parallel.py",

@@ -23,7 +23,7 @@ from support.strangers import as_stranger, crowd
 
 from bftrainer_drivers.common import behind_relay
 from bftrainer_drivers.common.behind_relay import STORE
-from bftrainer_drivers.torchrun.rendezvous_store import StoreHost, StorePlace
+from bftrainer_drivers.common.rendezvous_store import StoreHost, StorePlace
 
 psutil = pytest.importorskip("psutil")
 

@@ -89,13 +89,14 @@ class Ports:
     elsewhere: int = 0
 
 
-GLOO = "gloo, NCCL (torchrun, torchft)"
+GLOO = "gloo, NCCL (torchrun, torchft, restart)"
+STORE = "store of torchrun and restart"
 LAUNCHERS = {
-    "torchrun": Ports(("torchrun's store",), (GLOO, "torchrun's relays to the store")),
+    "torchrun": Ports((STORE,), (GLOO, "relays to the store")),
     "torchft": Ports(("torchft's lighthouse",), (GLOO, "torchft's weights")),
     "horovod": Ports(("Horovod's rendezvous",), ("Horovod's notices",), elsewhere=1),
     "pool": Ports(("tasks of a pool, HTTP",)),
-    "restart": Ports(),
+    "restart": Ports((STORE,)),
 }
 PILOT = Ports(("metrics, HTTP", "hints, UDP"))
 

@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -229,6 +230,49 @@ def test_saving_and_leaving_wait_for_the_step_that_applies_gradients_of_several_
     saved = torch.load(file, weights_only=True)
     assert (saved["step"], saved["sampler"]["samples"]) == (3, 6)
     assert torch.equal(saved["model"]["weight"], model.weight)
+
+
+def test_the_time_between_saves_follows_what_a_save_costs(tmp_path: Path) -> None:
+    need_package("torch")
+    import torch
+
+    from bftrainer.progress.torch import StepLoop
+
+    class Slow:
+        def state_dict(self) -> dict[str, Any]:
+            time.sleep(0.1)
+            return {}
+
+        def load_state_dict(self, state: dict[str, Any]) -> None:
+            return
+
+    def loop(**options: Any) -> StepLoop:
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        file = tmp_path / "model.pt"
+        return StepLoop(
+            model, optimizer, batch=4, checkpoint=file, reporter=Reporter({}), **options
+        )
+
+    first = loop(keep={"slow": Slow()})
+    assert first._due_s() == 10.0, "no save was measured"
+    first.save()
+    once_s = first._due_s()
+    assert once_s > (2 * 0.1 * 120) ** 0.5
+    first.save()  # this file says how long the save before took
+    killed = loop(keep={"slow": Slow()})
+    assert 0.6 < killed._due_s() / once_s < 0.85, "the start before was killed"
+    killed.end()
+    killed = loop(keep={"slow": Slow()})
+    assert (killed._losses, killed._all_trained_s() > 0.1) == (1, True), "it ended by itself"
+    (tmp_path / "model.pt").unlink()
+    fast = loop()
+    fast.save()
+    fast._save_s = 0.001
+    assert fast._due_s() == 1.0
+    fast._save_s = 10_000.0
+    assert fast._due_s() == 600.0
+    assert loop(checkpoint_every_s=7.0)._due_s() == 7.0
 
 
 def test_a_script_that_loads_its_own_optimizer_keeps_the_rate_of_one_worker(tmp_path: Path) -> None:

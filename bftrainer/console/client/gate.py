@@ -162,7 +162,8 @@ class Gate:
         self._config: PilotConfig = read(folder)
         self._is_configured = (folder / CONFIG_NAME).exists()
         self._note_texts: set[str] = set()
-        self._can_import: dict[str, bool] = {}  # by interpreter
+        # By interpreter and package.
+        self._imports: dict[tuple[str, str], bool] = {}
         self._write_note = note
 
     def passed(self, drafts: Sequence[Draft]) -> tuple[TrainerSpec, ...]:
@@ -180,6 +181,7 @@ class Gate:
         self._check_launcher(spec, where)
         self._check_unit(spec, where)
         self._note_script(spec, where)
+        self._note_trackers(spec, where)
         self._note_secrets(spec, where)
         self._note_unknown_class(spec, self._config.classes, where)
         return spec
@@ -290,13 +292,35 @@ class Gate:
         program = find_command(spec.command[0], spec.cwd, spec.env)
         if program is None or spec.setup or spec.image:
             return
-        if program not in self._can_import:
-            self._can_import[program] = _can_import_bftrainer(program, spec.env)
-        if not self._can_import[program]:
+        if not self._can_import(program, "bftrainer", spec.env):
             self._note(
                 f"{where}: command: {program} cannot import bftrainer, as {script} does; activate "
                 f"its environment, or give `-- {this_interpreter()} {script}`"
             )
+
+    def _note_trackers(self, spec: TrainerSpec, where: str) -> None:
+        """Note the trackers whose package the script's interpreter cannot import.
+
+        The training would run, and nothing of it would be in the tracker.
+        """
+        if not spec.trackers or script_of(spec.command) is None:
+            return
+        program = find_command(spec.command[0], spec.cwd, spec.env)
+        if program is None or spec.setup or spec.image:  # only the worker can tell
+            return
+        for tracker in spec.trackers:
+            if not self._can_import(program, tracker, spec.env):
+                self._note(
+                    f"{where}: trackers: {program} cannot import {tracker}, so nothing would be "
+                    f"mirrored to it; install {tracker} there"
+                )
+
+    def _can_import(self, program: str, package: str, environment: Mapping[str, str]) -> bool:
+        """Whether an interpreter can import a package; each is asked once."""
+        key = program, package
+        if key not in self._imports:
+            self._imports[key] = _can_import(program, package, environment)
+        return self._imports[key]
 
     def _note_secrets(self, spec: TrainerSpec, where: str) -> None:
         """Note values in shell lines and in the command that look like secrets in plain text."""
@@ -328,14 +352,15 @@ class Gate:
             )
 
 
-def _can_import_bftrainer(program: str, environment: Mapping[str, str]) -> bool:
-    """Whether an interpreter can import bftrainer with these variables.
-
-    True as well if the interpreter cannot be tried, since the worker will tell.
+def _can_import(program: str, package: str, environment: Mapping[str, str]) -> bool:
+    """Whether an interpreter can import a package; True if that cannot be found out, since the
+    worker will tell.
     """
-    if Path(program).parent == Path(this_interpreter()).parent:
-        return True  # the same environment
-    argv = [program, "-c", "import bftrainer"]
+    if package == "bftrainer" and Path(program).parent == Path(this_interpreter()).parent:
+        return True
+    # The package may take seconds to be imported; its place in the path is enough.
+    test = f"import importlib.util, sys; sys.exit(importlib.util.find_spec({package!r}) is None)"
     with suppress(CommandError):
+        argv = [program, "-c", test]
         return outcome(argv, timeout_s=20.0, env=environment, cwd="/").status == 0
-    return True
+    return True  # the worker will tell

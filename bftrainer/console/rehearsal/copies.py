@@ -33,6 +33,14 @@ def copy_folder(source: Path, target: Path, limit_bytes: int, where: str) -> Non
             "--copy-mb, or use --in-place (trains on "
             "your real checkpoint)",
         )
+    copy_whole(source, target)
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """Copy the files and links of a folder as :func:`copy_folder` does, of any size.
+
+    The target may exist, if it is empty.
+    """
     _copy(source.resolve(), target, source.resolve(), target)
 
 
@@ -153,13 +161,15 @@ def _copy(source: Path, target: Path, root: Path, copy: Path) -> None:
     """Copy a folder below ``root`` to the new folder ``target`` below ``copy``. Links into ``root``
     lead into the copy.
     """
-    target.mkdir(mode=0o700, parents=True)
+    target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in source.iterdir():
         new_path = target / path.name
         if path.is_symlink():
             real = Path(os.path.abspath(path.parent / path.readlink()))  # noqa: PTH100 - one link, not the next as well
             is_inside = real.is_relative_to(root)
-            new_path.symlink_to(copy / real.relative_to(root) if is_inside else real)
+            leads_to = copy / real.relative_to(root) if is_inside else real
+            if leads_to != new_path:  # an environment that was linked by the copy of this folder
+                new_path.symlink_to(leads_to)
         elif path.is_dir():
             if is_linked(path):
                 new_path.symlink_to(path)

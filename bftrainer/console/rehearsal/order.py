@@ -15,6 +15,11 @@ _CHECK = RehearsalCheck("order", "each sample of an epoch is used once")
 _SAVE = "save sampler.state_dict() with the weights, and load it at the start"
 _SET_EPOCH = "call sampler.set_epoch at the end of an epoch: at its start it discards the position"
 
+_SEED_SPLIT = (
+    "split and shuffle the data with a fixed seed, such as "
+    "random_split(data, sizes, torch.Generator().manual_seed(0))"
+)
+
 
 Sample = tuple[int, int]
 """A sample of the data, as (epoch, index)."""
@@ -48,6 +53,9 @@ def judge(record: Record) -> RehearsalFinding:
     problem = _restart_problem(record)
     if problem is not None:
         return _CHECK.failed(problem, _SET_EPOCH)
+    problem = _data_problem(record)
+    if problem is not None:
+        return _CHECK.failed(problem, _SEED_SPLIT)
     users: dict[Sample, _StepSamples] = {}  # the first step that used each sample
     steps: list[_StepSamples] = []  # those that count
     for step in _steps(record.ranks):
@@ -123,6 +131,23 @@ def _steps(lines: tuple[RankLine, ...]) -> Iterator[_StepSamples]:
                 first_line = next(iter(lines_by_rank.values()))
                 yield _StepSamples(first_line, tuple(lines_by_rank), samples, is_first)
                 is_first = False
+
+
+def _data_problem(record: Record) -> str | None:
+    """Return what is wrong if a rank or a start has another data set than the first one; None if
+    none has. The same indices would then be other samples.
+    """
+    lines = [line for line in record.ranks if line.data is not None]
+    for line in lines:
+        first = lines[0]
+        difference = first.data.difference(line.data) if first.data and line.data else None
+        if difference is None:
+            continue
+        act = record.act_at(line.at_s) or "the start"
+        if line.group == first.group:
+            return f"rank {line.rank} has another data set than rank {first.rank}: {difference}"
+        return f"after {act}: rank {line.rank} has another data set than before: {difference}"
+    return None
 
 
 def _restart_problem(record: Record) -> str | None:

@@ -65,12 +65,13 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Saved:
-    """Files below the working directory that the last save wrote in place, or renamed into
-    place.
+    """Files below the working directory that the last save wrote in place, or renamed into place,
+    the latest first. ``created``: those written in place that did not exist before it.
     """
 
     in_place: tuple[str, ...] = ()
     renamed: tuple[str, ...] = ()
+    created: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

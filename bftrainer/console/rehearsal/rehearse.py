@@ -16,19 +16,17 @@ from bftrainer.console.rehearsal.record import (
     Line,
     Played,
     Record,
-    Trial,
     TrialOutcome,
     is_whole,
     stretches,
 )
 from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind, scenario, sizes_of
+from bftrainer.console.rehearsal.trials import try_halves
 from bftrainer.console.rehearsal.writes import Writes
 from bftrainer.wires.driver_events import DriverEvent
 from bftrainer.wires.environment import REPORT_EVERY_S
 from bftrainer.wires.stacks import VARIABLE
 
-TRIALS = 3
-"""Number of files written in place that are tried with half of their bytes."""
 Tell = Callable[[str], None]
 
 
@@ -68,7 +66,14 @@ def rehearse(
         try:
             record = _play(player, acts, writes, tell)
             if _is_whole(record) and not spec.is_pool:
-                trials = _try_halves(player, record, played_spec.cwd, tell)
+                trials = try_halves(
+                    player,
+                    record,
+                    played_spec.cwd,
+                    scratch / "saved",
+                    tell,
+                    in_place=options.in_place,
+                )
                 record = replace(record, trials=trials)
         finally:
             player.end()
@@ -166,40 +171,6 @@ def _is_whole(record: Record) -> bool:
     """Whether all acts were played, and the last one ended as expected."""
     last = record.played[-1]
     return len(record.played) == len(record.acts) and last.outcome is TrialOutcome.OK
-
-
-def _try_halves(player: Player, record: Record, folder: Path, tell: Tell) -> tuple[Trial, ...]:
-    """Start the trainer with half of each file that the last save wrote in place, the first
-    ``TRIALS`` ones, and return the outcomes. The files are restored.
-
-    A kill during the save would leave such a file.
-    """
-    trials = []
-    start = Act(ActKind.START, record.acts[0].nodes)
-    for name in record.saved.in_place[:TRIALS]:
-        path = folder / name
-        content = path.read_bytes()
-        if len(content) < 2:
-            continue
-        tell(f"start with half of {name}")
-        path.write_bytes(content[: len(content) // 2])
-        old_count = len(player.lines)
-        try:
-            played = player.play(start)
-            player.end()
-        finally:
-            path.write_bytes(content)
-        new_lines = player.lines[old_count:]
-        steps = [line["step"] for line in new_lines if is_whole(line.get("step"))]
-        trial = Trial(
-            file=name,
-            outcome=played.outcome,
-            step=steps[0] if steps else None,
-            reason=played.reason,
-            tail=played.tail,
-        )
-        trials.append(trial)
-    return tuple(trials)
 
 
 def _reference_lines(

@@ -7,7 +7,15 @@ import math
 import re
 
 from bftrainer.config.trainer_file import TrainerSpec
-from bftrainer.console.rehearsal import order, ranks, rates, resumed, samples, weight_digests
+from bftrainer.console.rehearsal import (
+    order,
+    random_numbers,
+    ranks,
+    rates,
+    resumed,
+    samples,
+    weight_digests,
+)
 from bftrainer.console.rehearsal.finding import CheckVerdict, RehearsalCheck, RehearsalFinding
 from bftrainer.console.rehearsal.record import (
     Boundary,
@@ -59,6 +67,7 @@ def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
         ranks.judge(record),
         rates.judge(record, spec.scaling),
         order.judge(record),
+        random_numbers.judge(record),
         _process_finding(record),
     ]
 

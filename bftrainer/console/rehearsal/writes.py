@@ -41,6 +41,7 @@ class Writes:
         # Folders that were made since the last ``forget``, or renamed into place as a whole.
         self._created_folders: set[Path] = set()
         self._renamed_folders: set[Path] = set()
+        self._created_files: set[Path] = set()
         self._watch(folder)
 
     def __enter__(self) -> Writes:
@@ -56,6 +57,7 @@ class Writes:
         self._renamed.clear()
         self._created_folders.clear()
         self._renamed_folders.clear()
+        self._created_files.clear()
 
     def saved(self) -> Saved:
         """Return the existing files that were written since the last ``forget``, the latest first.
@@ -70,7 +72,8 @@ class Writes:
             if folder.is_dir() and self._has_new_file(folder)
         ]
         in_place, renamed = self._existing(self._in_place), self._existing(self._renamed)
-        return Saved(in_place=tuple(in_place), renamed=(*folders, *renamed))
+        created = [name for name in in_place if self._root / name in self._created_files]
+        return Saved(tuple(in_place), (*folders, *renamed), tuple(created))
 
     def _existing(self, paths: dict[Path, None]) -> list[str]:
         """Return the names of the files that exist, latest first.
@@ -127,6 +130,8 @@ class Writes:
         if mask & (_MOVED_FROM | _DELETE | _MOVED_TO):
             self._in_place.pop(path, None)
             self._renamed.pop(path, None)
+        if mask & _CREATE:
+            self._created_files.add(path)
         if mask & _MOVED_TO:
             self._renamed[path] = None
         if mask & (_MODIFY | _CLOSE_WRITE):
@@ -143,6 +148,7 @@ class Writes:
         if mask & _CREATE:
             self._watch(path)
             self._created_folders.add(path)
+            self._created_files |= set(_files(path))
             self._in_place |= dict.fromkeys(_files(path))
         elif mask & _MOVED_FROM:
             self._old_folders[cookie] = path
@@ -171,4 +177,14 @@ class Writes:
 
 
 def _files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*") if file.is_file() and not file.is_symlink())
+    """Return the files below a folder, in the order in which they were last written."""
+    files = [file for file in folder.rglob("*") if file.is_file() and not file.is_symlink()]
+    return sorted(files, key=lambda file: (_written_ns(file), file))
+
+
+def _written_ns(file: Path) -> int:
+    """Return the time at which a file was last written; 0 for one that is gone by now."""
+    try:
+        return file.stat().st_mtime_ns
+    except FileNotFoundError:
+        return 0

@@ -73,7 +73,14 @@ class BFTrainer:
         if peak and isinstance(state.memory, int):  # else M starts again at 0
             peak = max(peak, state.memory)
         order = priority_order(
-            state.active, len(state.queue), len(state.pool), kappa, peak, self._rank_cache
+            state.active,
+            len(state.queue),
+            len(state.pool),
+            kappa,
+            peak,
+            self._rank_cache,
+            state.at_s,
+            forward_s,
         )
         candidates = [state.active[j] for j in order.members]
         values = [self.objective.value(a.trainer, None) for a in candidates]
@@ -91,7 +98,7 @@ class BFTrainer:
         counts = [0] * len(state.active)
         for j, n in zip(order.members, answer.counts, strict=True):
             counts[j] = n
-        return Decision(tuple(counts), answer=answer), peak
+        return Decision(tuple(counts), order.until_s, answer), peak
 
 
 def _within_remaining_time(

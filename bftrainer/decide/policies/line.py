@@ -13,13 +13,16 @@ nearer to its end, so the work of j is worth i_j (for concave curves that is clo
 Vesilo, Harchol-Balter 2020). ``kappa`` M is the weight of the last completion in trainers: 0
 minimizes the mean, more and more the last.
 
-A trainer of unknown length stands by its submission; beyond a day of work on one node it moves back
-by what it trains.
+A trainer of unknown length counts as one of a day of work on one node; what it trains beyond a day
+moves it back. A new one is behind each running trainer of known length that was started, or last
+changed its size, before the submission and less than T_fwd ago: the decision that started that one
+assumed T_fwd of training (Eqn 16), and has not paid off before.
 
 No starvation: the first of the line whose smallest size fits the pool always trains. A trainer
 submitted later than a time T_j is never before j, with T_j the submission of j plus its time on one
 node. So j waits at 0 nodes no longer than the trainers submitted before T_j take, one after another
-on their smallest sizes, plus the time in which the pool is too small for them.
+on their smallest sizes, plus the time in which the pool is too small for them, plus T_fwd for an
+unknown length.
 
 A waiting trainer that cannot be chosen is left out of the problem: trainers before it in the line
 could fill the pool, of its kind at their smallest sizes, or of any kind with one node each where no
@@ -29,7 +32,8 @@ they are worth no less with these.)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from bftrainer.decide.allocation.objectives import rate_of_one
@@ -38,6 +42,7 @@ from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.decide.domain.state import Active
 
 UNKNOWN_S = 86_400.0
+"""The work of a trainer of unknown length, in seconds on one node."""
 _CACHE_SIZE = 16_384
 
 
@@ -48,11 +53,14 @@ class PriorityOrder:
 
     ``guaranteed`` is the index of the one that must train, the first of the line that fits the pool
     (None: none does).
+    ``until_s`` is the time at which a trainer of unknown length is no longer behind a start that
+    has not paid off (None: none is).
     """
 
     members: tuple[int, ...]
     weights: tuple[float, ...]
     guaranteed: int | None
+    until_s: float | None = None
 
 
 def priority_order(
@@ -62,14 +70,20 @@ def priority_order(
     kappa: float,
     peak: int,
     cache: RankCache | None = None,
+    at_s: float = 0.0,
+    forward_s: float = 0.0,
 ) -> PriorityOrder:
     """Return the trainers that can be chosen and their weights, in the order of ``active``.
 
     ``queued`` more trainers are behind all of these. ``kappa`` and ``peak``, M, are those of the
     module's text. With a ``cache``, the next call is faster.
+    ``forward_s`` is T_fwd; with 0, every start has paid off at once.
     """
     cache = cache or RankCache()
     ranks = cache.ranked(active)
+    behind = behind_starts(active, at_s, forward_s)
+    if behind:
+        ranks = _moved_behind(ranks, behind)
     total = len(active) + queued + kappa * peak  # m + kappa M
     # The nodes that the trainers so far may leave: if each that takes any single node has one, and,
     # by kind, if each of the kind has its smallest size.
@@ -90,21 +104,73 @@ def priority_order(
             chosen.append((j, (total - i) / total))
         free -= takes_one
     chosen.sort()
+    until_s = min((start.until_s for start in behind.values()), default=None)
     members = tuple([j for j, _ in chosen])
     weights = tuple([weight for _, weight in chosen])
-    return PriorityOrder(members, weights, guaranteed)
+    return PriorityOrder(members, weights, guaranteed, until_s)
+
+
+def _moved_behind(
+    places: Sequence[tuple[float, int]], behind: Mapping[int, RecentStart]
+) -> list[tuple[float, int]]:
+    """Return the (key, index) of every trainer, those that wait for a start moved behind it."""
+    keys = {j: key for key, j in places}
+    for j, start in behind.items():
+        keys[j] = max(keys[j], start.key_s)
+    return sorted((key, j) for j, key in keys.items())
+
+
+@dataclass(frozen=True, slots=True)
+class RecentStart:
+    """A running trainer of known length whose start, or last change of size, pays off at
+    ``until_s``. ``key_s`` is its key in the priority order.
+    """
+
+    trainer_id: str
+    key_s: float
+    until_s: float
+
+
+def behind_starts(
+    active: Sequence[Active], at_s: float, forward_s: float
+) -> dict[int, RecentStart]:
+    """Return the waiting trainers of unknown length, by index, that must not displace a start yet,
+    each with the last such start in the priority order.
+
+    They were submitted after that start, which was less than ``forward_s`` (T_fwd) ago: so none
+    waits longer than T_fwd for this reason. Cost: O(J log J) for J trainers.
+    """
+    sized = sorted(
+        (a.sized_s, key_s(a), j)
+        for j, a in enumerate(active)
+        if a.nodes and a.remaining_samples is not None and a.sized_s + forward_s > at_s
+    )
+    if not sized:
+        return {}
+    sized_s, last = [start_s for start_s, _, _ in sized], [sized[0]]
+    for start in sized[1:]:
+        last.append(max(last[-1], start, key=lambda entry: entry[1]))
+    behind = {}
+    for j, a in enumerate(active):
+        if a.nodes or a.trainer.samples_total is not None or a.samples_done:
+            continue
+        place = bisect_left(sized_s, a.admitted_s)
+        if place:
+            start_s, key, runner = last[place - 1]
+            behind[j] = RecentStart(active[runner].trainer.id, key, start_s + forward_s)
+    return behind
 
 
 def key_s(active: Active) -> float:
     """Return the trainer's key in the priority order, in seconds; the smallest key is first.
 
     It is the time of admission, plus the remaining work on one node. Where that is unknown, the
-    work done beyond ``UNKNOWN_S`` stands for it.
+    work done stands for it, and at least ``UNKNOWN_S``.
     """
     left_s = one_node_s(active)
     if left_s is None:
         done_s = active.samples_done / rate_of_one(active.trainer)
-        return active.admitted_s + max(done_s - UNKNOWN_S, 0.0)
+        return active.admitted_s + max(done_s, UNKNOWN_S)
     return active.admitted_s + left_s
 
 

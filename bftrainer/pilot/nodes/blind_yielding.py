@@ -75,9 +75,11 @@ class Expected:
 class BlindMemory:
     """What a decision remembers for the next glance.
 
-    ``waiting``: jobs of others that wait, as far as the counters tell. While nodes are offered,
-    ``step`` is how many leave at the next glance (0: no offer), ``goal`` the number of waiting jobs
-    at which it is over. ``all_released_s``: since when nothing is left to release.
+    ``expected``: own holders that the counters have not counted yet. ``waiting``: jobs of others
+    that wait, as far as the counters tell. While nodes are offered, ``step`` is how many are
+    released at the next glance (0: no offer), ``goal`` the number of waiting jobs at which the
+    offer is over. ``all_released_s``: since when nothing is left to release. ``void_count``: void
+    offers in a row. ``rest_until_s``: no offer begins before this time.
     """
 
     glance: Glance | None = None
@@ -86,7 +88,7 @@ class BlindMemory:
     step: int = 0
     goal: int = 0
     all_released_s: PilotS | None = None
-    voids: int = 0
+    void_count: int = 0
     rest_until_s: PilotS = PilotS(-math.inf)
 
     @property
@@ -108,38 +110,44 @@ def next_blind(
     glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
 ) -> BlindDecision:
     """Decide how many held nodes to release after a glance at the scheduler's counters; the same
-    glance counts once.
+    glance counts once. The first glance only counts the jobs that wait.
 
     ``held_count`` nodes can be released. ``notice_s``: how long trainers may take to leave.
     """
-    before = memory.glance
-    if before is not None and glance.at_s <= before.at_s:
+    previous = memory.glance
+    if previous is not None and glance.at_s <= previous.at_s:
         return BlindDecision(memory)
-    if before is None:
+    if previous is None:
         waiting = max(glance.counters.pending - glance.own.pending, 0)
         return BlindDecision(replace(memory, glance=glance, waiting=waiting))
-    others, expected = _of_others(before, glance, memory.expected)
+    others, expected = _split_counts(previous, glance, memory.expected)
     waiting = max(memory.waiting + others.submitted - others.started, 0)
-    if glance.counters.pending_at_s > before.counters.pending_at_s:
-        shown = glance.counters.pending - glance.own.pending
-        waiting = max(shown, min(others.submitted, waiting), 0)
+    if glance.counters.pending_at_s > previous.counters.pending_at_s:
+        # The scheduler has counted its pending jobs again. Its number replaces the estimate, but
+        # may be older than the latest submissions.
+        pending = glance.counters.pending - glance.own.pending
+        waiting = max(pending, min(others.submitted, waiting), 0)
     memory = replace(memory, glance=glance, expected=expected, waiting=waiting)
     if memory.offers:
-        return _go_on(glance, held_count, memory, notice_s)
-    has_come = others.submitted > 0 or others.ended > 0
-    if not has_come or not waiting or not held_count or glance.at_s < memory.rest_until_s:
+        return _continue_offer(glance, held_count, memory, notice_s)
+    is_news = others.submitted > 0 or others.ended > 0
+    if not is_news or not waiting or not held_count or glance.at_s < memory.rest_until_s:
         return BlindDecision(memory)
+    # Over once as many jobs have started as have come; one where only an end made room for a job.
     goal = max(waiting - max(others.submitted, 1), 0)
     memory = replace(memory, step=1, goal=goal, all_released_s=None)
-    return _go_on(glance, held_count, memory, notice_s)
+    return _continue_offer(glance, held_count, memory, notice_s)
 
 
-def _go_on(glance: Glance, held_count: int, memory: BlindMemory, notice_s: float) -> BlindDecision:
-    """Continue an offer of nodes: release the next nodes, or end the offer because a main job has
-    started or none takes the nodes.
+def _continue_offer(
+    glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
+) -> BlindDecision:
+    """Continue an offer of nodes: release the next nodes, or end the offer because as many main
+    jobs have started as have come, or because none takes the nodes. Call only while nodes are
+    offered.
     """
     if memory.waiting <= memory.goal:
-        return BlindDecision(replace(memory, step=0, voids=0), words="a main job has started")
+        return BlindDecision(replace(memory, step=0, void_count=0), words="a main job has started")
     if held_count:
         count = min(memory.step, held_count)
         memory = replace(memory, step=2 * memory.step, all_released_s=None)
@@ -148,53 +156,58 @@ def _go_on(glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
         return BlindDecision(replace(memory, all_released_s=glance.at_s))
     if glance.at_s - memory.all_released_s < VOID_S + notice_s:
         return BlindDecision(memory)
-    voids = memory.voids + 1
+    void_count = memory.void_count + 1
     rest_s = 0.0
-    if voids > FREE_VOIDS:
-        rest_s = min(FIRST_REST_S * 2 ** (voids - FREE_VOIDS - 1), LONGEST_REST_S)
+    if void_count > FREE_VOIDS:
+        rest_s = min(FIRST_REST_S * 2 ** (void_count - FREE_VOIDS - 1), LONGEST_REST_S)
     rest_until_s = PilotS(glance.at_s + rest_s)
-    memory = replace(memory, step=0, voids=voids, rest_until_s=rest_until_s)
+    memory = replace(memory, step=0, void_count=void_count, rest_until_s=rest_until_s)
     return BlindDecision(memory, words="no main job has started: the nodes are held again")
 
 
-def _of_others(before: Glance, now: Glance, expected: Expected) -> tuple[OthersCount, Expected]:
+def _split_counts(
+    previous: Glance, latest: Glance, expected: Expected
+) -> tuple[OthersCount, Expected]:
     """Divide what the counters show between two glances into other users' jobs and own holders.
-    Returns the counts of the others, and the own holders that are still expected in the counters.
+    ``expected``: own holders that the counters did not count until the ``previous`` glance. Returns
+    the counts of the others, and the own holders that are still expected in the counters.
 
     Counters restart at midnight: then what they show is all that is known.
     """
-    was, is_now = before.counters, now.counters
-    is_reset = is_now.submitted < was.submitted or is_now.ended < was.ended
-    base = JobCounters(0.0, 0, 0, 0) if is_reset else was
-    submitted, ended = now.own.submitted - before.own.submitted, now.own.ended - before.own.ended
-    at_s = now.at_s if submitted or ended else expected.at_s
-    if now.at_s - at_s > EXPECTED_S:
+    old, new = previous.counters, latest.counters
+    is_reset = new.submitted < old.submitted or new.ended < old.ended
+    base = JobCounters(0.0, 0, 0, 0) if is_reset else old
+    own_submitted = latest.own.submitted - previous.own.submitted
+    own_ended = latest.own.ended - previous.own.ended
+    added_s = latest.at_s if own_submitted or own_ended else expected.at_s
+    if latest.at_s - added_s > EXPECTED_S:
         expected = Expected()
-    to_come = Expected(
-        expected.submitted + submitted,
-        expected.started + submitted,
-        expected.ended + ended,
-        at_s,
+    # Every own holder that was submitted is expected to start as well.
+    uncounted = Expected(
+        submitted=expected.submitted + own_submitted,
+        started=expected.started + own_submitted,
+        ended=expected.ended + own_ended,
+        at_s=added_s,
     )
     counted = OthersCount(
-        is_now.submitted - base.submitted,
-        max(is_now.started - base.started, 0),
-        is_now.ended - base.ended,
+        submitted=new.submitted - base.submitted,
+        started=max(new.started - base.started, 0),
+        ended=new.ended - base.ended,
     )
     own = Expected(
-        min(max(to_come.submitted, 0), counted.submitted),
-        min(max(to_come.started, 0), counted.started),
-        min(max(to_come.ended, 0), counted.ended),
+        submitted=min(max(uncounted.submitted, 0), counted.submitted),
+        started=min(max(uncounted.started, 0), counted.started),
+        ended=min(max(uncounted.ended, 0), counted.ended),
     )
     others = OthersCount(
-        counted.submitted - own.submitted,
-        counted.started - own.started,
-        counted.ended - own.ended,
+        submitted=counted.submitted - own.submitted,
+        started=counted.started - own.started,
+        ended=counted.ended - own.ended,
     )
-    rest = Expected(
-        to_come.submitted - own.submitted,
-        to_come.started - own.started,
-        to_come.ended - own.ended,
-        at_s,
+    still_expected = Expected(
+        submitted=uncounted.submitted - own.submitted,
+        started=uncounted.started - own.started,
+        ended=uncounted.ended - own.ended,
+        at_s=added_s,
     )
-    return others, rest
+    return others, still_expected

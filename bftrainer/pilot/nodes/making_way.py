@@ -46,8 +46,8 @@ class Hasten:
 
 @dataclass(frozen=True, slots=True)
 class WayDecision:
-    """What making way asks for. ``blocks``: nothing may be requested now, and none of the
-    ``reserved`` nodes.
+    """What making way asks for. ``blocks``: nothing may be requested now, ``renews``: but for nodes
+    that leave only because their jobs end. None of the ``reserved`` nodes may be requested.
     """
 
     memory: NodeMemory
@@ -57,6 +57,7 @@ class WayDecision:
     blocks: bool = False
     reserved: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
+    renews: bool = False
 
 
 def make_way(facts: NodeFacts, moment: Moment, kept: Sequence[HeldFragment]) -> WayDecision:
@@ -117,7 +118,7 @@ def _with_low_water(facts: NodeFacts) -> NodeMemory:
     for node_class in marks.keys() | own.keys() | harvest.classes():
         nodes = harvest.of_class(node_class) | own.get(node_class, set())
         earlier = marks.get(node_class, LowWater())
-        marks[node_class] = earlier.seen(len(nodes), harvest.at_s, window_s)
+        marks[node_class] = earlier.after_look(len(nodes), harvest.at_s, window_s)
     return replace(memory, low_water=tuple(sorted(marks.items())), low_water_s=harvest.at_s)
 
 
@@ -144,6 +145,7 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
         served=decision.served,
         blocks=decision.memory.blocks,
         reserved=decision.memory.reserved,
+        renews=True,
     )
 
 
@@ -173,7 +175,7 @@ def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisio
 def _costs(facts: NodeFacts) -> dict[str, float]:
     """Return what a trainer loses by a rescale, for each fragment in use."""
     costs = dict.fromkeys(facts.used, 0.0)
-    for nodes, cost in facts.demand.moves:
+    for nodes, cost in facts.demand.move_costs:
         costs |= dict.fromkeys(nodes, cost)
     return costs
 

@@ -4,11 +4,20 @@ database.
 
 from __future__ import annotations
 
+import statistics
+from collections import deque
+
 from bftrainer.counted import counted
-from bftrainer.decide.domain.stopping import ASHA, parse_rule
+from bftrainer.decide.domain.stopping import ASHA, Rule, parse_rule
 from bftrainer.pilot.persistence.registry import Rung, TrainerRecord
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.wires.reports import DriverView
+
+BEFORE_RUNG = 0.2
+"""ASHA judges by the median of the reports in this last share of the samples before a rung: the
+loss of one batch is noise.
+"""
+_REPORTS = 64
 
 
 class EarlyStops:
@@ -17,6 +26,7 @@ class EarlyStops:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._rungs: dict[tuple[str, str, float], dict[str, float]] = {}
+        self._recent: dict[tuple[str, str], deque[tuple[float, float]]] = {}
         for rung in recorder.registry.rungs():
             self._rungs.setdefault((rung.group, rung.rule, rung.samples), {})[rung.trainer] = (
                 rung.value
@@ -29,17 +39,57 @@ class EarlyStops:
             rule = parse_rule(text)
             if (value := last.get(rule.metric)) is None:
                 continue
-            group = record.spec.group or record.name if isinstance(rule, ASHA) else record.name
+            self._note(record.name, rule.metric, samples, value)
             for rung in rule.rungs:
-                values = self._rungs.setdefault((group, text, rung), {})
-                if samples < rung or record.name in values:
-                    continue
-                ends = rule.ends(value, values.values())
-                values[record.name] = value
-                self._recorder.rung(Rung(group, text, rung, record.name, value))
-                if ends:
-                    return (
-                        f"stopped early by {text}: {rule.metric} {value:.6g} at "
-                        f"{counted(samples, 'sample')}"
-                    )
+                reason = self._at_rung(record, rule, text, rung, samples, value)
+                if reason:
+                    self._forget(record.name)
+                    return reason
         return ""
+
+    def _at_rung(
+        self,
+        record: TrainerRecord,
+        rule: Rule,
+        text: str,
+        rung: float,
+        samples: float,
+        value: float,
+    ) -> str:
+        """Record a rung, if the trainer has just come to it. Returns why it ends; empty if it goes
+        on.
+        """
+        group = record.spec.group or record.name if isinstance(rule, ASHA) else record.name
+        values = self._rungs.setdefault((group, text, rung), {})
+        if samples < rung or record.name in values:
+            return ""
+        reports = [value]
+        if isinstance(rule, ASHA):
+            reports = self._before(record.name, rule.metric, rung) or reports
+        judged = statistics.median(reports)
+        ends = rule.ends(judged, values.values())
+        values[record.name] = judged
+        self._recorder.rung(Rung(group, text, rung, record.name, judged))
+        if not ends:
+            return ""
+        several = f" (median of {len(reports)} reports)" if len(reports) > 1 else ""
+        return (
+            f"stopped early by {text}: {rule.metric} {judged:.6g}{several} at "
+            f"{counted(samples, 'sample')}"
+        )
+
+    def _note(self, trainer: str, metric: str, samples: float, value: float) -> None:
+        """Keep a value if it has changed: the same one again is that of an earlier line."""
+        reports = self._recent.setdefault((trainer, metric), deque(maxlen=_REPORTS))
+        if not reports or reports[-1][1] != value:
+            reports.append((samples, value))
+
+    def _before(self, trainer: str, metric: str, rung: float) -> list[float]:
+        """Return the values of the reports shortly before a rung and since."""
+        reports = self._recent.get((trainer, metric), ())
+        return [value for samples, value in reports if samples >= (1 - BEFORE_RUNG) * rung]
+
+    def _forget(self, trainer: str) -> None:
+        """Drop the reports of a trainer that ends."""
+        for key in [key for key in self._recent if key[0] == trainer]:
+            del self._recent[key]

@@ -45,6 +45,11 @@ TABLE = (
         "Describe the idle nodes of a log.",
     ),
     Command(
+        "replay delays",
+        f"{_HERE}.delays:delays",
+        "Simulate which main jobs a pilot would delay, and what it would harvest.",
+    ),
+    Command(
         "replay convert",
         f"{_HERE}.convert:convert",
         "Convert a scheduler's job log to an event log.",

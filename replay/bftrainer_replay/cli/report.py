@@ -84,6 +84,15 @@ _DEBOUNCE_S = 60.0
     help="CO2 of a kWh of the site's electricity: the page then has the CO2 of that energy.",
 )
 @click.option(
+    "--give-way",
+    "give_way",
+    default="yield",
+    metavar="WAY",
+    help="How held nodes are freed for main jobs at this site, for the top of the page: site (the "
+    "scheduler preempts at once), life:600 (after a guaranteed run time, in seconds), yield (no "
+    "preemption), or blind (a hidden queue). See `bftrainer replay delays`.",
+)
+@click.option(
     "--title",
     metavar="TEXT",
     help="Title of the page.  [default: the size of the cluster and the dates of LOG]",
@@ -109,6 +118,7 @@ def report(
     currency: str,
     extra_kw: float | None,
     co2_g_per_kwh: float | None,
+    give_way: str,
     title: str | None,
     workers: Workers,
     to_json: bool,
@@ -131,10 +141,12 @@ def report(
     from bftrainer.system.files import write_atomically
     from bftrainer_replay.analysis.characterize import characterize
     from bftrainer_replay.logs.gpus import held_parts
+    from bftrainer_replay.main_queue.ways import rules_of
     from bftrainer_replay.report.costs import CostRates, monthly_costs
     from bftrainer_replay.report.figures import Origin, as_json, read_figures
     from bftrainer_replay.report.gpu_chapter import gpu_chapter, source_by_node, usual_gpus
     from bftrainer_replay.report.log_page import Replays, log_page
+    from bftrainer_replay.report.main_jobs import effect_of
     from bftrainer_replay.report.page import write
     from bftrainer_replay.report.plan import plan_of, worst_and_best
     from bftrainer_replay.report.top import Trainings
@@ -148,6 +160,7 @@ def report(
     if not 0 <= forward_s < float("inf"):
         raise UserError(f"--forward-s {forward_s:g}: expected seconds, 0 or more")
     last = None if compare is None else read_figures(compare)
+    rules_of(give_way)  # before the log is read
     rates = CostRates(node_hour_price, currency[:12], extra_kw, co2_g_per_kwh)
     source = workload_of(table)
     window, held, in_gpus = window_of(choice, of_idle_gpus=True), None, source
@@ -155,6 +168,7 @@ def report(
         held = held_parts(window, choice.importing.back_s)
         window, source = window.gpus.by_node, source_by_node(source, usual_gpus(window))
     characteristics = characterize(window)
+    effect = effect_of(window, give_way)
     first = pilot_trainers(window, source, 0)
     admitted = max_parallel or enough_trainers(window, first)
     costs = CostModel(cost_model)
@@ -182,7 +196,7 @@ def report(
     page, figures = log_page(
         window,
         characteristics,
-        Replays(plan, sample, rows),
+        Replays(plan, sample, rows, effect),
         Trainings(trainers, curves, doubt, "" if table.trainers is None else table.trainers.name),
         origin,
         title,

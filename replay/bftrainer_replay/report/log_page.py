@@ -20,6 +20,7 @@ from bftrainer_replay.report.assumptions import assumptions_chapter
 from bftrainer_replay.report.costs import NO_RATES, CostRates, costs_text, monthly_costs
 from bftrainer_replay.report.figures import Origin, ReportFigures, figures_of
 from bftrainer_replay.report.log_facts import queue_chapter, shared_chapter
+from bftrainer_replay.report.main_jobs import MainJobsEffect, main_jobs_chapter
 from bftrainer_replay.report.page import Chapter, Page, PageTable, Picture, step_series
 from bftrainer_replay.report.plan import ReportPlan
 from bftrainer_replay.report.top import Trainings, as_text, top_of
@@ -35,12 +36,13 @@ from bftrainer_replay.sweep.sample import LogSample
 @dataclass(frozen=True, slots=True)
 class Replays:
     """The replays of a report: their plan, the parts of the log that they cover, and the row of
-    every cell of the plan.
+    every cell of the plan. ``effect``: what a pilot does to main jobs, if that was simulated.
     """
 
     plan: ReportPlan
     sample: LogSample
     rows: Mapping[Cell, SweepRow]
+    effect: MainJobsEffect | None = None
 
 
 def log_page(
@@ -61,7 +63,7 @@ def log_page(
     earlier report, ``gpus`` the chapter and the sentence of a log in GPUs, ``rates`` the prices of
     the site.
     """
-    plan, sample, rows = replays.plan, replays.sample, replays.rows
+    plan, sample, rows, effect = replays.plan, replays.sample, replays.rows, replays.effect
     base = rows[plan.base]
     detail = read_detail(base.result["detail"])
     plain = plain_curve(window, plan.base.max_parallel, trainings.start_s)
@@ -85,7 +87,7 @@ def log_page(
         idle_picture(window, figures, detail if sample.is_whole else None),
         number_picture(figures, [rows[cell] for cell in plan.parallel], usable),
     )
-    top = top_of(figures, window, characteristics, sample, trainings, pictures, title, last)
+    top = top_of(figures, window, characteristics, sample, trainings, pictures, title, last, effect)
     costs = costs_text(monthly_costs(figures, rates), rates)
     if costs:
         top = replace(top, rows=(("Costs", costs), *top.rows))
@@ -94,6 +96,7 @@ def log_page(
     piece = sample.windows[sample.shown]
     chapters = (
         *(() if gpus is None else gpus[:1]),
+        *(() if effect is None else (main_jobs_chapter(effect),)),
         queue_chapter(characteristics, window),
         *shared_chapter(window),
         Chapter(

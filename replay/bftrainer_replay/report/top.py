@@ -22,6 +22,12 @@ from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.silent import LEAST_H
 from bftrainer_replay.logs.torus import is_block
 from bftrainer_replay.report.figures import MONTH_H, ReportFigures
+from bftrainer_replay.report.main_jobs import (
+    MainJobsEffect,
+    delay_claim,
+    main_jobs_row,
+    wait_box,
+)
 from bftrainer_replay.report.page import Box, PageTop, TopPicture
 from bftrainer_replay.report.words import about, listed, precise, range_text, share_text, span_text
 from bftrainer_replay.sweep.sample import LogSample
@@ -85,30 +91,34 @@ def top_of(
     pictures: tuple[TopPicture, TopPicture],
     title: str | None,
     last: ReportFigures | None = None,
+    effect: MainJobsEffect | None = None,
 ) -> PageTop:
     """Build the top of the report: its sentence, boxes, pictures and rows; ``last`` are the figures
-    of an earlier report to compare with.
+    of an earlier report to compare with, ``effect`` is what a pilot does to main jobs.
     """
     name = title or f"A cluster of {counted(characteristics.machine_nodes, 'node')}"
     origin = figures.origin
+    box = None if effect is None else wait_box(effect)
     rows = [
-        ("Measured", _measured(figures, window, characteristics)),
+        ("Measured", _measured(figures, window, characteristics, has_delays=box is not None)),
         ("Simulated", _simulated(figures, sample, trainings)),
         ("Assumed", _assumed(figures, window, trainings)),
         ("Next", _next(trainings)),
     ]
+    if effect is not None:
+        rows.insert(0, ("Main jobs", main_jobs_row(effect)))
     if last is not None:
-        rows.insert(3, ("Compared", f"With the report on {figures.since(last)}"))
+        rows.insert(-1, ("Compared", f"With the report on {figures.since(last)}"))
     return PageTop(
         about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
         sentence=_whose(window)
         + (figures.lacks_jobs and f"{figures.lacks_jobs} ")
-        + sentence(figures),
+        + sentence(figures, "" if effect is None else delay_claim(effect)),
         boxes=(
             _idle_box(figures, window, characteristics),
             _training_box(figures, sample),
             _plain_box(figures, trainings),
-            _wait_box(),
+            box or _wait_box(),
         ),
         pictures=pictures,
         rows=tuple(rows),
@@ -129,9 +139,9 @@ def _whose(window: LogWindow) -> str:
     )
 
 
-def sentence(figures: ReportFigures) -> str:
+def sentence(figures: ReportFigures, delays: str = "") -> str:
     """Return the claim of the report: what share of the node-hours lies idle, and how much of it
-    trainings turn into work at what delay of other jobs.
+    trainings turn into work at what delay of other jobs (``delays``; empty: as on a test cluster).
     """
     left_out = f" ({figures.left_out} left out)" if figures.left_out else ""
     trainings, nodes_each, work = (
@@ -155,8 +165,11 @@ def sentence(figures: ReportFigures) -> str:
         f"{counted(trainings, 'elastic training')} of up to {counted(nodes_each, 'node')} "
         f"each{plain} would turn "
         f"{precise(work)} of these into work{pool} "
-        "and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by "
-        f"{shortest_s:g} to {longest_s:.1f} seconds."
+        + (
+            delays
+            or "and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by "
+            f"{shortest_s:g} to {longest_s:.1f} seconds."
+        )
     )
 
 
@@ -320,9 +333,15 @@ def without_empty(window: LogWindow, characteristics: Characteristics) -> str:
     )
 
 
-def _measured(figures: ReportFigures, window: LogWindow, characteristics: Characteristics) -> str:
+def _measured(
+    figures: ReportFigures,
+    window: LogWindow,
+    characteristics: Characteristics,
+    *,
+    has_delays: bool,
+) -> str:
     """Return the row "Measured": the length of the log, how waiting jobs were judged, and where the
-    waits come from.
+    waits come from, unless they are simulated (``has_delays``).
     """
     jobs = "" if window.queue is None else f", {counted(len(window.queue.nodes), 'job')}"
     unknown = (
@@ -331,10 +350,15 @@ def _measured(figures: ReportFigures, window: LogWindow, characteristics: Charac
         else " The log does not show which nodes were out of service: some of the idle ones "
         "may have been."
     )
+    waits = (
+        ""
+        if has_delays
+        else " Waits: a Slurm test cluster of 8 nodes, not this one (docs/slurm.md, Effect on the "
+        "main queue)."
+    )
     return (
         f"Idle nodes: {span_text(characteristics.span_h)} of the log{jobs}.{unknown} "
-        f"{waiting_sentence(window, characteristics)} Waits: a Slurm "
-        "test cluster of 8 nodes, not this one (docs/slurm.md, Effect on the main queue)."
+        f"{waiting_sentence(window, characteristics)}{waits}"
     )
 
 

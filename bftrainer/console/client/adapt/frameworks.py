@@ -6,6 +6,7 @@ import ast
 import re
 
 from bftrainer.console.client.adapt.loop import adapt_loop
+from bftrainer.console.client.adapt.project import Project
 from bftrainer.console.client.adapt.source import ScriptSource, name_of
 
 _OURS = [
@@ -74,14 +75,16 @@ def adapt_lightning(source: ScriptSource) -> str:
     source.set_arguments(trainer, [*source.arguments(trainer, _OURS), f"**{idle}.arguments{more}"])
     model = source.of(fit.args[0] if fit.args else passed["model"])
     source.set_arguments(fit, [model, f"{idle}.loader", *rest, f"ckpt_path={idle}.ckpt_path"])
+    for call in source.calls_of_any():
+        if re.search(r"LR$|Plateau|Scheduler$|schedule_with|^get_scheduler$", name_of(call.func)):
+            what = (
+                f"{name_of(call.func)} would have no effect, because OnIdleNodes sets the rate; "
+                "remove it and choose a constant rate, or write the loop with plain PyTorch"
+            )
+            raise source.missing(call, what, _LIGHTNING)
     if source.calls("ModelCheckpoint"):
         source.notes.append(
             "ModelCheckpoint is left out of callbacks=[...]: OnIdleNodes writes the checkpoint"
-        )
-    if "lr_scheduler" in source.before_edits:
-        source.notes.append(
-            "the module's scheduler has no effect: OnIdleNodes sets the rate "
-            "(docs/training.md#learning-rate)"
         )
     return "OnIdleNodes"
 
@@ -105,47 +108,139 @@ def _defines(source: ScriptSource, function: str) -> bool:
     return any(isinstance(node, ast.FunctionDef) and node.name == function for node in nodes)
 
 
-def adapt_transformers(source: ScriptSource) -> str:
-    """Insert ``IdleNodesCallback``, with a constant global batch."""
-    trainers, made = (
-        source.calls("Trainer", "Seq2SeqTrainer"),
-        source.calls("TrainingArguments", "Seq2SeqTrainingArguments"),
-    )
+def transformers_trainers(project: Project) -> list[ast.Call]:
+    """Return the calls that make a Trainer of Transformers or TRL, or of a subclass."""
+    source = project.main.source
+    return [call for call in source.calls_of_any() if _is_trainer(project, call.func)]
+
+
+def _is_trainer(project: Project, function: ast.expr) -> bool:
+    """Whether a name is that of a Trainer class that Transformers or TRL defines, or a subclass."""
+    name = name_of(function)
+    made = project.target(project.main, function)
+    owner = None if made is None else made[1]
+    if made is not None and isinstance(owner, ast.ClassDef):
+        lineage = project.lineage(made[0], owner)
+        bases = [base for part in lineage for base in part.bases]
+        return any(
+            name_of(base).endswith("Trainer") and project.target(made[0], base) is None
+            for base in bases
+        ) and any(_imports_trainers(module.source) for module in project.modules)
+    return name.endswith("Trainer") and _imports_trainers(project.main.source, name)
+
+
+def _imports_trainers(source: ScriptSource, name: str = "") -> bool:
+    """Whether a module imports Transformers or TRL; with a name, whether that comes from there."""
+    for node in source.nodes:
+        packages: list[str] = []
+        if isinstance(node, ast.Import):
+            packages = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            aliases = [alias.asname or alias.name for alias in node.names]
+            packages = [node.module or ""] if not name or name in aliases else []
+        if any(package.partition(".")[0] in ("transformers", "trl") for package in packages):
+            return True
+    return False
+
+
+def adapt_transformers(project: Project) -> str:
+    """Insert ``IdleNodesCallback``, with a constant global batch; returns what is to be imported.
+
+    Raises :class:`~bftrainer.errors.UserError` for a script without one Trainer and its arguments.
+    """
+    source = project.main.source
+    trainers = transformers_trainers(project)
+    arguments = [
+        call
+        for call in source.calls_of_any()
+        if re.search(r"TrainingArguments$|^(SFT|DPO|Reward|GRPO)Config$", name_of(call.func))
+    ]
     trains = [call for call in source.calls("train") if "trainer" in source.of(call.func).lower()]
-    parsed = [node for node in ast.walk(source.tree) if name_of(node) == "training_args"]
-    if len(trainers) != 1 or len(trains) != 1 or not (made or parsed):
-        raise source.missing(
-            None,
-            "found no single TrainingArguments, Trainer(...) and trainer.train()",
-            _TRANSFORMERS,
+    parsed = [
+        node
+        for node in source.nodes
+        if name_of(node) == "training_args"
+        and isinstance(node, ast.Name)
+        and isinstance(node.ctx, ast.Store)
+    ]
+    if len(trainers) != 1 or len(trains) != 1 or not (arguments or parsed):
+        counts = (
+            f"{len(trainers)} calls of a Trainer, {len(trains)} of trainer.train() and "
+            f"{len(arguments)} of TrainingArguments"
         )
-    if made:
-        given = _keywords(made[0])
+        node = trainers[1] if len(trainers) > 1 else None
+        raise source.missing(
+            node, f"found {counts}, expected one of each in the script", _TRANSFORMERS
+        )
+    names = {
+        name: source.free_name(name)
+        for name in ("IdleNodesCallback", "constant_batch", "last_checkpoint")
+    }
+    if arguments:
+        given = _keywords(arguments[0])
         batch_arguments = ["8"]
         if _BATCH in given:
             keys = {"": given[_BATCH], "save_steps=": given.get("save_steps")}
             batch_arguments = [f"{key}{source.of(value)}" for key, value in keys.items() if value]
-        constant_batch = f"**constant_batch({', '.join(batch_arguments)})"
-        source.set_arguments(made[0], [*source.arguments(made[0], _CONSTANT), constant_batch])
-        folder = source.of(made[0].args[0] if made[0].args else given["output_dir"])
+        elif any(keyword.arg is None for keyword in arguments[0].keywords):
+            what = "TrainingArguments(**...) may have the batch among its keywords"
+            raise source.missing(arguments[0], what, _TRANSFORMERS)
+        constant_batch = f"**{names['constant_batch']}({', '.join(batch_arguments)})"
+        kept = source.arguments(arguments[0], _CONSTANT)
+        source.set_arguments(arguments[0], [*kept, constant_batch])
+        folder = _folder(source, arguments[0], given)
     else:
-        line = f"vars(training_args).update(constant_batch(training_args.{_BATCH}))"
-        first = min(parsed, key=lambda node: getattr(node, "lineno", 0))
-        source.after(source.statement(first), line)
+        update = f"{names['constant_batch']}(training_args.{_BATCH})"
+        source.after(_whole_statement(source, parsed), f"vars(training_args).update({update})")
         folder = "training_args.output_dir"
     own = _keywords(trainers[0]).get("callbacks")
-    callbacks = f"callbacks=[IdleNodesCallback(){f', *{source.of(own)}' if own else ''}]"
+    idle = f"{names['IdleNodesCallback']}()"
+    callbacks = f"callbacks=[{idle}{f', *({source.of(own)} or [])' if own else ''}]"
     source.set_arguments(trainers[0], [*source.arguments(trainers[0], ("callbacks",)), callbacks])
-    source.set_arguments(trains[0], [f"resume_from_checkpoint=last_checkpoint({folder})"])
+    resume = f"resume_from_checkpoint={names['last_checkpoint']}({folder})"
+    others = source.arguments(trains[0], ("resume_from_checkpoint",))
+    source.set_arguments(trains[0], [resume, *others[len(trains[0].args) :]])
     source.notes.append(
         "the workers must divide its global batch: `submit` allows powers of two, --set 'sizes "
         "= [1, 3]' others"
     )
-    return "IdleNodesCallback, constant_batch, last_checkpoint"
+    return ", ".join(
+        name if alias == name else f"{name} as {alias}" for name, alias in names.items()
+    )
 
 
-def adapt_horovod(source: ScriptSource) -> str:
+def _folder(source: ScriptSource, arguments: ast.Call, given: dict[str, ast.expr]) -> str:
+    """Return the output folder of TrainingArguments as it reads where the Trainer is made."""
+    if arguments.args:
+        return source.of(arguments.args[0])
+    if "output_dir" in given:
+        return source.of(given["output_dir"])
+    statement = source.statement(arguments)
+    if isinstance(statement, ast.Assign):
+        return f"{source.of(statement.targets[0])}.output_dir"
+    raise source.missing(arguments, "found no output_dir in TrainingArguments(...)", _TRANSFORMERS)
+
+
+def _whole_statement(source: ScriptSource, bound: list[ast.Name]) -> ast.stmt:
+    """Return the statement behind which a name is bound whatever branch was taken: the outermost
+    ``if`` around the last assignment that does not contain the function's other code.
+    """
+    first = min(bound, key=lambda node: node.lineno)
+    function = source.function(first)
+    own = [node for node in bound if source.function(node) is function]
+    statement = source.statement(max(own, key=lambda node: node.lineno))
+    for parent in source.above(statement):
+        if not isinstance(parent, ast.If | ast.Try):
+            break
+        if isinstance(parent, ast.If) and "__name__" in source.of(parent.test):
+            break
+        statement = parent
+    return statement
+
+
+def adapt_horovod(project: Project) -> None:
     """Insert ``ElasticTraining`` into a loop over epochs."""
+    source = project.main.source
     states = source.calls("TorchState")
     if len(states) != 1 or not isinstance(source.statement(states[0]), ast.Assign):
         raise source.missing(
@@ -174,7 +269,7 @@ def adapt_horovod(source: ScriptSource) -> str:
                 "the training function"
             )
             source.notes.append(f"line {call.lineno}: {source.of(call.func)} {what}")
-    return adapt_loop(source, accelerate=False)
+    adapt_loop(project, accelerate=False)
 
 
 def _keywords(call: ast.Call) -> dict[str, ast.expr]:

@@ -7,25 +7,36 @@ Edits are made around statements, not around lines: a line may have several stat
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Collection, Iterator
-from typing import Any
+from functools import cached_property
+from typing import Any, NamedTuple, TypeGuard
 
 from bftrainer.errors import UserError
 
-Function = (ast.FunctionDef, ast.AsyncFunctionDef)
-_COMPOUND = (
-    *Function,
-    ast.ClassDef,
-    ast.If,
-    ast.For,
-    ast.AsyncFor,
-    ast.While,
-    ast.With,
-    ast.AsyncWith,
-    ast.Try,
-    ast.Match,
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+COMPOUND = (
+    Definition
+    | ast.If
+    | ast.For
+    | ast.AsyncFor
+    | ast.While
+    | ast.With
+    | ast.AsyncWith
+    | ast.Try
+    | ast.Match
 )
+
+
+class Binding(NamedTuple):
+    """An expression that a name is bound to; with a number, the name is bound to that part of its
+    value.
+    """
+
+    value: ast.expr
+    part: int | None
 
 
 class ScriptSource:
@@ -43,13 +54,11 @@ class ScriptSource:
         self.shown = ""
         """The name that the new object has in the script."""
         self._bytes, self._starts = text.encode(), [0]
-        self._newline = "\r\n" if b"\r\n" in self._bytes else "\n"
         for line in self._bytes.splitlines(keepends=True):
             self._starts.append(self._starts[-1] + len(line))
         self._edits: list[tuple[int, int, int, str]] = []
-        self.parents = {
-            child: node for node in ast.walk(self.tree) for child in ast.iter_child_nodes(node)
-        }
+        self.nodes = list(ast.walk(self.tree))
+        self.parents = {child: node for node in self.nodes for child in ast.iter_child_nodes(node)}
 
     def of(self, node: Any) -> str:
         """The text of a node."""
@@ -68,33 +77,105 @@ class ScriptSource:
             candidate for candidate in (node, *self.above(node)) if isinstance(candidate, ast.stmt)
         )
 
-    def function(self, node: ast.AST) -> ast.AST | None:
+    def function(self, node: ast.AST) -> Function | None:
         """The function that a node belongs to; None at the level of the module."""
         return next((parent for parent in self.above(node) if isinstance(parent, Function)), None)
 
+    def enclosing_class(self, node: ast.AST) -> ast.ClassDef | None:
+        """The class that a node is in the text of; None outside of classes."""
+        parents = self.above(node)
+        return next((parent for parent in parents if isinstance(parent, ast.ClassDef)), None)
+
     def free_name(self, name: str) -> str:
         """Return ``name`` if the script does not use it, else ``idle_name`` for the same object."""
+        while name in self._used_names:
+            name = f"idle_{name}"
+        return name
+
+    @cached_property
+    def _used_names(self) -> frozenset[str]:
+        """All names that the script binds or reads, in any scope."""
         used: set[str] = set()
-        for node in ast.walk(self.tree):
+        for node in self.nodes:
             if isinstance(node, ast.Name):
                 used.add(node.id)
             elif isinstance(node, ast.arg):
                 used.add(node.arg)
-            elif isinstance(node, (*Function, ast.ClassDef)):
+            elif isinstance(node, Definition):
                 used.add(node.name)
             elif isinstance(node, ast.alias):
-                used.add(node.asname or node.name)
-        while name in used:
-            name = f"idle_{name}"
-        return name
+                used.add(node.asname or node.name.partition(".")[0])
+            elif isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+                used.add(node.name)
+        return frozenset(used)
+
+    def top_level_names(self) -> set[str]:
+        """The functions and classes of the module, for ``from module import *``."""
+        return {node.name for node in self.tree.body if isinstance(node, Definition)}
+
+    def top_level_variables(self) -> set[str]:
+        """The names that the module binds by assignments outside of functions."""
+        names: set[str] = set()
+        for node in self.nodes:
+            if is_stored(node) and "." not in self.of(node) and self.function(node) is None:
+                names.add(self.of(node))
+        return names
+
+    @cached_property
+    def _bindings(self) -> dict[str, list[Binding]]:
+        """What each name or attribute is bound to, in the order of the text."""
+        bindings: dict[str, list[Binding]] = {}
+        for node in self.nodes:
+            pairs: list[tuple[ast.AST, ast.expr]] = []
+            if isinstance(node, ast.Assign):
+                pairs = [(target, node.value) for target in node.targets]
+            elif isinstance(node, ast.AnnAssign | ast.NamedExpr) and node.value is not None:
+                pairs = [(node.target, node.value)]
+            elif isinstance(node, ast.withitem) and node.optional_vars is not None:
+                pairs = [(node.optional_vars, node.context_expr)]
+            for target, value in pairs:
+                self._bind(bindings, target, Binding(value, None))
+        for values in bindings.values():
+            values.sort(key=lambda binding: (binding.value.lineno, binding.value.col_offset))
+        return bindings
+
+    def _bind(self, bindings: dict[str, list[Binding]], target: ast.AST, bound: Binding) -> None:
+        """Note what a target is bound to; of a tuple of targets, each by itself."""
+        if not isinstance(target, ast.Tuple | ast.List):
+            bindings.setdefault(self.of(target), []).append(bound)
+            return
+        value = bound.value
+        values: list[ast.expr] = []
+        if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
+            values = value.elts
+        for number, element in enumerate(target.elts):
+            part = Binding(values[number], None) if values else Binding(value, number)
+            self._bind(bindings, element, part)
+
+    def bound_values(self, text: str) -> list[Binding]:
+        """What a name or an attribute is bound to in the script, in the order of the text."""
+        return self._bindings.get(text, [])
+
+    def calls_of_any(self) -> list[ast.Call]:
+        """All calls, in no order."""
+        return [node for node in self.nodes if isinstance(node, ast.Call)]
 
     def calls(self, *names: str, within: ast.AST | None = None) -> list[ast.Call]:
         """The calls of functions or methods of these names, in the order of the text."""
-        calls = (call for call in ast.walk(within or self.tree) if isinstance(call, ast.Call))
+        nodes = self.nodes if within is None else ast.walk(within)
+        calls = (call for call in nodes if isinstance(call, ast.Call))
         return sorted(
             (call for call in calls if name_of(call.func) in names),
             key=lambda call: (call.lineno, call.col_offset),
         )
+
+    def line_end(self, line: int) -> str:
+        """The characters that end a line of the script; those of the first line, if it has none."""
+        for number in (line, 1):
+            text = self._bytes[self._starts[number - 1] : self._starts[number]]
+            if text.endswith((b"\n", b"\r")):
+                return "\r\n" if text.endswith(b"\r\n") else text[-1:].decode()
+        return "\n"
 
     def arguments(self, call: ast.Call, but: Collection[str] = ()) -> list[str]:
         """The arguments of a call but for some keywords, as text."""
@@ -106,6 +187,41 @@ class ScriptSource:
     def replace(self, node: ast.AST, text: str) -> None:
         """Replace the text of a node."""
         self._edit(*self._span(node), text)
+
+    def insert_before(self, node: ast.AST, text: str) -> None:
+        """Insert text in front of a node, on its line."""
+        begin = self._span(node)[0]
+        self._edit(begin, begin, text)
+
+    def insert_after(self, node: ast.AST, text: str) -> None:
+        """Insert text behind a node, on its line."""
+        end = self._span(node)[1]
+        self._edit(end, end, text)
+
+    def add_imports(self, lines: list[str]) -> None:
+        """Insert imports behind those at the top of the module, or behind its docstring."""
+        place: ast.stmt | None = None
+        for statement in self.tree.body:
+            is_import = isinstance(statement, ast.Import | ast.ImportFrom)
+            if is_import or (place is None and _is_docstring(statement)):
+                place = statement
+            elif place is not None and isinstance(statement, Definition | ast.For | ast.While):
+                break
+        if place is not None:
+            self.after(place, *lines)
+        else:
+            self.before(self.tree.body[0], *lines)
+
+    def begins_line(self, node: ast.AST) -> bool:
+        """Whether only blanks are in front of a node on its line."""
+        begin, _ = self._span(node)
+        line = getattr(node, "lineno", 1)
+        return not self._bytes[self._starts[line - 1] : begin].strip(b" \t\f")
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether an edit was made."""
+        return bool(self._edits)
 
     def head(self, loop: ast.While, text: str, *parts: ast.expr) -> None:
         """Replace the first line of a loop, with the text of ``parts`` for {}."""
@@ -125,21 +241,23 @@ class ScriptSource:
             list[Any]([*call.args, *call.keywords]),
         )
         if old and old[0].lineno != call.func.lineno:
-            indent = self._newline + self._indentation(old[0])
-            last = self._newline + self._indentation(self.statement(call))
+            indent = self.line_end(call.lineno) + self._indentation(old[0])
+            last = self.line_end(call.lineno) + self._indentation(self.statement(call))
             self._edit(begin, end, f"({indent}{(',' + indent).join(arguments)},{last})")
         else:
             self._edit(begin, end, f"({', '.join(arguments)})")
 
     def before(self, statement: ast.stmt, *lines: str) -> None:
-        """Insert simple statements before a statement.
+        """Insert simple statements before a statement; a line end in one of them is kept if there
+        is room for it.
 
         They get lines of their own if it begins its line; else they stand on that line: ``NEW;
         OLD``.
         """
         begin, start = self._span(statement)[0], self._starts[statement.lineno - 1]
         if self._bytes[start:begin].strip(b" \t\f"):
-            self._edit(begin, begin, "".join(f"{line}; " for line in lines))
+            joined = [re.sub(r"\n *", "", line) for line in lines]
+            self._edit(begin, begin, "".join(f"{line}; " for line in joined))
         else:
             self._insert_lines(start, statement, lines)
 
@@ -151,7 +269,7 @@ class ScriptSource:
         """
         end, next_line = self._span(statement)[1], self._starts[statement.end_lineno or 0]
         rest = self._bytes[end:next_line].partition(b"#")[0].strip()
-        is_compound = isinstance(statement, _COMPOUND)
+        is_compound = isinstance(statement, COMPOUND)
         if not is_compound and (rest.strip(b"; \t") or self._is_on_line_of_head(statement)):
             self._edit(end, end, "".join(f"; {line}" for line in lines))
         else:
@@ -191,13 +309,19 @@ class ScriptSource:
     def _insert_lines(self, at: int, statement: ast.stmt, lines: tuple[str, ...]) -> None:
         """Insert lines at an offset, indented like ``statement``."""
         indentation = self._indentation(statement)
-        text = "".join(f"{indentation}{line}{self._newline}" for line in lines)
+        newline = self.line_end(statement.lineno)
+        step = "\t" if indentation.startswith("\t") else "    "
+        broken = [
+            line.replace("\n    ", f"\n{step}").replace("\n", f"{newline}{indentation}")
+            for line in lines
+        ]
+        text = "".join(f"{indentation}{line}{newline}" for line in broken)
         if at and self._bytes[at - 1 : at] not in (
             b"\n",
             b"\r",
         ):
             # The last line of the script has no line end.
-            text = self._newline + text.removesuffix(self._newline)
+            text = newline + text.removesuffix(newline)
         self._edit(at, at, text)
 
     def _edit(self, begin: int, end: int, text: str) -> None:
@@ -209,11 +333,26 @@ class ScriptSource:
         ] + node.end_col_offset
 
 
+def is_stored(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
+    """Whether a node is a name or an attribute that is assigned."""
+    return isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Store)
+
+
+def is_read(node: ast.AST) -> TypeGuard[ast.Name | ast.Attribute]:
+    """Whether a node is a name or an attribute that is read."""
+    return isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
+
+
 def name_of(node: ast.AST) -> str:
     """The last name of an expression, as ``c`` of ``a.b.c``; empty for what is no name."""
     if isinstance(node, ast.Name):
         return node.id
     return node.attr if isinstance(node, ast.Attribute) else ""
+
+
+def _is_docstring(statement: ast.stmt) -> bool:
+    """Whether a statement is a string."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
 def _bodies(node: ast.AST) -> Iterator[list[ast.stmt]]:
