@@ -143,6 +143,16 @@ def test_a_state_that_is_not_known_is_no_answer() -> None:
         parse_jobs(jobs_text(record("1", "PEND", NREQ_SLOT="many")), {})
 
 
+@pytest.mark.parametrize("slots", ["-", ""])
+def test_a_waiting_job_of_unknown_size_is_no_answer(slots: str) -> None:
+    """With basic rights on other users' jobs, bjobs shows their slots as a dash. One node each
+    would be too few.
+    """
+    with pytest.raises(SchedulerError, match="how many slots job 1 needs"):
+        parse_jobs(jobs_text(record("1", "PEND", NREQ_SLOT=slots)), {})
+    assert parse_jobs(jobs_text(record("1", "RUN", NREQ_SLOT=slots)), {}).jobs
+
+
 def test_the_recorded_table_of_queues() -> None:
     text = RECORDED.read_text()
     body = text.partition("\n")[2].partition("--- stderr")[0]
@@ -223,13 +233,15 @@ def test_a_pilot_that_no_longer_frees_nodes_itself_ends_its_holders(tmp_path: Pa
         for way in ("yield", "site")
     )
     site = build_site(yields, tmp_path, SystemClock())
-    assert not site.permit().refusal
+    assert isinstance(site.holder, SimpleHolder)
+    jobs = site.holder._jobs
+    assert not jobs.permit().refusal
     reconfigure(site, leaves)
-    permit = site.permit()
+    permit = jobs.permit()
     assert (permit.releases, permit.give_way) == (True, GiveWay.SITE)
     assert "may not preempt" in permit.refusal
     reconfigure(site, yields)
-    assert not site.permit().refusal, "the reload was taken back"
+    assert not jobs.permit().refusal, "the reload was taken back"
 
 
 @pytest.fixture
@@ -245,6 +257,22 @@ def test_a_glance_shows_that_a_job_has_come(lsf: StandInLsf) -> None:
     assert not has_moved(before, cluster.glance())
     lsf.main_job(1, 10)
     assert has_moved(before, cluster.glance())
+
+
+def test_where_lsf_hides_the_jobs_of_others_nothing_is_observed(
+    lsf: StandInLsf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pilot that saw no main job would hold nodes that they wait for."""
+    cluster = lsf.cluster()
+    cluster.way = GiveWay.YIELD
+    lsf.lab.run("bsub", "-q", "normal", "-n", "99", "sleep", "600")
+    assert cluster.observe().node_waits is not None
+    monkeypatch.setenv("STANDIN_HIDES_JOBS", "1")
+    with pytest.raises(SchedulerError, match="SECURE_JOB_INFO_LEVEL") as caught:
+        cluster.observe()
+    assert "\n" not in str(caught.value)
+    cluster.way = GiveWay.SITE
+    cluster.observe()
 
 
 def test_a_holder_is_shortened_or_the_next_ones_are_short(lsf: StandInLsf) -> None:

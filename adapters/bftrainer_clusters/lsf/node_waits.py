@@ -88,6 +88,15 @@ class UnfinishedJobs:
 
     jobs: tuple[UnfinishedJob, ...]
 
+    def hidden_queues(self, counts: Mapping[str, int], user: str) -> frozenset[str]:
+        """Return the queues that have jobs by ``counts`` (slots of jobs by queue), while no job of
+        them is listed here, nor any of another user than ``user`` in other queues.
+        """
+        if any(job.user != user for job in self.jobs):
+            return frozenset()
+        listed = {job.queue for job in self.jobs}
+        return frozenset(name for name, slots in counts.items() if slots and name not in listed)
+
     def with_holders(self, holders: ListedHolders) -> UnfinishedJobs:
         """Return the same jobs, with the pilots of holders."""
         jobs = self.jobs
@@ -156,6 +165,11 @@ def _job(item: dict[str, Any], priorities: Mapping[str, int]) -> UnfinishedJob:
         raise UnknownStateError("job", state)
     if slots not in ("", "-") and not slots.isdecimal():
         raise SchedulerError(f"job {job}: {slots!r} is not a number of slots")
+    if state == _WAITING and not slots.isdecimal():
+        raise SchedulerError(
+            f"bjobs does not show how many slots job {job} needs (SECURE_JOB_INFO_LEVEL), so the "
+            'pilot cannot make way for main jobs; set nodes.give_way = "site"'
+        )
     queue, user = value_of(item, "QUEUE"), value_of(item, "USER")
     return UnfinishedJob(
         job,

@@ -78,6 +78,8 @@ def bjobs(words: list[str]) -> int:
         ids = [word for word in words if word.isdecimal() and word not in skip]
         found = []
         for job in state["jobs"].values():
+            if os.environ.get("STANDIN_HIDES_JOBS") and not ids and job["queue"] == "normal":
+                continue  # as with SECURE_JOB_INFO_LEVEL: the main jobs are others'
             over = job["stat"] in FINISHED
             if (
                 (ids and job["id"] not in ids)
