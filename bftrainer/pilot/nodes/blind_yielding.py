@@ -1,9 +1,11 @@
 """Decide when to release held nodes where the site hides the queue. Pure.
 
 The scheduler's counters tell that a job was submitted, has started or has ended, and not which.
-When somebody waits and a job has been submitted or has ended, the pilot releases 1, 2, 4 ... nodes,
-one step at each glance, until as many jobs have started as have come. If none starts although all
-nodes are released, the offer is void: the pilot holds nodes again until the next such event.
+When jobs wait and one has been submitted or has ended, the pilot releases 1, 2, 4 ... nodes, one
+step at each glance, until as many jobs have started as were submitted; after an end, until no job
+waits. If no job starts although all nodes are released, the offer is void: the pilot holds nodes
+again until the next such event. Void offers are rationed; a job that comes when none is left waits
+for the next one, at most :data:`REFILL_S`.
 
 Own holders count in the same counters. They are expected there before they can be counted, and each
 one takes away one count of others at most once, so no event is lost for good.
@@ -21,11 +23,15 @@ VOID_S = 3.0
 """After the last node was released and its trainers have left, a job that can start has started."""
 EXPECTED_S = 60.0
 """Own holders that are not counted by then never will be."""
-FREE_VOIDS = 3
-FIRST_REST_S, LONGEST_REST_S = 10.0, 300.0
-"""After more void offers in a row than :data:`FREE_VOIDS`, the next one comes no sooner than that,
-doubled each time: pilots that do not see one another would offer nodes to each other for ever.
+MAX_CREDIT = 10.0
+"""The number of void offers that may follow one another without a rest."""
+REFILL_S = 60.0
+"""After that, there is a void offer for each time so long: pilots that do not see one another, and a
+user who submits and cancels jobs all the time, would otherwise move all trainers for ever. At a busy
+site most events cost a void offer: in the logs of docs/main-jobs.md, this is enough for all of them.
 """
+MAX_STEPS = 8
+"""No offer takes more steps than this to release all nodes, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +78,35 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Bell:
+    """The submissions and ends of other users' jobs that no offer has answered yet; the latest was
+    seen at ``at_s``.
+    """
+
+    submitted: int = 0
+    ended: int = 0
+    at_s: PilotS = PilotS(-math.inf)
+
+    @property
+    def rings(self) -> bool:
+        """Whether there are any."""
+        return self.submitted > 0 or self.ended > 0
+
+    def rung_by(self, others: OthersCount, at_s: PilotS) -> Bell:
+        """Return the bell after one more glance."""
+        if not others.submitted and not others.ended:
+            return self
+        return Bell(self.submitted + others.submitted, self.ended + others.ended, at_s)
+
+
+@dataclass(frozen=True, slots=True)
 class BlindMemory:
     """What a decision remembers for the next glance.
 
     ``waiting``: jobs of others that wait, as far as the counters tell. While nodes are offered,
     ``step`` is how many leave at the next glance (0: no offer), ``goal`` the number of waiting jobs
-    at which it is over. ``all_released_s``: since when nothing is left to release.
+    at which it is over. ``all_released_s``: since when nothing is left to release. ``credit``: how
+    many void offers are allowed.
     """
 
     glance: Glance | None = None
@@ -86,13 +115,20 @@ class BlindMemory:
     step: int = 0
     goal: int = 0
     all_released_s: PilotS | None = None
-    voids: int = 0
-    rest_until_s: PilotS = PilotS(-math.inf)
+    bell: Bell = Bell()
+    credit: float = MAX_CREDIT
 
     @property
     def offers(self) -> bool:
         """Whether nodes are being offered, so that nothing may be requested."""
         return self.step > 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether an offer goes on, or begins as soon as the credit allows it: the next glance
+        decides although nothing may have changed.
+        """
+        return self.offers or self.bell.rings
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,23 +159,44 @@ def next_blind(
     if glance.counters.pending_at_s > before.counters.pending_at_s:
         shown = glance.counters.pending - glance.own.pending
         waiting = max(shown, min(others.submitted, waiting), 0)
-    memory = replace(memory, glance=glance, expected=expected, waiting=waiting)
+    memory = replace(
+        memory,
+        glance=glance,
+        expected=expected,
+        waiting=waiting,
+        bell=memory.bell.rung_by(others, glance.at_s),
+        credit=min(memory.credit + (glance.at_s - before.at_s) / REFILL_S, MAX_CREDIT),
+    )
     if memory.offers:
-        return _go_on(glance, held_count, memory, notice_s)
-    has_come = others.submitted > 0 or others.ended > 0
-    if not has_come or not waiting or not held_count or glance.at_s < memory.rest_until_s:
+        return _go_on(glance, held_count, _extended(memory, others, notice_s), notice_s)
+    if not waiting or not held_count:
+        return BlindDecision(replace(memory, bell=Bell()))
+    if not memory.bell.rings or memory.credit < 1.0:
         return BlindDecision(memory)
-    goal = max(waiting - max(others.submitted, 1), 0)
-    memory = replace(memory, step=1, goal=goal, all_released_s=None)
+    goal = 0 if memory.bell.ended else max(waiting - memory.bell.submitted, 0)
+    step = -(-held_count // 2 ** (MAX_STEPS - 1))
+    memory = replace(memory, step=step, goal=goal, all_released_s=None, bell=Bell())
     return _go_on(glance, held_count, memory, notice_s)
 
 
+def _extended(memory: BlindMemory, others: OthersCount, notice_s: float) -> BlindMemory:
+    """Return an offer after what has happened meanwhile. The nodes of an ended job may be enough
+    for any that waits. After a start, the next job has as long to start as the first.
+    """
+    goal = 0 if others.ended else memory.goal
+    all_released_s = memory.all_released_s
+    if others.started and all_released_s is not None and memory.glance is not None:
+        all_released_s = PilotS(max(all_released_s, memory.glance.at_s - notice_s))
+    return replace(memory, goal=goal, all_released_s=all_released_s)
+
+
 def _go_on(glance: Glance, held_count: int, memory: BlindMemory, notice_s: float) -> BlindDecision:
-    """Continue an offer of nodes: release the next nodes, or end the offer because a main job has
-    started or none takes the nodes.
+    """Continue an offer of nodes: release the next nodes, or end the offer because main jobs have
+    started or none takes the nodes. An event of the last seconds gets an offer of its own.
     """
     if memory.waiting <= memory.goal:
-        return BlindDecision(replace(memory, step=0, voids=0), words="a main job has started")
+        memory = replace(memory, step=0, bell=Bell())
+        return BlindDecision(memory, words="a main job has started")
     if held_count:
         count = min(memory.step, held_count)
         memory = replace(memory, step=2 * memory.step, all_released_s=None)
@@ -148,12 +205,8 @@ def _go_on(glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
         return BlindDecision(replace(memory, all_released_s=glance.at_s))
     if glance.at_s - memory.all_released_s < VOID_S + notice_s:
         return BlindDecision(memory)
-    voids = memory.voids + 1
-    rest_s = 0.0
-    if voids > FREE_VOIDS:
-        rest_s = min(FIRST_REST_S * 2 ** (voids - FREE_VOIDS - 1), LONGEST_REST_S)
-    rest_until_s = PilotS(glance.at_s + rest_s)
-    memory = replace(memory, step=0, voids=voids, rest_until_s=rest_until_s)
+    bell = memory.bell if glance.at_s - memory.bell.at_s < VOID_S else Bell()
+    memory = replace(memory, step=0, bell=bell, credit=memory.credit - 1.0)
     return BlindDecision(memory, words="no main job has started: the nodes are held again")
 
 

@@ -156,5 +156,5 @@ class YieldsBlindly:
         glance = Glance(PilotS(view.now_s), counters, OwnJobs())
         decision = next_blind(glance, view.held, self.memory, self.rules.notice_s)
         self.memory = decision.memory
-        offers = decision.memory.offers
-        return LookDecision(decision.release_count, offers, offers)
+        memory = decision.memory
+        return LookDecision(decision.release_count, memory.offers, memory.is_due)

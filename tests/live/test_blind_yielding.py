@@ -1,0 +1,170 @@
+"""When a pilot that sees only the scheduler's counters releases nodes for main jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from bftrainer.cluster.model import JobCounters
+from bftrainer.pilot.nodes.blind_yielding import (
+    MAX_CREDIT,
+    MAX_STEPS,
+    REFILL_S,
+    VOID_S,
+    BlindMemory,
+    Glance,
+    OwnJobs,
+    next_blind,
+)
+from bftrainer.times import PilotS
+
+NOTICE_S = 5.0
+OFFER_S = MAX_STEPS + VOID_S + NOTICE_S + 3.0
+"""A void offer lasts no longer than this."""
+
+
+@dataclass
+class HiddenQueue:
+    """A cluster with a hidden queue and a pilot that holds its nodes, one glance a second.
+
+    ``offers`` are the times at which an offer began, ``moves`` those at which nodes were released.
+    """
+
+    nodes: int = 4
+    waiting: int = 0
+    now_s: float = 0.0
+    held: int = 0
+    submitted: int = 0
+    started: int = 0
+    ended: int = 0
+    memory: BlindMemory = field(default_factory=BlindMemory)
+    offers: list[float] = field(default_factory=list)
+    moves: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.held = self.nodes
+        self.submitted = self.waiting
+        self.memory = BlindMemory(waiting=self.waiting)
+        self.glance()
+        self.memory = BlindMemory(glance=self.memory.glance, waiting=self.waiting)
+
+    def glance(self, seconds: float = 1.0) -> int:
+        """Let the pilot decide ``seconds`` later; return how many nodes it releases."""
+        self.now_s += seconds
+        counters = JobCounters(self.now_s, self.submitted, self.started, self.ended)
+        was_offering = self.memory.offers
+        glance = Glance(PilotS(self.now_s), counters, OwnJobs())
+        decision = next_blind(glance, self.held, self.memory, NOTICE_S)
+        self.memory = decision.memory
+        self.held -= decision.release_count
+        if decision.release_count:
+            self.moves.append(self.now_s)
+        if self.memory.offers and not was_offering:
+            self.offers.append(self.now_s)
+        if was_offering and not self.memory.offers:
+            self.held = self.nodes
+        return decision.release_count
+
+    def is_offered(self, limit_s: float) -> float:
+        """Return after how many seconds nodes are released."""
+        begun_s = self.now_s
+        while not self.glance():
+            assert self.now_s - begun_s < limit_s, "the job waits"
+        return self.now_s - begun_s
+
+    def void_offer(self) -> None:
+        """A job ends, and no other job takes the nodes."""
+        self.ended += 1
+        self.glance()
+        assert self.memory.offers
+        while self.memory.offers:
+            self.glance()
+
+
+def test_a_job_that_comes_after_many_void_offers_gets_nodes_at_the_next_glance() -> None:
+    """Jobs wait for a reservation all the time, and each end of a job costs a void offer."""
+    queue = HiddenQueue(waiting=5)
+    for _ in range(30):
+        queue.void_offer()
+        queue.glance(REFILL_S)
+        queue.submitted += 1
+        assert queue.glance() == 1
+        queue.started += 1
+        queue.glance()
+        assert not queue.memory.offers
+
+
+def test_a_job_that_comes_in_a_rest_waits_for_its_end_and_for_no_other_event() -> None:
+    queue = HiddenQueue(waiting=5)
+    while queue.memory.credit >= 1.0:
+        queue.void_offer()
+    queue.submitted += 1
+    assert 1.0 < queue.is_offered(REFILL_S + 1.0)
+
+
+def submissions_for_an_hour(queue: HiddenQueue, *, cancels: bool) -> None:
+    """A job is submitted every other second, and never starts."""
+    for second in range(3600):
+        queue.submitted += second % 2 == 0
+        queue.ended += cancels and second % 2 == 1
+        queue.glance()
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+def test_jobs_that_never_start_cost_one_offer_a_minute(cancels: bool) -> None:
+    queue = HiddenQueue()
+    submissions_for_an_hour(queue, cancels=cancels)
+    assert MAX_CREDIT < len(queue.offers) <= MAX_CREDIT + 3600 / REFILL_S
+    late = [at_s for at_s in queue.moves if at_s > 1800]
+    assert len(late) <= 3 * (1800 / REFILL_S + 1), "three steps for four nodes"
+
+
+def test_what_an_ended_job_leaves_is_offered_to_all_jobs_that_wait() -> None:
+    queue = HiddenQueue(waiting=3)
+    queue.ended += 1
+    queue.glance()
+    queue.started += 1
+    assert queue.glance() == 2, "a second one may fit now"
+    queue.started += 2
+    queue.glance()
+    assert not queue.memory.offers
+
+
+def test_an_offer_after_a_submission_is_over_with_a_start() -> None:
+    queue = HiddenQueue(waiting=3)
+    queue.submitted += 1
+    queue.glance()
+    queue.started += 1
+    assert queue.glance() == 0
+    assert not queue.memory.offers
+
+
+def test_an_end_during_an_offer_extends_it() -> None:
+    queue = HiddenQueue(waiting=3)
+    queue.submitted += 1
+    queue.glance()
+    queue.started += 1
+    queue.ended += 1
+    assert queue.glance() == 2
+
+
+def test_a_job_that_comes_when_an_offer_is_nearly_void_gets_one_of_its_own() -> None:
+    queue = HiddenQueue(waiting=1)
+    queue.ended += 1
+    queue.glance()
+    all_released_s = None
+    while all_released_s is None or queue.now_s < all_released_s + VOID_S + NOTICE_S - 1.0:
+        queue.glance()
+        all_released_s = queue.memory.all_released_s
+    queue.submitted += 1
+    assert queue.is_offered(3.0) <= 2.0
+
+
+@pytest.mark.parametrize("nodes", [1, 100, 128, 129, 49152])
+def test_all_nodes_are_released_in_eight_steps(nodes: int) -> None:
+    queue = HiddenQueue(nodes, waiting=1)
+    queue.ended += 1
+    for _ in range(MAX_STEPS):
+        queue.glance()
+    assert queue.held == 0
