@@ -28,7 +28,7 @@ from bftrainer.pilot.nodes.holding_permission import ALLOWED, REFUSED, WAY_KINDS
 from bftrainer.pilot.persistence.journal import JournalEntry
 from bftrainer.pilot.persistence.registry import Registry
 from bftrainer.pilot.persistence.store import Store
-from bftrainer.pilot.rerun import SENSELESS, Recorded, damaged, observed
+from bftrainer.pilot.rerun import CORE_ERRORS, RecordedAnswers, damage_error, decisions_with_states
 from bftrainer.plugins import find_objective
 from bftrainer.sharing.fair_share import ALONE, EQUAL_PART, WEIGHTED_PART
 
@@ -92,7 +92,7 @@ class Explanation:
 
 
 @dataclass(slots=True)
-class _Witness(Recorded):
+class _Witness(RecordedAnswers):
     """Keeps the problems that the recorded answers solve. The pilot validated these answers."""
 
     decisions: list[tuple[Problem, Answer]] = field(default_factory=list)
@@ -116,7 +116,7 @@ def explain(
     part in it.
     """
     latest: tuple[JournalEntry, State] | None = None
-    for entry, state in observed(store, at_s, may_import):
+    for entry, state in decisions_with_states(store, at_s, may_import):
         if entry.event.at_s > at_s:
             break
         latest = entry, state
@@ -125,10 +125,10 @@ def explain(
     try:
         # The policy has been built, so the names in the row are allowed.
         explained = _explained(trainer, *latest)
-    except SENSELESS as error:
+    except CORE_ERRORS as error:
         if isinstance(error, BFTrainerError):
             raise
-        raise damaged(latest[0], error) from error
+        raise damage_error(latest[0], error) from error
     if explained.pool == 0 and (obstacle := _obstacle(store, at_s)):
         explained = replace(explained, why=f"{explained.why}; {obstacle}")
     if way := _way(store, at_s):

@@ -71,7 +71,7 @@ class FragmentChanged:
 
     at_s: HostS
     name: str
-    what: FragmentEvent
+    event: FragmentEvent
     reason: str = ""
 
 
@@ -98,18 +98,21 @@ class TickTook:
     stages: tuple[tuple[TickStage, float], ...]
 
     @property
-    def whole_s(self) -> float:
+    def total_s(self) -> float:
+        """The seconds of the whole tick."""
         return sum(seconds for _, seconds in self.stages)
 
     @property
-    def largest(self) -> tuple[TickStage, float]:
-        """The stage that took most of it."""
+    def longest_stage(self) -> tuple[TickStage, float]:
+        """The stage of the tick that took longest, with its seconds."""
         return max(self.stages, key=lambda stage: stage[1])
 
 
 @dataclass(frozen=True, slots=True)
 class FragmentTimed:
-    """A fragment has come all the way to training, or back to idle: the seconds of each stage."""
+    """A fragment has come all the way to training, or back to idle: the seconds of each stage, by
+    the instant that ends it.
+    """
 
     at_s: HostS
     name: str

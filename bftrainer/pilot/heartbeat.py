@@ -27,29 +27,30 @@ class Heartbeat:
         self._renew = renew
         self._clock = clock
         self._lease_s = lease_s
-        self._wrote_s = -math.inf
-        self._next_s = -math.inf
-        self._lock = threading.Lock()
+        self._journal_write_s = -math.inf  # when the loop last wrote, in elapsed seconds
+        self._next_renewal_s = -math.inf
+        self._lock = threading.Lock()  # of the loop or the thread, while it renews
 
     @property
     def interval_s(self) -> float:
         """Seconds between two renewals, and between two of the loop's writes to the journal."""
         return min(BEAT_S, self._lease_s / RENEWALS)
 
-    def wrote(self) -> None:
+    def mark_written(self) -> None:
         """Take note that the loop has just written to the journal."""
-        self._wrote_s = self._clock.elapsed_s()
+        self._journal_write_s = self._clock.elapsed_s()
 
     def renew_if_due(self) -> None:
-        """Renew the leases, unless the loop has been silent for too long. Never waits for a renewal
-        that is on its way.
+        """Renew the leases if ``interval_s`` has passed since the last renewal, unless the loop has
+        written nothing for ``lease_s``. Never waits for a renewal that is on its way in the other
+        thread.
         """
         if not self._lock.acquire(blocking=False):
             return
         try:
             now_s = self._clock.elapsed_s()
-            if now_s >= self._next_s and now_s - self._wrote_s <= self._lease_s:
-                self._next_s = now_s + self.interval_s
+            if now_s >= self._next_renewal_s and now_s - self._journal_write_s <= self._lease_s:
+                self._next_renewal_s = now_s + self.interval_s
                 self._renew()
         finally:
             self._lock.release()
@@ -57,10 +58,10 @@ class Heartbeat:
     @contextmanager
     def running(self) -> Iterator[None]:
         """Renew the leases in a thread as well while the block runs."""
-        over = threading.Event()
+        end_event = threading.Event()
 
         def beat() -> None:
-            while not over.wait(self.interval_s / 2):
+            while not end_event.wait(self.interval_s / 2):
                 # An error of the holders' files: the loop meets it as well and reports it.
                 with suppress(OSError):
                     self.renew_if_due()
@@ -70,5 +71,5 @@ class Heartbeat:
         try:
             yield
         finally:
-            over.set()
+            end_event.set()
             thread.join(1.0)  # a file system that hangs must not keep the pilot from its end

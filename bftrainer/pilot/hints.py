@@ -29,10 +29,10 @@ from bftrainer.system.regular import read_regular
 FILE = "hints.json"
 TEST = b"t"
 """The first byte of a datagram of `bftrainer doctor`: it is counted, and no hint."""
-AT_ONCE = 64
+MAX_DATAGRAMS_PER_TICK = 64
 """Datagrams that a tick reads; the kernel keeps a few more and drops the rest."""
 _WRITE_S = 1.0
-_MOST_BYTES = 10_000
+_MAX_FILE_BYTES = 10_000
 
 
 class Hints(Protocol):
@@ -51,8 +51,9 @@ class NoHints:
 
 @dataclass(frozen=True, slots=True)
 class HintCounts:
-    """Counts of the hints that arrived at ``address``:``port`` since ``since_s``. Times are seconds
-    since 1970 by the host's clock.
+    """Counts of the datagrams that arrived at ``address``:``port`` since ``since_s``: ``received``
+    hints, the last at ``last_s`` (0: none yet), and ``tests``. Times are seconds since 1970 by the
+    host's clock.
     """
 
     address: str
@@ -66,7 +67,7 @@ class HintCounts:
     def read(cls, state_dir: Path) -> HintCounts | None:
         """Return the counts that a pilot wrote; None if there is nothing that can be read."""
         with suppress(OSError, ValueError, TypeError, RecursionError):
-            data = json.loads(read_regular(state_dir / FILE, _MOST_BYTES))
+            data = json.loads(read_regular(state_dir / FILE, _MAX_FILE_BYTES))
             types = {
                 "address": str,
                 "port": int,
@@ -99,7 +100,7 @@ class HintListener:
             raise UserError(f"hints: cannot listen on {where}: {why}") from error
         self._clock = clock
         self._file = state_dir / FILE
-        self._counts = self._written = HintCounts(
+        self._counts = self._written_counts = HintCounts(
             address, self._socket.getsockname()[1], clock.now_s()
         )
         self._next_write_s: float = clock.elapsed_s()
@@ -110,33 +111,45 @@ class HintListener:
         return self._counts
 
     def take(self) -> int:
-        """Read the datagrams that have come since the last call, :data:`AT_ONCE` at most, and
-        return how many of them are hints.
+        """Read the datagrams that have come since the last call,
+        :data:`MAX_DATAGRAMS_PER_TICK` at most, and return how many of them are hints. The file of
+        counts is written at most once a second.
         """
-        received = tests = 0
-        for _ in range(AT_ONCE):
+        hint_count = test_count = 0
+        for _ in range(MAX_DATAGRAMS_PER_TICK):
             try:
                 is_test = self._socket.recv(len(TEST)) == TEST
-            # none is there; or an error that a datagram of ours would have caused, and we send none
+            # No datagram is left; or an error that a datagram sent from here would have caused, and
+            # none is.
             except OSError:
                 break
-            tests, received = tests + is_test, received + (not is_test)
+            if is_test:
+                test_count += 1
+            else:
+                hint_count += 1
         counts = self._counts
-        if received:
+        if hint_count:
             counts = replace(
-                counts, received=counts.received + received, last_s=self._clock.now_s()
+                counts, received=counts.received + hint_count, last_s=self._clock.now_s()
             )
-        self._counts = replace(counts, tests=counts.tests + tests) if tests else counts
-        if self._counts is not self._written and self._clock.elapsed_s() >= self._next_write_s:
+        if test_count:
+            counts = replace(counts, tests=counts.tests + test_count)
+        self._counts = counts
+        # The same object as long as no datagram came: counts are frozen.
+        if (
+            self._counts is not self._written_counts
+            and self._clock.elapsed_s() >= self._next_write_s
+        ):
             self._write()
-        return received
+        return hint_count
 
     def close(self) -> None:
         self._socket.close()
         self._write()
 
     def _write(self) -> None:
-        self._written, self._next_write_s = self._counts, self._clock.elapsed_s() + _WRITE_S
+        self._written_counts = self._counts
+        self._next_write_s = self._clock.elapsed_s() + _WRITE_S
         with suppress(OSError):  # a full disk: only doctor reads it
             write_atomically(self._file, json.dumps(asdict(self._counts)).encode() + b"\n")
 

@@ -13,8 +13,8 @@ from bftrainer.config.in_effect import ConfigCell
 from bftrainer.errors import BFTrainerError
 from bftrainer.system.clock import Clock
 
-AGAIN_S = 30.0
-RARELY_S, MOST_S = 300.0, 3600.0
+NEAR_END_INTERVAL_S = 30.0
+MIN_INTERVAL_S, MAX_INTERVAL_S = 300.0, 3600.0
 """Seconds between two questions while the end is far: each question is two calls to slurmctld, and
 sites may allow a user four a minute.
 """
@@ -23,51 +23,60 @@ SPARE_S = 10.0
 
 @dataclass(slots=True)
 class JobChain:
-    """Submits the successor of the pilot's job in time, and tells when the pilot must drain. The
-    loop asks it in every tick; it asks the scheduler every few minutes or hours, near the end every
-    ``AGAIN_S``.
+    """Submits the successor of the pilot's job in time, and says when the pilot must drain.
+
+    The loop calls :meth:`attend` in every tick; the scheduler is asked every few minutes or hours,
+    near the end of the job every ``NEAR_END_INTERVAL_S``.
     """
 
     _job: OwnJob
     _config: ConfigCell
     _clock: Clock
     _note: Callable[[str], None]
+    """Writes a line to the event log."""
     _successor: str = field(default="", init=False)
-    _next_look_s: float = field(default=-math.inf, init=False)
-    _ends_s: float | None = field(default=None, init=False)
-    _warned: bool = field(default=False, init=False)
+    _next_check_s: float = field(default=-math.inf, init=False)
+    _end_s: float | None = field(default=None, init=False)
+    _is_end_announced: bool = field(default=False, init=False)
 
-    def warn(self) -> None:
+    def mark_end_announced(self) -> None:
         """Take note that the scheduler has announced the end of the job; the notice comes even if
         the scheduler answers no questions.
         """
-        self._warned, self._next_look_s = True, -math.inf
+        self._is_end_announced, self._next_check_s = True, -math.inf
 
-    def is_time_to_end(self) -> bool:
-        """Whether the pilot must begin to drain. Before that, the successor is submitted once:
-        ``times.hand_over_s`` before the job's end, or at the scheduler's notice.
+    def attend(self) -> bool:
+        """Check the pilot's job if it is time. Returns whether the pilot must begin to drain.
+
+        Before that, the successor is submitted once: ``times.hand_over_s`` before the job's end, or
+        at the scheduler's notice. A failure is noted, and the next check tries again.
         """
-        now_s, elapsed_s = self._clock.now_s(), self._clock.elapsed_s()
-        if elapsed_s >= self._next_look_s:
-            try:
-                self._ends_s = self._job.ends_s()
-                if not self._successor and self._is_due(now_s):
-                    self._successor = self._job.submit_successor()
-                    self._note(
-                        f"successor job {self._successor} submitted; it waits for the end of "
-                        "this job"
-                    )
-            except BFTrainerError as error:
-                self._note(f"cannot check this job or submit its successor: {error}")
-            # After the answer: where the scheduler lets the loop wait for it, most ticks do not
-            # wait.
-            self._next_look_s = self._clock.elapsed_s() + self._rest_s(now_s)
-        if self._ends_s is None:
-            return self._warned
-        return now_s >= self._ends_s - self._config.now.times.shutdown_s - SPARE_S
+        now_s = self._clock.now_s()
+        if self._clock.elapsed_s() >= self._next_check_s:
+            self._check_job(now_s)
+            # Counted from the answer: where the scheduler lets the loop wait for it, most ticks do
+            # not wait.
+            self._next_check_s = self._clock.elapsed_s() + self._interval_s(now_s)
+        if self._end_s is None:
+            return self._is_end_announced
+        return now_s >= self._end_s - self._config.now.times.shutdown_s - SPARE_S
 
-    def call_off(self) -> None:
-        """Cancel the successor: the pilot was told to end."""
+    def _check_job(self, now_s: float) -> None:
+        """Ask the scheduler for the end of the pilot's job, and submit the successor if it is due.
+        An error is noted.
+        """
+        try:
+            self._end_s = self._job.ends_s()
+            if not self._successor and self._is_successor_due(now_s):
+                self._successor = self._job.submit_successor()
+                self._note(
+                    f"successor job {self._successor} submitted; it waits for the end of this job"
+                )
+        except BFTrainerError as error:
+            self._note(f"cannot check this job or submit its successor: {error}")
+
+    def cancel_successor(self) -> None:
+        """Cancel the successor, if one was submitted: the pilot was told to end."""
         successor, self._successor = self._successor, ""
         if successor:
             try:
@@ -76,17 +85,19 @@ class JobChain:
             except BFTrainerError as error:
                 self._note(f"successor job {successor} cannot be canceled: {error}")
 
-    def _rest_s(self, now_s: float) -> float:
-        """Return the seconds until the scheduler is asked again: the longer, the further off the
-        end is. If the job's time limit is lowered by much meanwhile, the scheduler's notice tells
-        (:meth:`warn`).
+    def _interval_s(self, now_s: float) -> float:
+        """Return the seconds until the scheduler is asked again: a quarter of the time that is left
+        until the successor is due, within bounds. If the job's time limit is lowered by much
+        meanwhile, the scheduler's notice says so (:meth:`mark_end_announced`).
         """
-        if self._ends_s is None:
-            return AGAIN_S
-        far_s = self._ends_s - self._config.now.times.hand_over_s - now_s
-        return AGAIN_S if far_s <= 2 * RARELY_S else min(max(RARELY_S, far_s / 4), MOST_S)
+        if self._end_s is None:
+            return NEAR_END_INTERVAL_S
+        until_due_s = self._end_s - self._config.now.times.hand_over_s - now_s
+        if until_due_s <= 2 * MIN_INTERVAL_S:
+            return NEAR_END_INTERVAL_S
+        return min(max(MIN_INTERVAL_S, until_due_s / 4), MAX_INTERVAL_S)
 
-    def _is_due(self, now_s: float) -> bool:
-        return self._warned or (
-            self._ends_s is not None and now_s >= self._ends_s - self._config.now.times.hand_over_s
+    def _is_successor_due(self, now_s: float) -> bool:
+        return self._is_end_announced or (
+            self._end_s is not None and now_s >= self._end_s - self._config.now.times.hand_over_s
         )

@@ -33,7 +33,7 @@ from bftrainer.pilot.decision_maker import DecisionMaker
 from bftrainer.pilot.facts import TickStage
 from bftrainer.pilot.heartbeat import Heartbeat
 from bftrainer.pilot.memo import Memoized
-from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
+from bftrainer.pilot.nodes.classifier import NodeClassifier
 from bftrainer.pilot.nodes.manager import NodeManager
 from bftrainer.pilot.persistence.registry import TrainerRecord
 from bftrainer.pilot.persistence.spool import Request, RequestKind, Spool
@@ -165,7 +165,7 @@ class LiveWorld:
         """Wait until something has happened, and return it as one event for the core. None once the
         pilot was told to end and everything is released.
         """
-        self._trainers.admitted((a.trainer.id for a in state.active), self._clock.now_s())
+        self._trainers.mark_admitted((a.trainer.id for a in state.active), self._clock.now_s())
         self._lessons = lessons(state)
         for name in state.blamed:
             self._trainers.quarantine(name, state.kept)
@@ -195,7 +195,7 @@ class LiveWorld:
         """
         now_s = self._clock.now_s()
         for step in steps:
-            self._trainers.desire(step.trainer_id, step.after, now_s)
+            self._trainers.assign(step.trainer_id, step.after, now_s)
         self._trainers.step(now_s)
 
     def _tick(self) -> None:
@@ -219,7 +219,7 @@ class LiveWorld:
         self._note_lost(self._trainers.look(now_s), now_s)
         timer.passed(TickStage.DRIVERS)
         # Before anything that may take long: released nodes do not wait for it.
-        self._nodes.release(self._trainers.held(now_s))
+        self._release(now_s)
         timer.passed(TickStage.RELEASES)
         if self._drains_since is None:
             self._read_spool(now_s)
@@ -233,11 +233,9 @@ class LiveWorld:
         if self._drains_since is None and self._nodes.settled:
             max_parallel = self._admission.max_parallel
             core = self._lessons.union(islice(self._trainers.for_core(now_s), max_parallel))
-            trainers = self._trainers
-            demand = PoolDemand(
-                trainers.wants(now_s, max_parallel), *trainers.least(now_s), trainers.moves()
-            )
+            demand = self._trainers.demand(now_s, max_parallel)
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
+        self._trainers.hurry(self._nodes.hurried)
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._pool)
@@ -245,8 +243,12 @@ class LiveWorld:
             # No trainer is started any more, so the pool does not matter.
             self._trainers.step(now_s)
         timer.passed(TickStage.STEPS)
-        self._nodes.release(self._trainers.held(now_s))
+        self._release(now_s)
         timer.passed(TickStage.RELEASES)
+
+    def _release(self, now_s: PilotS) -> None:
+        """End the holders that trainers have left; a pilot that drains requests no node again."""
+        self._nodes.release(self._trainers.held(now_s), renews=self._drains_since is None)
 
     def _note_lost(self, fragment_ids: frozenset[str], now_s: PilotS) -> None:
         """Take fragments that drivers withhold out of the pool: at once, or, where a worker was
@@ -255,7 +257,7 @@ class LiveWorld:
         for fragment_id in sorted(fragment_ids):
             if (name := self._nodes.name_of(fragment_id)) is None:
                 continue
-            kill = self._trainers.killed.get(fragment_id)
+            kill = self._trainers.killed_workers.get(fragment_id)
             if kill is None:
                 self._nodes.give_back([name], WITHHELD_REASON)
             else:
@@ -293,7 +295,7 @@ class LiveWorld:
         if elapsed >= self._next_beat:
             self._next_beat = ElapsedS(elapsed + self._heartbeat.interval_s)
             self._trainers.write_usage()
-            self._heartbeat.wrote()
+            self._heartbeat.mark_written()
         self._heartbeat.renew_if_due()
 
     def _difference(self, wake_at_s: float | None) -> Event | None:
@@ -324,7 +326,7 @@ class LiveWorld:
             return None
         sent.mark_sent(pool, max_parallel, finished, submitted)
         for name in finished:
-            self._trainers.desire(name, frozenset(), now_s)
+            self._trainers.assign(name, frozenset(), now_s)
         samples = tuple(pair for pair in self._trainers.samples_done() if pair[0] in sent)
         losses = tuple(pair for pair in self._trainers.losses() if pair[0] in sent)
         measured = self._trainers.measured(sent.takes)
@@ -350,7 +352,7 @@ class LiveWorld:
         for received in self._spool.take(REQUESTS_AT_ONCE):
             if received.request is None:
                 self._recorder.note(
-                    "spool", received.name[:80], f"request rejected: {received.refused}"
+                    "spool", received.name[:80], f"request rejected: {received.rejection}"
                 )
                 self._spool.put_aside(received.name)
             elif received.request.kind is RequestKind.SUBMIT:
@@ -371,7 +373,7 @@ class LiveWorld:
             submissions, self._recorder, self._trainers, now_s, self._admission.refusal
         ):
             self._recorder.note("spool", name, why)
-        self._spool.take_away(*(spool_name for spool_name, _ in submissions))
+        self._spool.remove(*(spool_name for spool_name, _ in submissions))
 
     def _carry_out(self, spool_name: str, request: Request) -> None:
         """Carry out a request that is no submission, and remove its file. One that cannot be
@@ -383,7 +385,7 @@ class LiveWorld:
             if error.exit_status != 2:
                 raise
             self._recorder.note("spool", request.trainer, str(error))
-        self._spool.take_away(spool_name)
+        self._spool.remove(spool_name)
 
     def _is_drained(self) -> bool:
         """Whether all trainers have stopped and all holders have ended, or the time for that is
@@ -392,7 +394,7 @@ class LiveWorld:
         assert self._drains_since is not None
         passed_s = self._clock.elapsed_s() - self._drains_since
         shutdown_s = self._config.now.times.shutdown_s
-        if self._trainers.anybody_alive():
+        if self._trainers.any_driver_alive():
             if passed_s > 0.8 * shutdown_s:
                 self._trainers.kill_all()
             return passed_s > shutdown_s
@@ -400,7 +402,7 @@ class LiveWorld:
         if not self._nodes.settled and passed_s <= shutdown_s:
             return False
         self._nodes.give_back(self._nodes.ready, "the pilot ends")
-        self._nodes.release(frozenset(), at_once=True)
+        self._nodes.release(frozenset(), at_once=True, renews=False)
         if not self._nodes.empty and passed_s <= shutdown_s:
             return False
         self._trainers.write_usage()

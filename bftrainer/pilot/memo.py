@@ -22,9 +22,9 @@ class Memoized(Generic[P, T]):
     """A pure function that remembers its last call. Called with equal (frozen) arguments, it
     returns the same object.
 
-    If other arguments give an equal value, the old object is returned as well, so what is derived
-    from it stays as well. Comparing costs little where nothing changed: Python compares the same
-    object with itself in no time.
+    If other arguments give an equal value, the old object is returned as well, so that values
+    derived from it need not be computed again either. Comparing costs little where nothing changed:
+    Python compares an object with itself in no time.
     """
 
     __slots__ = ("_arguments", "_function", "_value")

@@ -57,11 +57,11 @@ class Metrics:
         self.prometheus = prometheus.CollectorRegistry()
         self._lock = threading.Lock()
 
-        def made(kind: Any, name: str, text: str, *labels: str, **more: Any) -> Any:
-            return kind(f"bftrainer_{name}", text, labels, registry=self.prometheus, **more)
+        def add_metric(kind: Any, name: str, text: str, *labels: str, **options: Any) -> Any:
+            return kind(f"bftrainer_{name}", text, labels, registry=self.prometheus, **options)
 
         gauge, counter, histogram = (
-            partial(made, kind)
+            partial(add_metric, kind)
             for kind in (prometheus.Gauge, prometheus.Counter, prometheus.Histogram)
         )
 
@@ -77,7 +77,7 @@ class Metrics:
             "nodes_allocated", "Nodes that the last decision allocated to trainers."
         )
         self._pool = gauge("nodes_pool", "Nodes that the last decision could allocate.")
-        self._of_trainer = gauge(
+        self._trainer_nodes = gauge(
             "trainer_nodes", "Nodes of a trainer, by the last decision.", "trainer"
         )
         self._samples = gauge("trainer_samples", "Samples that a trainer has reported.", "trainer")
@@ -87,9 +87,11 @@ class Metrics:
         self._fallbacks = counter(
             "solver_fallbacks", "Fallbacks to the next solver.", "solver", "reason"
         )
-        self._took = histogram("decision_seconds", "Time to make a decision.", buckets=_SECONDS)
-        self._taken = counter("fragments_taken", "Nodes taken.")
-        self._back = counter(
+        self._decision_time = histogram(
+            "decision_seconds", "Time to make a decision.", buckets=_SECONDS
+        )
+        self._takes = counter("fragments_taken", "Nodes taken.")
+        self._returns = counter(
             "fragments_asked_back", "Nodes preempted, or released by the pilot.", "planned"
         )
         until_left = "Time from preemption until the payload has left."
@@ -102,59 +104,61 @@ class Metrics:
             buckets=_MAIN_DELAY,
         )
         self._failures = counter("trainer_failures", "Failed starts and runs of trainers.")
-        self._tick = histogram(
+        self._tick_time = histogram(
             "tick_seconds", "Time of one round of the pilot's loop.", buckets=_SECONDS
         )
-        self._stages = histogram(
+        self._tick_stages = histogram(
             "tick_stage_seconds", "Time of one stage of a round.", "stage", buckets=_SECONDS
         )
-        self._polls = counter(
+        self._failed_polls = counter(
             "polls_failed", "Failed polls of the scheduler, the first of each outage."
         )
-        self._refused = counter("holders_refused", "Holders that the scheduler refused.")
-        self._status: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
-        self._fragments: dict[str, dict[FragmentEvent, float]] = {}
+        self._refusals = counter("holders_refused", "Holders that the scheduler refused.")
+        self._load(registry)
+
+    def _load(self, registry: Registry) -> None:
+        """Take the start values from the registry: the status of each trainer, and the open
+        fragments with the times of their events.
+        """
+        self._status_of: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
+        self._fragment_times: dict[str, dict[FragmentEvent, float]] = {}
         for f in registry.fragments(open_only=True):
             times = {FragmentEvent.TAKEN: f.taken_s, FragmentEvent.ASKED_BACK: f.asked_back_s}
-            self._fragments[f.name] = {
-                what: at_s for what, at_s in times.items() if at_s is not None
+            self._fragment_times[f.name] = {
+                event: at_s for event, at_s in times.items() if at_s is not None
             }
-        self._held_now = sum(FragmentEvent.TAKEN in times for times in self._fragments.values())
-        self._tally = Tally(self._status.values())
-        self._count_trainers()
-        self._count_fragments()
+        self._held_count = sum(
+            FragmentEvent.TAKEN in times for times in self._fragment_times.values()
+        )
+        self._status_counts = Tally(self._status_of.values())
+        self._show_trainers()
+        self._show_fragments()
 
     def hear(self, fact: PilotFact) -> None:
         """Count a fact. Called for every fact that the pilot records."""
         with self._lock:
             match fact:
                 case DecisionMade():
-                    self._decided(fact)
+                    self._count_decision(fact)
                 case TrainerChanged(_, name, change) if change.status is not None:
-                    self._changed(name, change.status)
+                    self._count_status(name, change.status)
                 case UsageAdded(_, usage):
-                    self._used(usage)
+                    self._count_usage(usage)
                 case FragmentChanged():
-                    self._fragment(fact)
-                case FragmentTimed(_, _, of_stages):
-                    for node_stage, stage_s in of_stages:
-                        self._node_stages.labels(node_stage.value).observe(stage_s)
-                    if NodeStage.RELEASED in (back := dict(of_stages)):
-                        seen_s = back.pop(NodeStage.RELEASED)
-                        self._release.observe(
-                            sum(back.values()) + (0.0 if NodeStage.LEFT in back else seen_s)
-                        )
+                    self._count_fragment(fact)
+                case FragmentTimed(_, _, stages):
+                    self._count_stages(dict(stages))
                 case MainJobDelayed():
                     self._main_delay.observe(fact.delay_s)
                 case TickTook():
-                    self._tick.observe(fact.whole_s)
+                    self._tick_time.observe(fact.total_s)
                     for stage, seconds in fact.stages:
-                        self._stages.labels(stage.value).observe(seconds)
+                        self._tick_stages.labels(stage.value).observe(seconds)
                 case NoteAdded(_, kind):
                     counters = {
                         "failure": self._failures,
-                        "poll failed": self._polls,
-                        "refused": self._refused,
+                        "poll failed": self._failed_polls,
+                        "refused": self._refusals,
                     }
                     if (counter := counters.get(kind)) is not None:
                         counter.inc()
@@ -167,34 +171,53 @@ class Metrics:
             page: bytes = generate_latest(self.prometheus)  # type: ignore[no-untyped-call]
             return page
 
-    def _decided(self, fact: DecisionMade) -> None:
+    def _count_stages(self, stages: dict[NodeStage, float]) -> None:
+        """Count the seconds of the stages of a fragment's way to training or back.
+
+        The way back counts until the payload has left; where that instant is not known, until the
+        pilot has seen the end of the holder job.
+        """
+        for stage, stage_s in stages.items():
+            self._node_stages.labels(stage.value).observe(stage_s)
+        if NodeStage.RELEASED in stages:
+            until_left_s = sum(
+                stage_s for stage, stage_s in stages.items() if stage is not NodeStage.RELEASED
+            )
+            if NodeStage.LEFT not in stages:
+                until_left_s += stages[NodeStage.RELEASED]
+            self._release.observe(until_left_s)
+
+    def _count_decision(self, fact: DecisionMade) -> None:
         """Count a decision and its fallbacks, and show the nodes that it allocated."""
         counts, answer = fact.plan.decision.counts, fact.plan.decision.answer
         self._decisions.labels(answer.solver if answer is not None else "none").inc()
         for fallback in () if answer is None else answer.fallbacks:
             self._fallbacks.labels(fallback.solver, fallback.reason.value).inc()
-        self._took.observe(fact.took_s)
+        self._decision_time.observe(fact.took_s)
         self._pool.set(len(fact.state.pool))
         self._training.set(sum(counts))
-        self._of_trainer.clear()
+        self._trainer_nodes.clear()
         for active, n in zip(fact.state.active, counts, strict=True):
-            self._of_trainer.labels(active.trainer.id).set(n)
+            self._trainer_nodes.labels(active.trainer.id).set(n)
 
-    def _changed(self, name: str, status: TrainerStatus) -> None:
-        """Move a trainer from the count of its old status to that of the new one."""
-        if (before := self._status.get(name)) is not None:
-            self._tally[before] -= 1
-        self._status[name] = status
-        self._tally[status] += (
-            1  # and not counted again: there may be thousands, and as many changes in a second
-        )
+    def _count_status(self, name: str, status: TrainerStatus) -> None:
+        """Move a trainer from the count of its old status to that of the new one. The samples of a
+        trainer that has ended are no longer shown.
+        """
+        # Trainers are not counted anew: there may be thousands, and as many changes in a second.
+        if (old_status := self._status_of.get(name)) is not None:
+            self._status_counts[old_status] -= 1
+        self._status_of[name] = status
+        self._status_counts[status] += 1
         if status.is_final and name in {labels[0] for labels in self._samples._metrics}:
             self._samples.remove(name)
-        self._count_trainers()
+        self._show_trainers()
 
-    def _used(self, usage: Usage) -> None:
-        """Add the usage of a trainer since the last heartbeat."""
-        if not self._status.get(usage.name, TrainerStatus.DONE).is_final:
+    def _count_usage(self, usage: Usage) -> None:
+        """Add the usage of a trainer since the last heartbeat. The samples of a trainer that has
+        ended, or that is not in the registry, are not shown.
+        """
+        if not self._status_of.get(usage.name, TrainerStatus.DONE).is_final:
             self._samples.labels(usage.name).set(usage.samples_done)
         self._repeated.inc(max(usage.repeated_samples, 0.0))
         for use, node_s in (
@@ -204,26 +227,29 @@ class Metrics:
         ):
             self._node_s.labels(use).inc(max(node_s, 0.0))
 
-    def _fragment(self, fact: FragmentChanged) -> None:
-        """Count a fragment that was taken, asked back or released."""
-        times = self._fragments.setdefault(fact.name, {})
-        first = fact.what not in times
-        times[fact.what] = fact.at_s
-        match fact.what:
-            case FragmentEvent.TAKEN if first:
-                self._taken.inc()
-                self._held_now += 1
-            case FragmentEvent.ASKED_BACK if first:
-                self._back.labels(fact.reason.startswith("planned")).inc()
+    def _count_fragment(self, fact: FragmentChanged) -> None:
+        """Count an event of a fragment: its request, or that it was taken, asked back or released.
+        An event that is recorded again counts once.
+        """
+        times = self._fragment_times.setdefault(fact.name, {})
+        is_new = fact.event not in times
+        times[fact.event] = fact.at_s
+        match fact.event:
+            case FragmentEvent.TAKEN if is_new:
+                self._takes.inc()
+                self._held_count += 1
+            case FragmentEvent.ASKED_BACK if is_new:
+                self._returns.labels(fact.reason.startswith("planned")).inc()
             case FragmentEvent.RELEASED:
-                self._held_now -= FragmentEvent.TAKEN in times
-                del self._fragments[fact.name]
-        self._count_fragments()
+                if FragmentEvent.TAKEN in times:
+                    self._held_count -= 1
+                del self._fragment_times[fact.name]
+        self._show_fragments()
 
-    def _count_trainers(self) -> None:
+    def _show_trainers(self) -> None:
         for status, gauge in self._trainers.items():
-            gauge.set(self._tally[status])
+            gauge.set(self._status_counts[status])
 
-    def _count_fragments(self) -> None:
-        self._held.set(self._held_now)
-        self._pending.set(len(self._fragments) - self._held_now)
+    def _show_fragments(self) -> None:
+        self._held.set(self._held_count)
+        self._pending.set(len(self._fragment_times) - self._held_count)

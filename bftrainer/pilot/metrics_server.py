@@ -39,8 +39,9 @@ class _MetricsPage:
         return True
 
     def refusal(self, head: HttpRequest) -> HttpAnswer | None:
-        given = head.headers.get("authorization", "").removeprefix("Bearer ")
-        if not self.token or is_same_token(given, self.token):
+        """Return the answer to a scrape without the right token; None if it may go on."""
+        token = head.headers.get("authorization", "").removeprefix("Bearer ")
+        if not self.token or is_same_token(token, self.token):
             return None
         text = b"expected the pilot's token: Authorization: Bearer ...\n"
         return HttpAnswer(401, text, (("WWW-Authenticate", "Bearer"), _TEXT))
@@ -55,11 +56,12 @@ class _MetricsPage:
 
 
 class MetricsServer:
-    """Serves in a thread from the beginning to ``end``. ``places`` are for the event log. Raises
-    ``UserError``.
+    """Serves the page in a thread from its creation to :meth:`end`.
 
-    A socket that the file system does not allow is one of ``places``, with the reason: it is a
-    default, not a request.
+    ``places`` are the addresses where it is served, for the event log. Raises ``UserError`` if the
+    configured port cannot be served, or its token file cannot be used. A socket that the file
+    system does not allow is no error, but one of ``places`` with the reason: it is a default, not a
+    request.
     """
 
     def __init__(self, metrics: Metrics, config: MetricsConfig, state_dir: Path) -> None:
@@ -104,8 +106,8 @@ def is_served(config: MetricsConfig) -> bool:
 
 
 def read_token(path: Path | None) -> str:
-    """Return the token in a file. Raises ``UserError`` for a file that others can read, and for a
-    short token.
+    """Return the token in the file at ``path``. Raises ``UserError`` if no path is given, for a
+    file that cannot be read or that others can read, and for a short token.
     """
     if path is None:
         raise UserError("metrics.token_file: a port needs a token; expected a file of mode 0600")

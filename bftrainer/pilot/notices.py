@@ -27,7 +27,7 @@ from bftrainer.system.clock import Clock
 from bftrainer.system.umask import users_umask
 from bftrainer.times import ElapsedS, HostS
 
-AT_ONCE = 4
+_MAX_RUNNING = 4
 NOTE = "notice"
 _EVENT_OF = {TrainerStatus.DONE: "done", TrainerStatus.FAILED: "failed"}
 _WITHOUT_NODES = (TrainerStatus.QUEUED, TrainerStatus.WAITING)
@@ -54,10 +54,14 @@ class Notice:
 
 @dataclass(slots=True)
 class _RunningCommand:
+    """The command of a notice, with the file of its output. At ``deadline_s`` (elapsed seconds) it
+    is killed.
+    """
+
     notice: Notice
     process: subprocess.Popen[bytes]
     output: IO[bytes]
-    until_s: float
+    deadline_s: float
 
 
 class Notices:
@@ -72,7 +76,7 @@ class Notices:
         self._registry = registry
         self._folder = folder
         self._clock = clock
-        self._due: deque[Notice] = deque()
+        self._pending: deque[Notice] = deque()
         self._running: list[_RunningCommand] = []
         self._notes: list[tuple[str, str]] = []
         self._without_nodes_since: dict[str, ElapsedS] = {}
@@ -84,7 +88,9 @@ class Notices:
         return self._cell.now.notices
 
     def hear(self, fact: PilotFact) -> None:
-        """Queue a notice if a change of status asks for one."""
+        """Queue a notice if a change of status asks for one, and keep the times since when trainers
+        have had no nodes.
+        """
         if not isinstance(fact, TrainerChanged) or (status := fact.change.status) is None:
             return
         if status in _WITHOUT_NODES:
@@ -95,51 +101,52 @@ class Notices:
             self._queue(self._registry.trainer(fact.name), _EVENT_OF[status], fact.at_s)
 
     def look(self) -> list[tuple[str, str]]:
-        """Start commands that are due, note those that have ended, kill those that take too
-        long.
+        """Start commands that are due, note those that have ended, kill those that take too long.
+        Returns what is to be noted.
         """
-        self._look(self._clock.elapsed_s())
-        return self._taken()
+        self._update(self._clock.elapsed_s())
+        return self._take_notes()
 
-    def _look(self, elapsed_s: ElapsedS) -> None:
+    def _update(self, elapsed_s: ElapsedS) -> None:
         """Queue notices about trainers without nodes, end commands that are over or take too long,
         and start commands that are due.
         """
         if self._config.starved_after_s:
             for name, since_s in list(self._without_nodes_since.items()):
                 if (without_s := elapsed_s - since_s) >= self._config.starved_after_s:
-                    self._without_nodes_since[name] = elapsed_s  # again after as long
+                    self._without_nodes_since[name] = elapsed_s  # the next notice as long after
                     text = f"no nodes for {without_s:.0f} s"
                     self._queue(self._registry.trainer(name), "starved", self._clock.now_s(), text)
         ended = [
             command
             for command in self._running
-            if command.process.poll() is not None or elapsed_s > command.until_s
+            if command.process.poll() is not None or elapsed_s > command.deadline_s
         ]
         for command in ended:
             self._running.remove(command)
             self._end(command)
-        while self._due and len(self._running) < AT_ONCE:
-            self._start(self._due.popleft())
+        while self._pending and len(self._running) < _MAX_RUNNING:
+            self._start(self._pending.popleft())
 
     def close(self) -> list[tuple[str, str]]:
-        """Wait for running commands within their time, and return what is to be noted. Notices that
-        were not started are sent by the next pilot.
+        """Wait for running commands until their time is over, end them, and return what is to be
+        noted. Notices whose command was not started are sent by the next pilot.
         """
         for command in self._running:
             with suppress(subprocess.TimeoutExpired):
-                command.process.wait(max(command.until_s - self._clock.elapsed_s(), 0.0))
+                command.process.wait(max(command.deadline_s - self._clock.elapsed_s(), 0.0))
             self._end(command)
         self._running = []
-        return self._taken()
+        return self._take_notes()
 
-    def _taken(self) -> list[tuple[str, str]]:
+    def _take_notes(self) -> list[tuple[str, str]]:
         notes, self._notes = self._notes, []
         return notes
 
     def _catch_up(self, now_s: HostS) -> None:
-        """Queue notices about trainers that ended while no pilot sent any. Trainers that ended
-        before the first pilot with notices are left out.
+        """Queue notices about trainers that ended while no pilot sent any, and start the time of
+        trainers without nodes. Trainers that ended before the first notice was noted are left out:
+        where none was, the event log says that notices start now, and nothing is queued.
         """
         notes = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
         if not notes and self._config.on_event:
@@ -148,15 +155,17 @@ class Notices:
             return
         sent = {(n.subject, n.text.partition(":")[0]) for n in notes}
         for record in self._registry.trainers():
-            ended = record.finished_s is not None and record.finished_s >= notes[0].at_s
+            is_recent = record.finished_s is not None and record.finished_s >= notes[0].at_s
             event = _EVENT_OF.get(record.status)
-            if ended and event is not None and (record.name, event) not in sent:
+            if is_recent and event is not None and (record.name, event) not in sent:
                 self._queue(record, event, record.finished_s or now_s)
             if record.status in _WITHOUT_NODES:
                 self._without_nodes_since[record.name] = self._clock.elapsed_s()
 
     def _queue(self, record: TrainerRecord, event: str, at_s: HostS, text: str = "") -> None:
-        """Queue a notice about a trainer if the trainer or the configuration names a command."""
+        """Queue a notice about a trainer if the trainer or the configuration names a command; the
+        trainer's command has priority. ``text``: empty for the reason of the trainer's status.
+        """
         if not (command := record.spec.notify or tuple(self._config.on_event)):
             return
         facts: dict[str, object] = {
@@ -167,19 +176,21 @@ class Notices:
             "submitted": record.submitted_s,
             "held_node_h": record.held_node_s / 3600,
         }
-        self._due.append(
+        self._pending.append(
             Notice(
-                event,
-                record.name,
-                at_s,
-                text or record.reason or f"{record.name} is {event}",
-                facts,
-                command,
+                event=event,
+                trainer=record.name,
+                at_s=at_s,
+                text=text or record.reason or f"{record.name} is {event}",
+                facts=facts,
+                command=command,
             )
         )
 
     def _start(self, notice: Notice) -> None:
-        """Start the command of a notice, with the notice on its standard input."""
+        """Start the command of a notice, with the notice on its standard input. A command that
+        cannot be run is noted, and counts as sent.
+        """
         environment = {
             **os.environ,
             "BFTRAINER_EVENT": notice.event,
@@ -187,13 +198,13 @@ class Notices:
         }
         # Files, not pipes: a command that reads nothing or writes much does not block the pilot.
         output = tempfile.TemporaryFile(dir=self._folder)  # noqa: SIM115  # closed when the command has ended
-        with tempfile.TemporaryFile(dir=self._folder) as given:
-            given.write(notice.as_json().encode())
-            given.seek(0)
+        with tempfile.TemporaryFile(dir=self._folder) as stdin:
+            stdin.write(notice.as_json().encode())
+            stdin.seek(0)
             try:
                 process = subprocess.Popen(  # noqa: S603  # the command of the configuration
                     notice.command,
-                    stdin=given,
+                    stdin=stdin,
                     stdout=output,
                     stderr=output,
                     env=environment,
@@ -215,15 +226,15 @@ class Notices:
         """Note how a command ended. One that still runs has run out of time, and is killed
         first.
         """
-        late = command.process.poll() is None
-        if late:
+        is_late = command.process.poll() is None
+        if is_late:
             with suppress(ProcessLookupError):
                 os.killpg(command.process.pid, signal.SIGKILL)
         status = command.process.wait()
         command.output.seek(0)
         words = " ".join(command.output.read(500).decode(errors="replace").split())
         command.output.close()
-        if late:
+        if is_late:
             self._note(
                 command.notice,
                 f"the command was killed after {self._config.timeout_s:g} s: {words}",

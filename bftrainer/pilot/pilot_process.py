@@ -34,15 +34,17 @@ def run_pilot(
     """Run a pilot in a state directory: take the lease, run the loop until told to end, release
     everything.
 
+    ``reread`` reads the configuration again at a reload; it returns None if there is no file.
+
     Raises :class:`~bftrainer.errors.StateDirError` if another pilot runs there, another
     ``UserError`` if it cannot start, and ``StoreError`` if the disk fails: then drivers go on, and
     the next pilot adopts them. Once it runs, no error has the exit status 2: a job script does not
     restart a pilot after that, and all trainers would stop for good.
     """
     store = open_store(parts.state_dir, create=True, at_step=parts.at_step)
-    served: MetricsServer | None = None
+    metrics_server: MetricsServer | None = None
     hints: HintListener | None = None
-    runs = False
+    is_running = False
     try:
         registry = Registry(store)
         check_decisions(
@@ -72,29 +74,29 @@ def run_pilot(
                 "hints", "", f"listening on {hints.counts.address}, UDP port {hints.counts.port}"
             )
         launcher = DirectoryLauncher(parts.state_dir / TRAINERS, parts.site.driver)
-        running = PilotRuntime(
+        runtime = PilotRuntime(
             parts, cell, recorder, clock, notices, launcher, signals, reread, hints
         )
         if metrics is not None:
-            served = MetricsServer(metrics, config.metrics, parts.state_dir)
-            for place in served.places:
+            metrics_server = MetricsServer(metrics, config.metrics, parts.state_dir)
+            for place in metrics_server.places:
                 recorder.note("metrics", "", place)
-        runs = True
-        with running.heartbeat.running():
-            run(running.world, running.state, running.decisions.policy, running.decisions)
-        running.close()
+        is_running = True
+        with runtime.heartbeat.running():
+            run(runtime.world, runtime.state, runtime.decisions.policy, runtime.decisions)
+        runtime.close()
         recorder.note("pilot", "", "has ended")
         store.drop_lease()
     except UserError as error:
-        if runs:
+        if is_running:
             raise PilotFailedError(f"the pilot cannot go on: {error}") from error
         if store.has_lease:
-            store.drop_lease()
+            store.drop_lease()  # no loop has run: a next pilot need not wait for the lease's end
         raise
     finally:
         parts.audit.close()
-        if served is not None:
-            served.end()
+        if metrics_server is not None:
+            metrics_server.end()
         if hints is not None:
             hints.close()
         store.close()

@@ -57,7 +57,7 @@ class Recorder:
         self._journal = JournalWriter(store)
         self._clock = clock
         self._subscribers = tuple(subscribers)
-        self._lines = TimeLineBook(time_lines(self.registry, open_only=True), self._timed)
+        self._lines = TimeLineBook(time_lines(self.registry, open_only=True), self._tell_times)
 
     def settings(self, settings: Settings) -> None:
         """Write the settings with which decisions are made from now on."""
@@ -71,7 +71,7 @@ class Recorder:
         """
         number = self._journal.record(event, state, plan, answers, took_s)
         at_s = self._clock.to_host(PilotS(event.at_s))
-        self._lines.decided(state, plan, HostS(at_s + took_s))
+        self._lines.add_decision(state, plan, HostS(at_s + took_s))
         self._tell(DecisionMade(at_s, event, state, plan, took_s))
         return number
 
@@ -107,7 +107,7 @@ class Recorder:
 
     def command(self, spool_name: str) -> None:
         """Write that a command was carried out, so that it is not carried out twice."""
-        self._writer.carried_out(spool_name, self._clock.host_s())
+        self._writer.add_command(spool_name, self._clock.host_s())
 
     def trainer(self, record: TrainerRecord, change: TrainerChange) -> TrainerRecord:
         """Write a change of a trainer. Returns its record after that."""
@@ -128,7 +128,7 @@ class Recorder:
         self._writer.add_usage(usage, at_s)
         for entry in usage:
             self._tell(UsageAdded(at_s, entry))
-        self._writer.fragments_reached(self._lines.taken())
+        self._writer.add_stages(self._lines.take_unwritten())
 
     def fragment(self, name: str, what: FragmentEvent, at_s: PilotS, reason: str = "") -> None:
         """Write a step in the life of a fragment to the audit: requested, taken, asked back or
@@ -141,10 +141,10 @@ class Recorder:
                 self._lines.begin(name, host_s)
             case FragmentEvent.TAKEN:
                 self._writer.fragment_taken(name, host_s)
-                self._lines.audited(name, NodeStage.OFFERED, host_s)
+                self._lines.add_audited(name, NodeStage.OFFERED, host_s)
             case FragmentEvent.ASKED_BACK:
                 self._writer.fragment_asked_back(name, host_s, reason)
-                self._lines.audited(name, NodeStage.NOTICE, host_s)
+                self._lines.add_audited(name, NodeStage.NOTICE, host_s)
             case FragmentEvent.RELEASED:
                 self._writer.fragment_released(name, host_s, reason)
         self._tell(FragmentChanged(host_s, name, what, reason))
@@ -156,7 +156,7 @@ class Recorder:
         heartbeat: no commit more for each node.
         """
         for stage, at_s in instants:
-            self._lines.reached(name, stage, at_s)
+            self._lines.add_instant(name, stage, at_s)
 
     def fragment_seen(self, name: str, instants: Mapping[NodeStage, PilotS]) -> None:
         """Take up instants of a fragment from before its request."""
@@ -164,13 +164,13 @@ class Recorder:
             name, [(stage, self._clock.to_host(at_s)) for stage, at_s in instants.items()]
         )
 
-    def driver_reported(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
-        """Take up the times at which a driver's nodes came to train, ``now`` and in its last report
-        (``was``).
+    def driver_reported(self, trainer: str, previous: TrainingTimes, latest: TrainingTimes) -> None:
+        """Take up the times at which a driver's nodes came to train: those in its ``latest`` report
+        that were not in the one before (``previous``).
         """
-        self._lines.trained(trainer, was, now)
+        self._lines.add_report(trainer, previous, latest)
 
-    def _timed(self, fragment: str, seconds: dict[NodeStage, float]) -> None:
+    def _tell_times(self, fragment: str, seconds: dict[NodeStage, float]) -> None:
         self._tell(FragmentTimed(self._clock.host_s(), fragment, tuple(seconds.items())))
 
     def _tell(self, fact: PilotFact) -> None:

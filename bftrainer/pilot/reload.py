@@ -4,6 +4,8 @@ value.
 
 from __future__ import annotations
 
+from typing import Any
+
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import ConfigTable
 
@@ -19,34 +21,43 @@ FIXED: dict[str, frozenset[str]] = {
 
 def merged(old: PilotConfig, fresh: PilotConfig) -> tuple[PilotConfig, tuple[str, ...]]:
     """Return the configuration to continue with after a reload, and the keys (``nodes.holder``)
-    whose change waits for the next start.
+    whose change waits for the next start: in it, these have the values of ``old``, all others those
+    of ``fresh``.
     """
     kept: list[str] = []
     tables: dict[str, ConfigTable] = {}
     for name, keys in FIXED.items():
-        was, now = getattr(old, name), getattr(fresh, name)
-        back = {
-            key: getattr(was, key) for key in sorted(keys) if getattr(was, key) != getattr(now, key)
+        old_table, fresh_table = getattr(old, name), getattr(fresh, name)
+        old_values = {
+            key: getattr(old_table, key)
+            for key in sorted(keys)
+            if getattr(old_table, key) != getattr(fresh_table, key)
         }
-        kept += (f"{name}.{key}" for key in back)
-        tables[name] = now.model_copy(update=back)
+        kept += (f"{name}.{key}" for key in old_values)
+        tables[name] = fresh_table.model_copy(update=old_values)
     return fresh.model_copy(update=tables), tuple(kept)
 
 
 def changed(old: PilotConfig, fresh: PilotConfig) -> tuple[str, ...]:
-    """Return the keys whose values differ between two configurations, as ``table.key``."""
+    """Return the keys whose values differ between two configurations, as ``table.key``. The tables
+    of sites, which the model does not declare, are compared as well.
+    """
     keys: list[str] = []
-    sites = {*(old.model_extra or {}), *(fresh.model_extra or {})}
-    for name in (*PilotConfig.model_fields, *sorted(sites)):
-        was, now = getattr(old, name, {}), getattr(fresh, name, {})
-        before = was if isinstance(was, dict) else dict(was)
-        after = now if isinstance(now, dict) else dict(now)
+    site_tables = {*(old.model_extra or {}), *(fresh.model_extra or {})}
+    for name in (*PilotConfig.model_fields, *sorted(site_tables)):
+        old_values = _as_dict(getattr(old, name, {}))
+        fresh_values = _as_dict(getattr(fresh, name, {}))
         keys += (
             f"{name}.{key}"
-            for key in sorted({*before, *after})
-            if before.get(key) != after.get(key)
+            for key in sorted({*old_values, *fresh_values})
+            if old_values.get(key) != fresh_values.get(key)
         )
     return tuple(keys)
+
+
+def _as_dict(table: Any) -> dict[str, Any]:
+    """Return the values of a table of the configuration, declared or not, by key."""
+    return table if isinstance(table, dict) else dict(table)
 
 
 def described(applied: tuple[str, ...], kept: tuple[str, ...]) -> str:

@@ -41,7 +41,7 @@ class JournalVerdict:
 
 
 @dataclass(slots=True)
-class Recorded:
+class RecordedAnswers:
     """An allocator that returns the journal's recorded answers, after validating each against the
     problem.
     """
@@ -82,7 +82,8 @@ def recorded_policy(
     """Build the policy of the settings in a row of the journal. A row is data: a
     ``module:function`` that it names is imported only if it is allowed.
 
-    Raises :class:`InvalidValueError` for one that is not in ``may_import``.
+    ``allocator`` gives the policy the recorded answers. Raises :class:`InvalidValueError` for a
+    name that is not in ``may_import``.
     """
     for kind, name in (
         ("policy", settings.policy.partition("?")[0]),
@@ -97,20 +98,21 @@ def recorded_policy(
     return policy_of(settings, allocator)
 
 
-def observed(
+def decisions_with_states(
     store: Store, shortly_before_s: float = -math.inf, may_import: Collection[str] = ()
 ) -> Iterator[tuple[JournalEntry, State]]:
     """Yield the decisions in a journal, in order, each with the state that it was made on (its
     event already applied).
 
-    They begin with the first decision or, if ``shortly_before_s`` is given, some time before it,
-    which is fast even if the journal is long. Raises :class:`InvalidValueError` for rows that do
-    not fit together.
+    Starts with the first decision or, if ``shortly_before_s`` is given, at a snapshot from some
+    time before it, which is fast even if the journal is long. ``may_import``: policies and
+    objectives of other packages that rows may name. Raises :class:`InvalidValueError` for rows that
+    do not fit together.
     """
 
     @lru_cache
     def admit(settings: Settings) -> Policy:
-        return recorded_policy(settings, RecordingAllocator(Recorded()), may_import)
+        return recorded_policy(settings, RecordingAllocator(RecordedAnswers()), may_import)
 
     number, state = state_before(store, shortly_before_s, admit)
     for entry in entries(store, number, admit):
@@ -118,16 +120,16 @@ def observed(
             state = State(entry.settings.max_parallel)
         try:
             before = observe(replace(state, max_parallel=entry.settings.max_parallel), entry.event)
-        except SENSELESS as error:
-            raise damaged(entry, error) from error
+        except CORE_ERRORS as error:
+            raise damage_error(entry, error) from error
         yield entry, before
         try:
             state = adopt(before, entry.plan)
-        except SENSELESS as error:
-            raise damaged(entry, error) from error
+        except CORE_ERRORS as error:
+            raise damage_error(entry, error) from error
 
 
-SENSELESS = (
+CORE_ERRORS = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -141,11 +143,12 @@ together they are not.
 """
 
 
-def damaged(entry: JournalEntry, error: Exception) -> InvalidValueError:
-    """The error for a row of the journal that made the core raise ``error``."""
-    what = printable(f"{type(error).__name__}: {error}")
+def damage_error(entry: JournalEntry, error: Exception) -> InvalidValueError:
+    """Return the error for a row of the journal that made the core raise ``error``."""
+    cause = printable(f"{type(error).__name__}: {error}")
     return InvalidValueError(
-        f"decision {entry.number} of the journal does not follow from the ones before ({what:.200})"
+        f"decision {entry.number} of the journal does not follow from the ones before "
+        f"({cause:.200})"
     )
 
 
@@ -155,10 +158,10 @@ def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[Jou
     ``may_import``: policies and objectives of other packages (``module:function``) that rows may
     name.
     """
-    policies: dict[Settings, tuple[Recorded, Policy]] = {}
-    for entry, before in observed(store, may_import=may_import):
+    policies: dict[Settings, tuple[RecordedAnswers, Policy]] = {}
+    for entry, before in decisions_with_states(store, may_import=may_import):
         if entry.settings not in policies:
-            recorded = Recorded()
+            recorded = RecordedAnswers()
             allocator = RecordingAllocator(recorded)
             policies[entry.settings] = (
                 recorded,
@@ -174,8 +177,9 @@ def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[Jou
 
 
 def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
-    """Make a decision again on the state ``before`` it. Returns how the result differs from the
-    journal; empty if it does not.
+    """Make a decision again on the state ``before`` it (:func:`decisions_with_states`). Returns how
+    the result differs from the journal; empty if it does not. An error of bftrainer's own is
+    raised.
     """
     try:
         if entry.plan.decision.kept:
@@ -183,7 +187,7 @@ def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
         plan = decide(before, policy, entry.event)
     except RejectedAnswerError as error:
         return str(error)
-    except SENSELESS as error:
+    except CORE_ERRORS as error:
         if isinstance(error, BFTrainerError):
             raise
         return f"the policy fails now: {printable(f'{type(error).__name__}: {error}'):.200}"
@@ -207,15 +211,16 @@ def _compare_kept(entry: JournalEntry, before: State) -> str:
     all nodes are of one class, have the counts from before. Of several classes, those without an
     error may have changed.
     """
-    given = zip(before.active, entry.plan.nodes, strict=True)
-    nodes = tuple(nodes for a, nodes in given if not a.trainer.fill)
-    before, counts = trainings(before), tuple(map(len, nodes))
-    present = present_counts(before)
+    assignments = zip(before.active, entry.plan.nodes, strict=True)
+    nodes = tuple(nodes for a, nodes in assignments if not a.trainer.fill)
+    counts = tuple(map(len, nodes))
+    state = trainings(before)
+    present = present_counts(state)
     try:
-        check_counts([a.trainer for a in before.active], len(before.pool), counts)
-        check_placement(before.pool, [a.nodes for a in before.active], counts, nodes)
+        check_counts([a.trainer for a in state.active], len(state.pool), counts)
+        check_placement(state.pool, [a.nodes for a in state.active], counts, nodes)
     except RejectedAnswerError as error:
         return str(error)
-    if len(parts(before)) == 1 and counts != present:
+    if len(parts(state)) == 1 and counts != present:
         return f"the live decision kept {counts}, but the counts before were {present}"
     return ""

@@ -36,7 +36,7 @@ from bftrainer.system.clock import Clock
 from bftrainer.system.signals import Signals
 from bftrainer.system.users import own_name
 
-_STEP_S = 2.0
+_MAX_SMALL_STEP_S = 2.0
 """A clock that is set by less is being kept in step."""
 
 
@@ -61,6 +61,9 @@ class PilotDependencies:
 class PilotRuntime:
     """A running pilot: nodes, trainers, decisions and the world of the loop. It is the world's
     ``Control``.
+
+    ``state`` is the state after the last decision of the previous pilot, from which the loop goes
+    on. ``reread`` reads the configuration again at a reload; it returns None if there is no file.
     """
 
     def __init__(
@@ -76,14 +79,14 @@ class PilotRuntime:
         hints: Hints | None = None,
     ) -> None:
         self._clock = clock
-        self._step_s = 0.0
+        self._noted_step_s = 0.0  # how far the host's clock had been set, by the latest note
         self._parts = parts
         self._config = config
         self._recorder = recorder
         self._notices = notices
         self._signals = signals
         self._reread = reread
-        self._drains = False
+        self._is_draining = False
         self.decisions = DecisionMaker(config.now, recorder, parts.audit)
         max_parallel = self.decisions.max_parallel
         store = recorder.registry.store
@@ -131,34 +134,47 @@ class PilotRuntime:
 
     @property
     def must_end(self) -> bool:
-        return self._signals.ends or self._drains
+        return self._signals.ends or self._is_draining
 
     def tick(self) -> None:
         """Attend to signals, to the end of the pilot's job, to notices, to the audit and to steps
         of the host's clock.
         """
-        if self._job_chain is None:
-            self._drains = self._drains or self._signals.take_job_ends_soon()
-        elif self._signals.ends:
-            self._job_chain.call_off()
-        else:
-            if self._signals.take_job_ends_soon():
-                self._job_chain.warn()
-            self._drains = self._job_chain.is_time_to_end() or self._drains
+        self._attend_to_job()
         if self._signals.take_reload():
             self.reload()
         self._note_all(self._notices.look())
         for text in self._parts.audit.tick(self._config.now.decisions):
             self._recorder.note(AUDIT_NOTE, "", text)
-        if abs((step_s := self._clock.step_s) - self._step_s) > _STEP_S:
+        self._note_clock_step()
+
+    def _attend_to_job(self) -> None:
+        """Begin to drain when the end of the pilot's own job is near. With job chaining, submit
+        the successor before that; a pilot that was told to end needs none.
+        """
+        if self._job_chain is None:
+            self._is_draining = self._is_draining or self._signals.take_job_ends_soon()
+        elif self._signals.ends:
+            self._job_chain.cancel_successor()
+        else:
+            if self._signals.take_job_ends_soon():
+                self._job_chain.mark_end_announced()
+            self._is_draining = self._job_chain.attend() or self._is_draining
+
+    def _note_clock_step(self) -> None:
+        """Note if the host's clock was set by more than ``_MAX_SMALL_STEP_S`` since the last
+        note.
+        """
+        step_s = self._clock.step_s
+        change_s = step_s - self._noted_step_s
+        if abs(change_s) > _MAX_SMALL_STEP_S:
             self._recorder.note(
                 "clock",
                 "",
-                f"this host's clock was set by {step_s - self._step_s:+.0f} s; no time was "
-                "booked for it, and "
+                f"this host's clock was set by {change_s:+.0f} s; no time was booked for it, and "
                 "decisions keep the pilot's own time until it is restarted",
             )
-            self._step_s = step_s
+            self._noted_step_s = step_s
 
     def close(self) -> None:
         """Wait for notices that are on their way."""
@@ -176,7 +192,7 @@ class PilotRuntime:
             text = self._reload(self._reread())
         except BFTrainerError as error:
             if error.exit_status != 2:
-                raise
+                raise  # not a mistake in the configuration
             text = f"rejected, the old configuration remains in effect: {error}"
         self._recorder.note("reload", "", text)
 
@@ -211,6 +227,7 @@ class PilotRuntime:
             if unseen := claim_hosts(site.peers, site.scheduler, fresh.nodes.hosts):
                 self._recorder.note("reload", "", unseen)
         except UserError:
+            # The host list overlaps a peer pilot's: return to the old table and the old list.
             reconfigure(site, old)
             if site.peers is not None:
                 site.peers.announce(old.nodes.hosts)

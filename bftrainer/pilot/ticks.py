@@ -20,31 +20,31 @@ class TickTimer:
     def __init__(self, clock: SteadyClock, recorder: Recorder) -> None:
         self._clock = clock
         self._recorder = recorder
-        self._since_s = clock.elapsed_s()
-        self._passed: dict[TickStage, float] = {}
-        self._noted_s = -math.inf
+        self._stage_start_s = clock.elapsed_s()
+        self._stage_s: dict[TickStage, float] = {}
+        self._last_note_s = -math.inf
 
     def passed(self, stage: TickStage) -> None:
-        """Count the time since the last call for this stage."""
+        """Count the time since the last call, or since the tick began, for this stage."""
         now_s = self._clock.elapsed_s()
-        self._passed[stage] = self._passed.get(stage, 0.0) + now_s - self._since_s
-        self._since_s = now_s
+        self._stage_s[stage] = self._stage_s.get(stage, 0.0) + now_s - self._stage_start_s
+        self._stage_start_s = now_s
 
     def ends(self) -> None:
         """Record the tick that is over: the pilot is about to sleep, or to look again. A slow tick
-        is noted.
+        is noted, unless one was noted less than ``_NOTE_AGAIN_S`` ago.
         """
-        took = self._recorder.tick(tuple(self._passed.items()))
-        self._passed = {}
-        if took.whole_s >= SLOW_S and self._clock.elapsed_s() - self._noted_s >= _NOTE_AGAIN_S:
-            self._noted_s = self._clock.elapsed_s()
-            stage, seconds = took.largest
+        took = self._recorder.tick(tuple(self._stage_s.items()))
+        self._stage_s = {}
+        if took.total_s >= SLOW_S and self._clock.elapsed_s() - self._last_note_s >= _NOTE_AGAIN_S:
+            self._last_note_s = self._clock.elapsed_s()
+            stage, seconds = took.longest_stage
             self._recorder.note(
                 "slow tick",
                 "",
-                f"a tick took {took.whole_s:.1f} s, {seconds:.1f} s of it for {stage.value}",
+                f"a tick took {took.total_s:.1f} s, {seconds:.1f} s of it for {stage.value}",
             )
 
     def begins(self) -> None:
-        """Begin a tick after the pilot has slept."""
-        self._since_s = self._clock.elapsed_s()
+        """Begin a tick after the pilot has slept: the time of sleep counts for no stage."""
+        self._stage_start_s = self._clock.elapsed_s()

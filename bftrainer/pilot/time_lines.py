@@ -34,12 +34,11 @@ class TimeLineBook:
             line.fragment: dict(line.instants) for line in open_lines
         }
         self._names = {id_of(name): name for name in self._instants}
-        self._given = {
+        self._allocated = {
             name for name, instants in self._instants.items() if NodeStage.GIVEN in instants
         }
-        self._empty: dict[
-            str, tuple[HostS, str]
-        ] = {}  # since when no worker runs there, and whose it was
+        self._last_worker_ends: dict[str, tuple[HostS, str]] = {}
+        """By fragment, since when no worker runs there, and the trainer of the last one."""
         self._unwritten: list[StageReached] = []
         self._complete = complete
 
@@ -48,15 +47,18 @@ class TimeLineBook:
         self._instants.setdefault(fragment, {NodeStage.DECIDED: at_s})
         self._names[id_of(fragment)] = fragment
 
-    def audited(self, fragment: str, stage: NodeStage, at_s: HostS) -> None:
+    def add_audited(self, fragment: str, stage: NodeStage, at_s: HostS) -> None:
         """Add an instant that the audit of fragments has a column for, so that it is not written
         here.
         """
         if (instants := self._instants.get(fragment)) is not None:
             instants.setdefault(stage, at_s)
 
-    def reached(self, fragment: str, stage: NodeStage, at_s: HostS, trainer: str = "") -> None:
-        """Add an instant that the audit has no column for: it is written later (:meth:`taken`)."""
+    def add_instant(self, fragment: str, stage: NodeStage, at_s: HostS, trainer: str = "") -> None:
+        """Add an instant that the audit has no column for: the caller writes it later
+        (:meth:`take_unwritten`). Only the first instant of each stage is added. The first step
+        completes the way to training.
+        """
         instants = self._instants.get(fragment)
         if instants is None or stage in instants:
             return
@@ -65,39 +67,39 @@ class TimeLineBook:
         if stage is NodeStage.FIRST_STEP:
             self._complete(fragment, stage_seconds(instants, TO_TRAINING))
 
-    def decided(self, state: State, plan: Plan, at_s: HostS) -> None:
+    def add_decision(self, state: State, plan: Plan, at_s: HostS) -> None:
         """Add the instant ``at_s`` of a decision to the fragments that it is the first to give to a
         trainer.
         """
         for active, nodes in zip(state.active, plan.nodes, strict=True):
-            for name in sorted({self._fragment_of(name) for name in nodes} - self._given):
-                self._given.add(name)
-                self.reached(name, NodeStage.GIVEN, at_s, active.trainer.id)
+            for name in sorted({self._fragment_of(name) for name in nodes} - self._allocated):
+                self._allocated.add(name)
+                self.add_instant(name, NodeStage.GIVEN, at_s, active.trainer.id)
 
     def _fragment_of(self, name: str) -> str:
         """Return the fragment of a slot; a fragment is its own."""
         return name if name in self._instants else slot_of(name).fragment
 
-    def trained(self, trainer: str, was: TrainingTimes, now: TrainingTimes) -> None:
-        """Add the instants in a driver's report ``now`` that were not in its last report
-        ``was``.
+    def add_report(self, trainer: str, previous: TrainingTimes, latest: TrainingTimes) -> None:
+        """Add the instants in a driver's report ``latest`` that were not in its last report
+        ``previous``.
         """
-        if now is was:
+        if latest is previous:
             return
-        before = {times.fragment: times for times in was.fragments}
-        for times in now.fragments:
-            earlier = before.get(times.fragment)
+        previous_times = {times.fragment: times for times in previous.fragments}
+        for times in latest.fragments:
+            before = previous_times.get(times.fragment)
             name = self._names.get(times.fragment) or self._names.get(job_of(times.fragment))
-            if times is earlier or name is None:
+            if times is before or name is None:
                 continue
-            if times.stepped_s is not None and (earlier is None or earlier.stepped_s is None):
-                self._stepped(name, trainer, times)
+            if times.stepped_s is not None and (before is None or before.stepped_s is None):
+                self._add_first_step(name, trainer, times)
             if times.gone_s is not None:
-                self._empty[name] = HostS(times.gone_s), trainer
+                self._last_worker_ends[name] = HostS(times.gone_s), trainer
             else:
-                self._empty.pop(name, None)
+                self._last_worker_ends.pop(name, None)
 
-    def _stepped(self, name: str, trainer: str, times: WorkerTimes) -> None:
+    def _add_first_step(self, name: str, trainer: str, times: WorkerTimes) -> None:
         """Add the instants of a worker that has made its first step: those of earlier workers do
         not count.
         """
@@ -109,20 +111,21 @@ class TimeLineBook:
         )
         for stage, at_s in columns:
             if at_s is not None:
-                self.reached(name, stage, HostS(at_s), trainer)
+                self.add_instant(name, stage, HostS(at_s), trainer)
 
     def end(self, fragment: str, at_s: HostS) -> None:
-        """End the time line of a fragment whose holder job is over."""
-        if (empty := self._empty.pop(fragment, None)) is not None:
-            self.reached(fragment, NodeStage.WORKERS_GONE, *empty)
+        """End the time line of a fragment whose holder job is over: its way back is complete."""
+        if (end := self._last_worker_ends.pop(fragment, None)) is not None:
+            end_s, trainer = end
+            self.add_instant(fragment, NodeStage.WORKERS_GONE, end_s, trainer)
         instants = self._instants.pop(fragment, None)
         if instants is not None:
-            self._given.discard(fragment)
+            self._allocated.discard(fragment)
             self._names.pop(id_of(fragment), None)
             instants[NodeStage.RELEASED] = at_s
             self._complete(fragment, stage_seconds(instants, TO_RELEASE))
 
-    def taken(self) -> tuple[StageReached, ...]:
+    def take_unwritten(self) -> tuple[StageReached, ...]:
         """Return the instants that are not written yet, each of them once."""
-        taken, self._unwritten = tuple(self._unwritten), []
-        return taken
+        unwritten, self._unwritten = tuple(self._unwritten), []
+        return unwritten

@@ -13,8 +13,8 @@ from types import ModuleType
 from bftrainer.progress.reporter import CONTROL_EVERY_S, Reporter
 
 _SHORTEST_CALL_S = 1e-6
-_LARGEST_INTERVAL = int(CONTROL_EVERY_S / _SHORTEST_CALL_S)
-"""The largest number of calls between two broadcasts."""
+_MAX_CALLS = int(CONTROL_EVERY_S / _SHORTEST_CALL_S)
+"""The largest number of calls from one broadcast to the next."""
 
 
 def numbers_from_rank_0(numbers: Sequence[int], size: int) -> list[int]:
@@ -33,8 +33,8 @@ def numbers_from_rank_0(numbers: Sequence[int], size: int) -> list[int]:
 
 
 def _device_of_group() -> str:
-    """Return a device whose tensors the default group can send: the CPU if it can, else this
-    process's current GPU.
+    """Return a device whose tensors the default group can send: the CPU if the group can send its
+    tensors, else this process's current GPU.
     """
     import torch
     import torch.distributed as dist
@@ -74,21 +74,24 @@ class Agreement:
         )
 
     def begin(self) -> None:
-        """Begin with a new group: the next call broadcasts."""
-        self._calls_left = self._every = 1
-        self._asked_at = self.reporter.clock()
+        """Begin with a new group: the next call of :meth:`to_stop` broadcasts."""
+        self._n_calls = 1  # from the latest broadcast to the next
+        self._calls_left = 1  # until the next broadcast
+        self._broadcast_at_s = self.reporter.clock()
 
     def to_stop(self) -> bool:
         """Whether all workers are to save a checkpoint and leave now; the same answer on all of
-        them.
+        them. Every worker must call this equally often: some calls broadcast.
         """
         self._calls_left -= 1
         if self._calls_left:
             return False
-        now = self.reporter.clock()
-        per_call_s = max(_SHORTEST_CALL_S, (now - self._asked_at) / self._every)
-        self._asked_at = now
-        interval = int(CONTROL_EVERY_S / per_call_s)
-        stop, interval = self.broadcast((int(self.reporter.stop_requested()), interval))
-        self._calls_left = self._every = min(max(1, interval), _LARGEST_INTERVAL)
+        now_s = self.reporter.clock()
+        per_call_s = max(_SHORTEST_CALL_S, (now_s - self._broadcast_at_s) / self._n_calls)
+        self._broadcast_at_s = now_s
+        # Rank 0's values count: workers measure different times.
+        n_calls = int(CONTROL_EVERY_S / per_call_s)
+        stop, n_calls = self.broadcast((int(self.reporter.stop_requested()), n_calls))
+        self._n_calls = min(max(1, n_calls), _MAX_CALLS)
+        self._calls_left = self._n_calls
         return bool(stop)

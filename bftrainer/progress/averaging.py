@@ -31,11 +31,11 @@ class GradientAverage:
 
         self._weights = list(model.parameters())
         self._size = size
-        self._is_queued = False
+        self._is_queued = False  # whether torch will call _average at the end of this backward()
         for weight in self._weights:
             dist.broadcast(weight.data, 0)
             if not (weight.is_floating_point() or weight.is_complex()):
-                continue
+                continue  # it can have no gradient
             requires_grad = weight.requires_grad
             weight.requires_grad_(True)  # else torch refuses the hook of a frozen weight
             weight.register_post_accumulate_grad_hook(self._gradient_arrived)
@@ -93,27 +93,31 @@ class GradientAverage:
         import torch
         import torch.distributed as dist
 
-        counts = [weight.numel() for weight in weights]
-        flat = weights[0].new_zeros(sum(counts) + len(weights))
-        *parts, used = flat.split([*counts, len(weights)])
+        sizes = [weight.numel() for weight in weights]
+        flat = weights[0].new_zeros(sum(sizes) + len(weights))
+        *parts, rank_counts = flat.split([*sizes, len(weights)])
+        # Views of ``flat``: first this rank's gradients, after the reduction the averages.
         averages = [part.view(weight.shape) for part, weight in zip(parts, weights)]
-        present = [number for number, weight in enumerate(weights) if weight.grad is not None]
-        own = [_dense(weights[number].grad) for number in present]
-        torch._foreach_copy_([averages[number] for number in present], own)
-        used[present] = self._size  # so that the division makes it a count
+        indices = [index for index, weight in enumerate(weights) if weight.grad is not None]
+        gradients = [_dense(weights[index].grad) for index in indices]
+        torch._foreach_copy_([averages[index] for index in indices], gradients)
+        rank_counts[indices] = self._size  # so that the division makes it a count
         dist.all_reduce(flat)
         flat.div_(self._size)
-        dense: list[tuple[Any, Any]] = []
-        for weight, average, count in zip(weights, averages, used.tolist()):
-            if count and weight.grad is None:
+        dense_gradients: list[Any] = []
+        dense_averages: list[Any] = []
+        for weight, average, n_ranks in zip(weights, averages, rank_counts.tolist()):
+            if not n_ranks:  # no rank has used the weight: it keeps no gradient
+                continue
+            if weight.grad is None:
                 weight.grad = average.clone()
-            elif count and weight.grad is not None and weight.grad.is_sparse:
+            elif weight.grad.is_sparse:
                 weight.grad = average.to_sparse(weight.grad.sparse_dim())
-            elif count:
-                dense.append((weight.grad, average))
-        if dense:
-            gradients, values = zip(*dense)
-            torch._foreach_copy_(list(gradients), list(values))
+            else:
+                dense_gradients.append(weight.grad)
+                dense_averages.append(average)
+        if dense_gradients:
+            torch._foreach_copy_(dense_gradients, dense_averages)
 
 
 def _dense(gradient: Any) -> Any:

@@ -121,7 +121,8 @@ class CheckpointFile:
 
 
 class _Followers:
-    """Saves, restores and synchronizes the objects in ``kept`` whenever an elastic state does so.
+    """Saves, restores and synchronizes the objects in ``kept`` whenever an elastic state does so:
+    it puts its own methods in the place of those of the state.
 
     They cannot be attributes of the state: ``ObjectState.save`` keeps a reference, so that what was
     changed since the commit would survive ``restore`` (Horovod 0.28.1).
@@ -130,31 +131,36 @@ class _Followers:
     def __init__(self, state: Any, hvd: Any, kept: tuple[Kept, ...]) -> None:
         self.hvd = hvd
         self.kept = kept
-        self.saved = self.present()
-        self.original = state.save, state.restore, state.sync
+        self.committed = self.copied_states()
+        self.original_save = state.save
+        self.original_restore = state.restore
+        self.original_sync = state.sync
         state.save, state.restore, state.sync = self.save, self.restore, self.sync
 
-    def present(self) -> list[dict[str, Any]]:
+    def copied_states(self) -> list[dict[str, Any]]:
         """Return copies of the present states of all objects."""
         return [copy.deepcopy(keeper.state_dict()) for keeper in self.kept]
 
     def load(self, states: list[dict[str, Any]]) -> None:
+        """Load copies of these states into the objects, in their order."""
         problem = "the workers have different numbers of objects in keep=[...]"
         for keeper, state in paired(self.kept, states, problem):
             keeper.load_state_dict(copy.deepcopy(state))
 
     def save(self) -> None:
-        self.original[0]()
-        self.saved = self.present()
+        self.original_save()
+        self.committed = self.copied_states()
 
     def restore(self) -> None:
-        self.original[1]()
-        self.load(self.saved)
+        self.original_restore()
+        self.load(self.committed)
 
     def sync(self) -> None:
-        self.original[2]()
-        self.saved = unpacked_values(horovod_bytes(self.hvd, packed_values(self.present())))
-        self.load(self.saved)
+        """Synchronize the state, and load rank 0's objects on every worker."""
+        self.original_sync()
+        from_rank_0 = horovod_bytes(self.hvd, packed_values(self.copied_states()))
+        self.committed = unpacked_values(from_rank_0)
+        self.load(self.committed)
 
 
 @dataclass(eq=False)
@@ -177,10 +183,10 @@ class _Tracker:
     def __post_init__(self) -> None:
         self.clock = self.reporter.clock
         self.size = int(self.hvd.size())
-        self.saved_at = self.clock()
-        # What the last commit reported.
-        self.last: tuple[dict[str, Any], Mapping[str, Any]] | None = None
-        self.fresh = True  # no step of this group has been reported
+        self.checkpoint_at_s = self.clock()
+        # The keys of the line of the last commit: its facts, and the further ones.
+        self.last_commit: tuple[dict[str, Any], Mapping[str, Any]] | None = None
+        self.is_first_commit = True  # of this group
         self.agreement = Agreement(
             self.reporter, lambda numbers: horovod_numbers(self.hvd, numbers)
         )
@@ -197,22 +203,23 @@ class _Tracker:
             run_in_worker()
             self.reporter.act_as(self.hvd.rank())
             self.watch()
-            self.original = self.state.commit
+            self.original_commit = self.state.commit
             self.state.commit = self.commit
             self.original_sync = self.state.sync
             self.state.sync = self.sync
 
     def commit(self) -> None:
         """Report the step and commit the state; then save or leave if that is requested or due."""
-        self.last = self.facts(), self.own()
-        self.reporter.step(**self.last[0], force=self.fresh, **self.last[1])
-        self.fresh = False
-        self.original()  # raises HostsUpdatedInterrupt before a rescale
+        facts, further = self.facts(), self.further_keys()
+        self.last_commit = facts, further
+        self.reporter.step(**facts, force=self.is_first_commit, **further)
+        self.is_first_commit = False
+        self.original_commit()  # raises HostsUpdatedInterrupt before a rescale
         if self.agreement.to_stop():
             self.save_and_leave()
         if (
             self.checkpoint_every_s is not None
-            and self.clock() - self.saved_at >= self.checkpoint_every_s
+            and self.clock() - self.checkpoint_at_s >= self.checkpoint_every_s
         ):
             self.save()
 
@@ -227,12 +234,14 @@ class _Tracker:
             self.save_and_leave()
 
     def save_and_leave(self) -> None:
+        """Save a checkpoint and end this process. All workers call it together."""
         self.save()
         horovod_numbers(self.hvd, [0])  # no worker leaves while rank 0 saves
         self.reporter.leave()
 
     def save(self) -> None:
-        self.saved_at = self.clock()
+        """Note the time of a checkpoint; rank 0 writes it, if there is a function that does."""
+        self.checkpoint_at_s = self.clock()
         if self.checkpoint is not None and self.hvd.rank() == 0:
             self.checkpoint()
             self.reporter.checkpointed()
@@ -243,20 +252,23 @@ class _Tracker:
         The last commit of the old group is written too, even if its line was not due, so that the
         stall can be measured.
         """
-        old, self.size = self.size, int(self.hvd.size())
-        self.fresh = True
+        old_size = self.size
+        self.size = int(self.hvd.size())
+        self.is_first_commit = True
         self.agreement.begin()
         self.shard()
-        if self.on_rescale is not None and old != self.size:
-            self.on_rescale(old, self.size)
+        if self.on_rescale is not None and old_size != self.size:
+            self.on_rescale(old_size, self.size)
         if self.reporter.directory is not None:
             self.reporter.act_as(self.hvd.rank())
-            if self.last is not None:
-                self.reporter.line(**self.last[0], force=True, further=self.last[1])
-            self.reporter.line(**self.facts(), force=True, formed=True, further=self.own())
+            if self.last_commit is not None:
+                facts, further = self.last_commit
+                self.reporter.line(**facts, force=True, further=further)
+            self.reporter.line(**self.facts(), force=True, formed=True, further=self.further_keys())
 
     def shard(self) -> None:
-        """Tell the samplers the rank and the size of the new group.
+        """Tell the samplers, those of ``keep`` and those of the state, the rank and the size of the
+        new group.
 
         Horovod's own sampler learns of them at a synchronization only, and there is none where
         workers only left (0.28.1): it would continue with the shares of the old group, from the
@@ -266,6 +278,7 @@ class _Tracker:
             if isinstance(keeper, Sampler):
                 keeper.shard(int(self.hvd.rank()), self.size)
         for value in list(vars(self.state).values()):
+            # The attributes of Horovod's ElasticSampler.
             if hasattr(value, "record_batch") and hasattr(value, "processed_num"):
                 value.reset()
 
@@ -274,19 +287,16 @@ class _Tracker:
         that it finds.
         """
         rates = [keeper for keeper in self.keep if isinstance(keeper, LearningRate)]
-        samplers = [*self.keep, *vars(self.state).values()]
-        sampler = next(
-            (
-                keeper
-                for keeper in samplers
-                if isinstance(keeper, Sampler) or hasattr(keeper, "record_batch")
-            ),
-            None,
-        )
+        candidates = [*self.keep, *vars(self.state).values()]
+        samplers = [
+            candidate
+            for candidate in candidates
+            if isinstance(candidate, Sampler) or hasattr(candidate, "record_batch")
+        ]
         self.reporter.watch(
             getattr(self.state, "model", None),
             getattr(self.state, "optimizer", None),
-            sampler=sampler,
+            sampler=samplers[0] if samplers else None,
             rate=rates[0] if rates else None,
         )
 
@@ -298,5 +308,6 @@ class _Tracker:
         }
         return {"at_s": self.clock(), "world_size": self.size, **values}
 
-    def own(self) -> Mapping[str, Any]:
+    def further_keys(self) -> Mapping[str, Any]:
+        """Return the keys of a progress line that the script adds."""
         return {} if self.further is None else self.further()

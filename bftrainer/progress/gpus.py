@@ -16,7 +16,7 @@ from bftrainer.wires.paths import TrainerDirectory
 from bftrainer.wires.typed_json import write_json
 
 EVERY_S = 30.0
-_LOCAL = ("LOCAL_RANK", "HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", SLOT)
+_LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "HOROVOD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", SLOT)
 
 
 class GpuWatch:
@@ -33,37 +33,38 @@ class GpuWatch:
         self._due_s = 0.0
 
     def _open(self) -> None:
-        """Open NVML and find this worker's GPU by its local rank and ``CUDA_VISIBLE_DEVICES``."""
+        """Open NVML and find this worker's GPU by its local rank and ``CUDA_VISIBLE_DEVICES``.
+        Raises whatever NVML raises where there is none.
+        """
         self._nvml = nvml = import_module("pynvml")
         nvml.nvmlInit()
-        local = int(
-            next((self._environment[name] for name in _LOCAL if name in self._environment), "0")
-        )
-        visible = [
-            name for name in self._environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name
-        ]
-        name = visible[min(local, len(visible) - 1)] if visible else str(local)
-        by_index = name.isdecimal()
-        self._gpu = (
-            nvml.nvmlDeviceGetHandleByIndex(int(name))
-            if by_index
-            else nvml.nvmlDeviceGetHandleByUUID(name)
-        )
+        environment = self._environment
+        ranks = (environment[name] for name in _LOCAL_RANK_VARIABLES if name in environment)
+        local_rank = int(next(ranks, "0"))
+        visible = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+        # Workers with a local rank beyond the visible GPUs use the last one.
+        gpu = visible[min(local_rank, len(visible) - 1)] if visible else str(local_rank)
+        if gpu.isdecimal():
+            self._gpu = nvml.nvmlDeviceGetHandleByIndex(int(gpu))
+        else:
+            self._gpu = nvml.nvmlDeviceGetHandleByUUID(gpu)
 
     def look(self, rank: int, now_s: float) -> None:
-        """Write the file if it is due; called after each step."""
+        """Write the file if it is due; called after each step. After an error, which is not raised,
+        it never is. ``now_s``: seconds since 1970.
+        """
         if now_s < self._due_s:
             return
         self._due_s = now_s + EVERY_S
         try:
             if self._gpu is None:
                 self._open()
-            used = self._nvml.nvmlDeviceGetMemoryInfo(self._gpu).used
+            used_bytes = self._nvml.nvmlDeviceGetMemoryInfo(self._gpu).used
             percent = self._nvml.nvmlDeviceGetUtilizationRates(self._gpu).gpu
             node = self._environment.get(NODE, os.uname().nodename)
             write_json(
                 self._directory.gpu_use / f"{rank}.json",
-                GpuUse(now_s, node, float(used), float(percent)),
+                GpuUse(now_s, node, float(used_bytes), float(percent)),
                 0o600,
             )
         except Exception:  # no package, no driver, no such GPU, a full disk: the script goes on

@@ -36,7 +36,7 @@ from bftrainer.wires.typed_json import read_json
 CONNECT = timedelta(seconds=10)
 """How long a new group may take to connect."""
 _DRIVER_S = 30.0
-"""How long the driver may take to answer what it knows."""
+"""How long the driver may take for an answer that waits for no peer."""
 
 
 class Group:
@@ -44,6 +44,11 @@ class Group:
     averages.
 
     After an error, no average is made until the next step.
+
+    Args:
+        state: Returns this replica's state, for a peer that is behind.
+        load: Loads a peer's state.
+        environment: The environment variables of the worker.
     """
 
     def __init__(
@@ -59,32 +64,38 @@ class Group:
         self._key = bytes.fromhex(meeting.key)
         self._timeout = timedelta(seconds=max(1.0, settings.hang_s / 2))
         self.error: Exception | None = None
+        """The error of the present step; None if there was none."""
         self.turn = Turn(0, 0, 1, 0, "", 0)
-        self._failures = 0
-        place = meeting.host, meeting.port
-        self._steps, self._meet = (SealedClient(place, self._key, _DRIVER_S) for _ in range(2))
-        welcomes = hosts_in([*settings.allow_from, meeting.host, self._steps.host])
-        self._weights = WeightsServer(self._steps.host, self._key, welcomes)
-        self._steps.send(packed(Hello(environment[REPLICA], self._weights.port)))
+        """This replica's place in the group of the present step."""
+        self._failures = 0  # steps that have failed in a row
+        # Two connections to the driver: for steps, and for the keys by which peers connect.
+        address = meeting.host, meeting.port
+        self._step_client = SealedClient(address, self._key, _DRIVER_S)
+        self._key_client = SealedClient(address, self._key, _DRIVER_S)
+        allowed_hosts = hosts_in([*settings.allow_from, meeting.host, self._step_client.host])
+        self._weights = WeightsServer(self._step_client.host, self._key, allowed_hosts)
+        self._step_client.send(packed(Hello(environment[REPLICA], self._weights.port)))
         # Wait without a limit: a step begins when the last peer is there, and the driver's end ends
         # the connection.
-        self._steps.wait_for(None)
-        self._meet.send(packed(Hello(environment[REPLICA], 0)))
+        self._step_client.wait_for(None)
+        self._key_client.send(packed(Hello(environment[REPLICA], 0)))
         self._peers = _peers(self._timeout)
 
-    def next(self, step: int) -> Turn:
-        """Agree on the group of the next step, and return this replica's place in it.
+    def agree(self, step: int) -> Turn:
+        """Agree on the group of the next step, and return this replica's place in it. ``step`` is
+        the number of steps that this replica has applied.
 
         If a peer is behind, this passes it the state; if this replica is behind, it gets a peer's
-        state.
+        state. If either fails, or the connection of the group, the step has :attr:`error`.
         """
-        self._steps.send(packed(NextStep(step, self._failures)))
-        last, self.turn = self.turn, unpacked(Turn, self._steps.receive(MOST_BYTES))
+        self._step_client.send(packed(NextStep(step, self._failures)))
+        previous_number = self.turn.number
+        self.turn = unpacked(Turn, self._step_client.receive(MOST_BYTES))
         self.error = None
         try:
-            if self.turn.number != last.number:
+            if self.turn.number != previous_number:  # another group: connect it
                 self._peers.connect(
-                    _keys(self._meet, f"{self.turn.number}/"), self.turn.rank, self.turn.size
+                    _keys(self._key_client, f"{self.turn.number}/"), self.turn.rank, self.turn.size
                 )
             timeout_s = self._timeout.total_seconds()
             if self.turn.copies:
@@ -96,7 +107,9 @@ class Group:
         return self.turn
 
     def average(self, tensor: Any) -> None:
-        """Replace the tensor by its average over the group; an error is noted in :attr:`error`."""
+        """Replace the tensor by its average over the group; an error is noted in :attr:`error`.
+        Does nothing after an error of this step, and in a group of one.
+        """
         if self.error is None and self.turn.size > 1:
             options = importlib.import_module("torch.distributed").AllreduceOptions()
             try:
@@ -106,7 +119,9 @@ class Group:
             tensor /= self.turn.size
 
     def commits(self) -> bool:
-        """Whether the step counts: no average of it has failed."""
+        """Return whether the step counts: nothing of it has failed. Call it once for each step: it
+        counts failed steps.
+        """
         if self.error is None and (error := self._peers.errored()) is not None:
             self._failed(error)
         self._failures = 0 if self.error is None else self._failures + 1
@@ -115,14 +130,14 @@ class Group:
     def close(self) -> None:
         self._weights.close()
         self._peers.abort(errored=False)
-        for client in (self._steps, self._meet):
+        for client in (self._step_client, self._key_client):
             client.close()
 
     def _failed(self, error: Exception) -> None:
-        """Note the error of a step and close the connections.
+        """Note the error of a step and close the connections to the peers.
 
-        So peers that do not know of the loss yet see an error as well, and the step is made again
-        by all.
+        So peers that do not know of a lost peer yet see an error as well, and all make the step
+        again.
         """
         print(f"bftrainer: step {self.turn.step}: {error}; it is made again", flush=True)
         self.error = error
@@ -160,7 +175,8 @@ def _keys(client: SealedClient, prefix: str) -> Any:
 
     The members of a process group exchange their addresses through such a store.
     """
-    torch, lock = importlib.import_module("torch.distributed"), threading.Lock()
+    torch = importlib.import_module("torch.distributed")
+    lock = threading.Lock()  # one request at a time on the connection
 
     class DriversKeys(torch.Store):  # type: ignore[misc,name-defined]
         def set(self, key: str, value: bytes | str) -> None:
@@ -174,9 +190,9 @@ def _keys(client: SealedClient, prefix: str) -> Any:
             return all(self._ask("has", key).act for key in keys)
 
         def wait(self, keys: list[str], timeout: timedelta = CONNECT) -> None:
-            give_up_s = time.monotonic() + timeout.total_seconds()
+            deadline_s = time.monotonic() + timeout.total_seconds()
             while not self.check(keys):
-                if time.monotonic() > give_up_s:
+                if time.monotonic() > deadline_s:
                     raise TimeoutError("a peer has not come")
                 time.sleep(0.002)
 

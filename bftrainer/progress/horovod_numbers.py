@@ -17,14 +17,19 @@ def horovod_numbers(hvd: Any, numbers: Sequence[int]) -> list[int]:
 
 
 def horovod_bytes(hvd: Any, data: bytes) -> bytes:
-    """Return rank 0's bytes on every worker."""
-    (count,) = horovod_numbers(hvd, [len(data)])
-    own = data if hvd.rank() == 0 else bytes(count)
-    return bytes(_broadcast(hvd, own, "uint8"))
+    """Return rank 0's bytes on every worker. ``data`` may be of any length, and counts on rank 0
+    only.
+    """
+    (n_bytes,) = horovod_numbers(hvd, [len(data)])
+    # Horovod broadcasts between tensors of one size.
+    buffer = data if hvd.rank() == 0 else bytes(n_bytes)
+    return bytes(_broadcast(hvd, buffer, "uint8"))
 
 
 def _broadcast(hvd: Any, values: Sequence[int], dtype: str) -> Any:
-    """Return rank 0's values on every worker, as an array of type ``dtype``."""
+    """Return rank 0's values on every worker, as an array of type ``dtype``: "uint8" for bytes,
+    "int64" for integers. All workers must pass equally many.
+    """
     name = f"bftrainer.{dtype}"
     if getattr(hvd, "__name__", "").startswith("horovod.torch"):
         import torch

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from bftrainer.errors import InvalidValueError
 
-_KEPT = (
+_LOADER_OPTIONS = (
     "num_workers",
     "collate_fn",
     "pin_memory",
@@ -36,16 +36,21 @@ class LoaderParts(NamedTuple):
 def parts(data: Any, batch: int | None, options: Mapping[str, object] | None) -> LoaderParts:
     """Return the parts of a ``DataLoader``, or of a data set whose ``batch`` is given.
 
-    ``batch`` and ``options`` override what the loader has. Raises
+    ``batch`` is the number of samples per batch, ``options`` are arguments of ``DataLoader``; both
+    override those of the loader. A data set is shuffled. Raises
     :class:`~bftrainer.errors.InvalidValueError` for data without a length, and if no batch size is
     known.
     """
-    kept, shuffle = dict(options or {}), True
+    loader_options = dict(options or {})
+    shuffle = True
     if hasattr(data, "batch_sampler") and hasattr(data, "dataset"):
         batch = batch or data.batch_size or getattr(data.batch_sampler, "batch_size", None)
-        kept = {name: getattr(data, name) for name in _KEPT if hasattr(data, name)} | kept
-        own = getattr(data, "sampler", None)
-        shuffle = type(own).__name__ != "SequentialSampler" and getattr(own, "shuffle", True)
+        of_loader = {name: getattr(data, name) for name in _LOADER_OPTIONS if hasattr(data, name)}
+        loader_options = of_loader | loader_options
+        sampler = getattr(data, "sampler", None)
+        is_sequential = type(sampler).__name__ == "SequentialSampler"
+        # DistributedSampler has an attribute ``shuffle``.
+        shuffle = not is_sequential and getattr(sampler, "shuffle", True)
         data = data.dataset
     if not hasattr(data, "__len__"):
         raise InvalidValueError(
@@ -55,4 +60,4 @@ def parts(data: Any, batch: int | None, options: Mapping[str, object] | None) ->
         raise InvalidValueError(
             "the batch size is missing: expected batch=N, or a DataLoader that has one"
         )
-    return LoaderParts(data, batch, kept, shuffle)
+    return LoaderParts(data, batch, loader_options, shuffle)

@@ -67,7 +67,8 @@ def _tagged(value: Any) -> Any:
     if isinstance(value, dict):
         return ["dict", [[_tagged(key), _tagged(item)] for key, item in value.items()]]
     if isinstance(value, (list, tuple)):
-        return ["tuple" if isinstance(value, tuple) else "list", [_tagged(item) for item in value]]
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return [kind, [_tagged(item) for item in value]]
     if isinstance(value, (bytes, bytearray)):
         return ["bytes", base64.b64encode(value).decode()]
     if torch is not None and isinstance(value, torch.Tensor):
@@ -94,7 +95,9 @@ def _tagged(value: Any) -> Any:
 
 
 def _untagged(item: Any) -> Any:
-    """Return the value that :func:`_tagged` gave this form."""
+    """Return the value of a form of :func:`_tagged`. Raises ``ValueError``, ``TypeError`` or
+    ``LookupError`` for another form.
+    """
     if not isinstance(item, list):
         return item
     kind, *parts = item
@@ -118,7 +121,7 @@ def _elements(kind: str, dtype: str, shape: list[int], text: str) -> Any:
     if kind == "tensor":
         import torch
 
-        if not math.prod(shape):
+        if not math.prod(shape):  # torch reads no empty buffer
             return torch.empty(shape, dtype=getattr(torch, dtype))
         return torch.frombuffer(data, dtype=torch.uint8).view(getattr(torch, dtype)).reshape(shape)
     import numpy

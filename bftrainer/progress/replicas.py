@@ -81,9 +81,9 @@ class Replicas:
         self._checkpoint = checkpoint
         self._every_s = checkpoint_every_s
         self._report = reporter or Reporter(environment)
-        self._saved_at = self._report.clock()
-        self._watched = False
-        self._number = 0
+        self._saved_at_s = self._report.clock()
+        self._is_watched = False  # whether the reporter compares the replicas' weights
+        self._group_number = 0  # of the latest group that was reported
         run_in_worker()
         self._group = (
             Group(self.state_dict, self.load_state_dict, environment)
@@ -108,17 +108,19 @@ class Replicas:
         """
         self._report.samples_total = epochs * self.sampler.size
         source: Iterator[BatchT] = iter(())
+        # Rank, size and position in the data for which ``source`` has the right next batch.
         expected: object = None
         while self.sampler.epoch < epochs:
             self._begin()
             if expected != (self.rank, self.size, self.sampler.samples):
-                source = self._again(loader)
+                source = self._new_pass(loader)
             batch = next(source, None)
             if batch is None:  # the end of an epoch
                 source = iter(loader)
                 batch = next(source)
-            after = self.sampler.samples + self.sampler.batches.total(self.size)
-            expected = self.rank, self.size, after
+            # If the step is applied and the group stays, the next batch of this pass follows.
+            next_samples = self.sampler.samples + self.sampler.batches.total(self.size)
+            expected = self.rank, self.size, next_samples
             yield batch
         self._end()
 
@@ -141,14 +143,14 @@ class Replicas:
         self.optimizer.step()
         self.sampler.advance()
         self.steps += 1
-        stop = self._report.step(
+        is_stop_requested = self._report.step(
             step=self.steps,
             samples=self.sampler.samples,
             loss=None if loss is None else float(loss.detach()),
             world_size=self.size,
         )
         if self.rank == 0:
-            self._save_if_due(stop)
+            self._save_if_due(is_stop_requested)
         return True
 
     def state_dict(self) -> dict[str, Any]:
@@ -171,10 +173,10 @@ class Replicas:
         A replica that is behind gets a peer's state here.
         """
         if self._group is not None:
-            turn = self._group.next(self.steps)
+            turn = self._group.agree(self.steps)
             self.rank, self.size = turn.rank, turn.size
-            if turn.number != self._number:  # others than before, or the same ones after an error
-                self._number = turn.number
+            if turn.number != self._group_number:  # other replicas, or the same after an error
+                self._group_number = turn.number
                 self._report.act_as(self.rank)
                 self._report.line(
                     step=self.steps,
@@ -186,12 +188,12 @@ class Replicas:
                 if self.rank == 0 and self._group.error is None:
                     self._leave_if_requested()
         seed_step(self._script_seed, self.steps, self.rank)
-        if not self._watched:
-            self._watched = True
+        if not self._is_watched:  # only now: a replica that was behind has the weights here
+            self._is_watched = True
             self._report.watch(self._plain, self.optimizer, sampler=self.sampler, rate=self.rate)
         self.optimizer.zero_grad()
 
-    def _again(self, loader: Iterable[BatchT]) -> Iterator[BatchT]:
+    def _new_pass(self, loader: Iterable[BatchT]) -> Iterator[BatchT]:
         """Return a new pass of the loader that goes on at the sampler's position, with the share of
         the present group.
         """
@@ -199,26 +201,32 @@ class Replicas:
         self.sampler.shard(self.rank, self.size)
         return iter(loader)
 
-    def _save_if_due(self, stop: bool) -> None:
-        due = self._every_s is not None and self._report.clock() - self._saved_at >= self._every_s
-        if stop or due:
+    def _save_if_due(self, is_stop_requested: bool) -> None:
+        """Save at a stop request, or when the time has come; after a stop request, leave."""
+        passed_s = self._report.clock() - self._saved_at_s
+        is_due = self._every_s is not None and passed_s >= self._every_s
+        if is_stop_requested or is_due:
             self._save()
-        if stop:
+        if is_stop_requested:
             self._report.leave()
 
     def _leave_if_requested(self) -> None:
-        """Save and leave before the first step of a group, which may have no legal size."""
+        """Save and leave if a stop is requested before the first step of a group: the step may
+        never come, because the group may have no legal size.
+        """
         if self._report.stop_requested(at_once=True):
             self._save()
             self._report.leave()
 
     def _save(self) -> None:
-        self._saved_at = self._report.clock()
+        """Note the time of a checkpoint, and write it, if there is a function that does."""
+        self._saved_at_s = self._report.clock()
         if self._checkpoint is not None:
             self._checkpoint()
             self._report.checkpointed()
 
     def _end(self) -> None:
+        """Save, report the end of training, and leave the group."""
         if self.rank == 0:
             self._save()
             self._report.done()

@@ -55,11 +55,9 @@ def named(path: str | Path, environment: Mapping[str, str] = os.environ) -> Path
     """Return the path with ``{name}`` replaced by the trainer's name, or outside bftrainer by the
     script's.
     """
-    return Path(
-        str(path).replace(
-            "{name}", Path(environment.get(TRAINER_DIR) or Path(sys.argv[0]).stem).name
-        )
-    )
+    trainer_dir = environment.get(TRAINER_DIR)
+    name = Path(trainer_dir).name if trainer_dir else Path(sys.argv[0]).stem
+    return Path(str(path).replace("{name}", name))
 
 
 def _group_size() -> int:
@@ -126,39 +124,42 @@ class Reporter:
     ) -> None:
         path = environment.get(TRAINER_DIR)
         self.directory = TrainerDirectory(Path(path)) if path else None
+        """None outside bftrainer."""
         self.incarnation = int(environment.get(INCARNATION, "1"))
         self.clock = clock
-        self._of_pool = WORKER in environment  # its driver reports; workers only read stop requests
+        # A pool's driver reports; its workers only read stop requests.
+        self._is_pool_worker = WORKER in environment
         self._fragment = environment.get(FRAGMENT, "")
-        given = next((environment[name] for name in RANK_VARIABLES if name in environment), "0")
+        ranks = (environment[name] for name in RANK_VARIABLES if name in environment)
+        launcher_rank = next(ranks, "0")
+        # Workers that were started together, and so should form a group; 1 where that is not known.
         # Horovod's size changes within a process; its other variables name a group of torch's or of
         # the script's own.
-        is_elastic = "HOROVOD_RANK" in environment
-        self._started_workers = (
-            1 if self.directory is None or is_elastic else int(environment.get("WORLD_SIZE") or 1)
-        )
+        self._started_workers = 1
+        if self.directory is not None and "HOROVOD_RANK" not in environment:
+            self._started_workers = int(environment.get("WORLD_SIZE") or 1)
         self._every_s = float(environment.get(REPORT_EVERY_S, LINE_EVERY_S))
-        self._last = ProgressLine(0.0, Phase.RUNNING, self.incarnation)
+        self._latest_line = ProgressLine(0.0, Phase.RUNNING, self.incarnation)  # of a step
         self.samples_total: float | None = None
         """Samples of the whole training, if they are known: every later line has them, so ``list``
         shows what is left.
         """
-        self._written_at = -self._every_s
-        self._is_written = True
-        self._asked_at = -CONTROL_EVERY_S
-        self._stop = False
-        self._complaint = ""
-        self._rank = rank if rank is not None else int(given)
-        self._unwritten: dict[str, float] = {}
+        self._written_at_s = -self._every_s  # when the latest line was written
+        self._is_latest_written = True  # whether the latest line needs no write at the end
+        self._requests_at_s = -CONTROL_EVERY_S  # when the files of requests were read
+        self._is_stop_requested = False
+        self._complaint = ""  # about a request of another version; printed once
+        self._rank = rank if rank is not None else int(launcher_rank)
+        self._unwritten_metrics: dict[str, float] = {}
         self._watch: Watch | None = None
         self._gpu: GpuWatch | None = None
         self._mirror: Callable[[int | None, Mapping[str, float | None]], None] | None = None
-        if self.directory is not None and not self._of_pool:
+        if self.directory is not None and not self._is_pool_worker:
             self._watch = Watch(
                 self.directory, self.incarnation, clock, every_step=self._every_s == 0
             )
             self._gpu = GpuWatch(self.directory, environment)
-            atexit.register(self._write_last)
+            atexit.register(self._write_latest)
 
     def step(
         self,
@@ -199,7 +200,7 @@ class Reporter:
             self._watch.step(self._rank, world_size, step)
         if self._gpu is not None:
             self._gpu.look(self._rank, self.clock())
-        self._unwritten |= metrics
+        self._unwritten_metrics |= metrics
         return self.line(
             step=step,
             samples=samples,
@@ -226,17 +227,18 @@ class Reporter:
     ) -> bool:
         """Write a line as :meth:`step` does, for a moment that is not the end of a step.
 
-        ``formed``: it is the first line of a new group of workers.
+        ``formed``: it is the first line of a new group of workers. ``further`` are other keys of
+        the line. The other arguments, the result and the error are those of :meth:`step`.
         """
-        now = self.clock() if at_s is None else at_s
-        changed = self._last.world_size != world_size
-        if changed and world_size == 1 < self._started_workers:
+        line_at_s = self.clock() if at_s is None else at_s
+        has_new_size = self._latest_line.world_size != world_size
+        if has_new_size and world_size == 1 and self._started_workers > 1:
             self._check_alone()
         if formed and self._watch is not None:
             self._watch.formed()
         self.samples_total = self.samples_total if samples_total is None else samples_total
-        self._last = ProgressLine(
-            now,
+        self._latest_line = ProgressLine(
+            line_at_s,
             Phase.RUNNING,
             self.incarnation,
             world_size,
@@ -248,10 +250,11 @@ class Reporter:
             further,
             samples_total=self.samples_total,
         )
-        self._is_written = False
-        if force or changed or now - self._written_at >= self._every_s:
-            self._written_at = now
-            self._write(self._last)
+        self._is_latest_written = False
+        is_due = line_at_s - self._written_at_s >= self._every_s
+        if force or has_new_size or is_due:
+            self._written_at_s = line_at_s
+            self._write(self._latest_line)
         return self.stop_requested()
 
     def watch(
@@ -282,7 +285,7 @@ class Reporter:
         """Report values between steps: ``report.metrics(accuracy=0.93)`` after a validation. Counts
         as a sign of life.
         """
-        self._unwritten |= values
+        self._unwritten_metrics |= values
         self.busy()
 
     def busy(self) -> bool:
@@ -292,39 +295,40 @@ class Reporter:
         Rank 0 writes a line about once a second. Without one for ``hang_s``, the trainer counts as
         hung, and fails.
         """
-        now = self.clock()
-        if now - self._written_at >= self._every_s:
-            self._written_at = now
-            self._write(ProgressLine(now, Phase.BUSY, self.incarnation))
+        now_s = self.clock()
+        if now_s - self._written_at_s >= self._every_s:
+            self._written_at_s = now_s
+            self._write(ProgressLine(now_s, Phase.BUSY, self.incarnation))
         return self.stop_requested()
 
     def checkpointed(self, path: str | Path | None = None) -> None:
         """Report that the state of the last reported step is on disk: in ``path``, relative to the
         working directory.
         """
-        self._write(self._checkpointed(self._last, path))
+        self._write(self._checkpoint_line(self._latest_line, path))
 
     def mark(self) -> Callable[[str | Path | None], None]:
-        """Return a function to be called once the state of the last reported step is on disk, in
-        any thread.
+        """Return a function to be called once the state of the step that is the last reported one
+        now is on disk, in any thread.
 
-        It does the same as :meth:`checkpointed`, for that step.
+        It does the same as :meth:`checkpointed`, for that step, and writes no metrics.
         """
-        last = self._last
+        marked_line = self._latest_line
 
         def checkpointed(path: str | Path | None = None) -> None:
-            self._append(self._checkpointed(last, path))
+            self._append(self._checkpoint_line(marked_line, path))
 
         return checkpointed
 
-    def _checkpointed(self, line: ProgressLine, path: str | Path | None) -> ProgressLine:
+    def _checkpoint_line(self, line: ProgressLine, path: str | Path | None) -> ProgressLine:
+        """Return the line that reports that the state of a step's line is on disk now."""
         name = None if path is None else os.fspath(path)
         return line._replace(at_s=self.clock(), phase=Phase.CHECKPOINTED, checkpoint=name)
 
     def done(self) -> None:
         """Report that training is complete."""
         atexit.register(_end_group)
-        self._write(self._last._replace(at_s=self.clock(), phase=Phase.DONE))
+        self._write(self._latest_line._replace(at_s=self.clock(), phase=Phase.DONE))
 
     def leave(self) -> NoReturn:
         """End this process with the exit status of a requested stop, after the group of torch."""
@@ -334,27 +338,36 @@ class Reporter:
     def stop_requested(self, *, at_once: bool = False) -> bool:
         """Whether the pilot or the driver requests that the worker saves a checkpoint and leaves.
 
-        The files of requests are read at most every 0.2 s, or now with ``at_once``.
+        The files of requests are read at most every 0.2 s, or now with ``at_once``. A request is
+        never withdrawn.
         """
-        if self.directory is None or self._stop:
-            return self._stop
-        now = self.clock()
-        if at_once or now - self._asked_at >= CONTROL_EVERY_S:
-            self._asked_at = now
-            self._stop = self._asks(self.directory.control, None) or self._asks(
-                self.directory.leave, self.incarnation
-            )
-            if self._of_pool and not self._stop:
-                self._stop = self._asks(self.directory.leave_of(self._fragment), self.incarnation)
-        return self._stop
+        if self.directory is None or self._is_stop_requested:
+            return self._is_stop_requested
+        now_s = self.clock()
+        if at_once or now_s - self._requests_at_s >= CONTROL_EVERY_S:
+            self._requests_at_s = now_s
+            self._is_stop_requested = self._has_stop_request(self.directory)
+        return self._is_stop_requested
+
+    def _has_stop_request(self, directory: TrainerDirectory) -> bool:
+        """Return whether a file requests a stop: of the trainer (by the pilot), of this incarnation
+        (by the driver), or of a pool's worker on this fragment.
+        """
+        if self._requests_stop(directory.control, None):
+            return True
+        if self._requests_stop(directory.leave, self.incarnation):
+            return True
+        if not self._is_pool_worker:
+            return False
+        return self._requests_stop(directory.leave_of(self._fragment), self.incarnation)
 
     def act_as(self, rank: int) -> None:
         """Take another rank after a rescale; rank 0 writes."""
         self._rank = rank
 
     def _check_alone(self) -> None:
-        """Raise ``UserError`` if several workers were started, but this one has formed no group
-        with them.
+        """Raise ``UserError`` because several workers were started, but this one has formed no
+        group with them: call only then, and inside bftrainer.
 
         A program that starts its own workers (``started_per = "trainer"``) is exempt.
         """
@@ -368,11 +381,11 @@ class Reporter:
                 "group of another kind report it: report.step(world_size=...)"
             )
 
-    def _asks(self, path: Path, number: int | None) -> bool:
-        """Whether the file at ``path`` requests a stop, of the incarnation ``number`` (None: of
-        any).
+    def _requests_stop(self, path: Path, incarnation: int | None) -> bool:
+        """Return whether the file at ``path`` requests a stop of this incarnation (None: of any).
 
-        A file that is missing, or not readable now, does not.
+        A file that is missing, or not readable now, does not. One of another version does not
+        either, and is reported once on standard error.
         """
         try:
             message = read_json(ControlMessage, path)
@@ -383,30 +396,39 @@ class Reporter:
             return False
         except InputFileError:
             return False
-        return message.request is ControlRequest.STOP and number in (None, message.number)
+        is_for_this = incarnation is None or incarnation == message.number
+        return message.request is ControlRequest.STOP and is_for_this
 
-    def _write_last(self) -> None:
-        """Write the last step at the end of the process, if it came too soon to be written."""
-        if not self._is_written:
-            self._write(self._last)
+    def _write_latest(self) -> None:
+        """Write the latest line at the end of the process, if it came too soon to be written."""
+        if not self._is_latest_written:
+            self._write(self._latest_line)
 
     def _write(self, line: ProgressLine) -> None:
-        """Write a line of rank 0, with the metrics not yet written, and pass its values on to the
-        trackers.
+        """Write a line with the metrics not yet written, and pass its values on to the trackers.
+        Only rank 0 does, and no worker of a pool.
         """
-        if self.directory is None or self._rank != 0 or self._of_pool:
+        if self.directory is None or self._rank != 0 or self._is_pool_worker:
             return
-        self._is_written |= line.phase is not Phase.BUSY
-        line, self._unwritten = line._replace(metrics=self._unwritten), {}
-        self._append(line)
+        if line.phase is not Phase.BUSY:  # all other lines have the latest step
+            self._is_latest_written = True
+        metrics = self._unwritten_metrics
+        self._unwritten_metrics = {}
+        self._append(line._replace(metrics=metrics))
         self._mirror = self._mirror or _mirror(self.directory)
-        if line.phase is Phase.RUNNING or line.metrics:
-            of = self._last
+        if line.phase is Phase.RUNNING or metrics:
+            latest = self._latest_line
             self._mirror(
-                of.step,
-                {"loss": of.loss, "samples": of.samples, "workers": of.world_size, **line.metrics},
+                latest.step,
+                {
+                    "loss": latest.loss,
+                    "samples": latest.samples,
+                    "workers": latest.world_size,
+                    **metrics,
+                },
             )
 
     def _append(self, line: ProgressLine) -> None:
+        """Append a line of rank 0 to ``progress.jsonl``, in any thread."""
         if self.directory is not None and self._rank == 0:
             append_line(self.directory.progress, format_progress(line), PROGRESS_BYTES, "progress")

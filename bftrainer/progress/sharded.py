@@ -47,7 +47,7 @@ class Sharded:
         folder: A folder that all nodes see.
         model: The model, sharded by ``fully_shard`` or wrapped by DistributedDataParallel.
         optimizer: Its optimizer.
-        report: Hears of each checkpoint.
+        report: The reporter, which reports each checkpoint.
         keep: Further objects with ``state_dict`` and ``load_state_dict``, the same on all workers.
     """
 
@@ -61,18 +61,16 @@ class Sharded:
     ) -> None:
         import torch.distributed as dist
 
-        self.folder, self.model, self.optimizer, self.report, self.keep = (
-            named(folder),
-            model,
-            optimizer,
-            report,
-            keep,
-        )
+        self.folder = named(folder)
+        self.model = model
+        self.optimizer = optimizer
+        self.report = report
+        self.keep = keep
         self.rank, self.size = dist.get_rank(), dist.get_world_size()
         # The thread that writes has a group of its own: training uses the other one meanwhile.
         self._group = dist.new_group(backend="gloo")
-        self._writing: Future[Any] | None = None
-        self._step: int | None = None
+        self._write: Future[Any] | None = None  # of the checkpoint that is being written
+        self._step: int | None = None  # of the latest checkpoint, also while it is being written
 
     def load(self) -> int:
         """Load the latest checkpoint, of whatever number of workers, and return its step; 0 if
@@ -104,23 +102,26 @@ class Sharded:
         return int(step or 0)
 
     def begin(self, step: int) -> None:
-        """Begin a checkpoint of this step, on all workers: its state is copied now, and written
+        """Begin a checkpoint of this step, on all workers: the state is copied now, and written
         while training goes on.
 
-        Waits until the checkpoint before is complete.
+        Waits until the previous checkpoint is complete, and raises the error with which it ended.
         """
         import torch.distributed.checkpoint as dcp
 
         self.finish()
-        self._step, part = step, self._path(step, ".part")
-        writing = dcp.async_save(self._content(), checkpoint_id=part, process_group=self._group)
-        assert isinstance(writing, Future)
-        self._writing = (
-            writing if self.rank else _with_next(writing, self._publisher(step, self.report.mark()))
-        )
+        self._step = step
+        part = self._path(step, ".part")
+        write = dcp.async_save(self._content(), checkpoint_id=part, process_group=self._group)
+        assert isinstance(write, Future)
+        if self.rank == 0:
+            write = _with_next(write, self._publisher(step, self.report.mark()))
+        self._write = write
 
     def save(self, step: int) -> None:
-        """Write a checkpoint of this step; returns on all workers when it is on disk."""
+        """Write a checkpoint of this step; returns on all workers when it is on disk. Call it on
+        all workers. A checkpoint of this step that was begun before is not written again.
+        """
         import torch.distributed as dist
         import torch.distributed.checkpoint as dcp
 
@@ -136,26 +137,26 @@ class Sharded:
 
     def finish(self) -> None:
         """Wait for a checkpoint that is being written. Raises the error with which it ended."""
-        if self._writing is not None:
-            self._writing.result()
-            self._writing = None
+        if self._write is not None:
+            self._write.result()
+            self._write = None
 
     def _publisher(self, step: int, checkpointed: Callable[[Path], None]) -> Callable[[], None]:
-        """Return a function that makes a written checkpoint the latest: it renames it, reports it,
-        and removes older ones.
+        """Return a function that makes a written checkpoint the latest: it renames it, reports it
+        by ``checkpointed``, and removes all others.
         """
 
         def publish() -> None:
             path = self._path(step)
             self._path(step, ".part").replace(path)
             checkpointed(path)
-            for old in self._steps() - {step}:
-                shutil.rmtree(self._path(old), ignore_errors=True)
+            for old_step in self._steps() - {step}:
+                shutil.rmtree(self._path(old_step), ignore_errors=True)
 
         return publish
 
     def _content(self) -> dict[str, Any]:
-        """Return what a checkpoint has; torch loads into the same structure."""
+        """Return the content of a checkpoint; torch loads into the same structure."""
         import torch
         from torch.distributed.checkpoint.state_dict import get_state_dict
 
@@ -165,6 +166,7 @@ class Sharded:
         return {"model": model, "optimizer": optimizer, "keep": kept.getvalue()}
 
     def _steps(self) -> set[int]:
+        """Return the steps of the complete checkpoints in the folder."""
         matches = (_WHOLE.fullmatch(path.name) for path in self.folder.glob("step-*"))
         return {int(name[1]) for name in matches if name is not None}
 
@@ -172,18 +174,18 @@ class Sharded:
         return self.folder / f"step-{step}{suffix}"
 
 
-def _with_next(first: Future[Any], then: Callable[[], None]) -> Future[None]:
-    """Return a future that is done when ``first`` and, after it, ``then`` are; it has the error of
-    either.
+def _with_next(first: Future[Any], action: Callable[[], None]) -> Future[None]:
+    """Return a future that is done when ``first`` is done and ``action``, which follows it, has
+    returned; it has the error of either.
 
-    With a mere callback on ``first``, its waiters could go on while ``then`` still runs.
+    With a mere callback on ``first``, its waiters could go on while ``action`` still runs.
     """
     both: Future[None] = Future()
 
-    def follow(done: Future[Any]) -> None:
+    def follow(completed: Future[Any]) -> None:
         try:
-            done.result()
-            then()
+            completed.result()
+            action()
             both.set_result(None)
         except BaseException as error:  # finish() raises it in the training's thread
             both.set_exception(error)

@@ -87,8 +87,9 @@ def tasks(
     results: str | Path | None = None,
     environment: Mapping[str, str] = os.environ,
 ) -> Iterator[PoolTask]:
-    """Yield the tasks: lines of a file (of ``.jsonl``: objects), files of a folder, or items of an
-    iterable, which is written to a file once.
+    """Yield the tasks that are left: lines of a file (of ``.jsonl``: objects), files of a folder,
+    or items of an iterable, which is written to a file once. A task without a result counts as done
+    when the next one is asked for.
 
     ``results``: a file of lines ``{"task": ID, "result": ...}``; default: ``SOURCE.results.jsonl``.
     Each task runs at least once, and has one result. One that ends its worker three times is put
@@ -113,21 +114,21 @@ def tasks(
         while True:
             if reporter.stop_requested():
                 reporter.leave()
-            answer = board.take()
-            if isinstance(answer, PoolTask):
-                yield answer
-                answer.done()
-            elif answer <= 0:
+            task_or_wait_s = board.take()
+            if isinstance(task_or_wait_s, PoolTask):
+                yield task_or_wait_s
+                task_or_wait_s.done()
+            elif task_or_wait_s <= 0:
                 return
             else:
-                time.sleep(answer)
+                time.sleep(task_or_wait_s)
     finally:
         board.close()
 
 
 def _write_once(items: Iterable[Any], path: Path) -> None:
-    """Write the file of tasks, a line for each item. Of several processes, the first one's file
-    counts.
+    """Write the file of tasks, a line for each item, if there is none. Of several processes that
+    write it at the same time, the first one's file counts.
     """
     if path.exists():
         return
@@ -156,8 +157,12 @@ class _Alone:
         self._board = TaskBoard(TaskSource(source), results, failures)
 
     def take(self) -> PoolTask | float:
+        """Return a task; 0 if none is left."""
         answer = self._board.take("")
-        return 0.0 if answer is None else PoolTask(*answer, self)
+        if answer is None:
+            return 0.0
+        task_id, value = answer
+        return PoolTask(task_id, value, self)
 
     def done(self, task: TaskId, result: Any) -> None:
         self._board.done("", task, result)
@@ -176,10 +181,10 @@ class _OfDriver:
         self, source: Path, results: Path, reporter: Reporter, environment: Mapping[str, str]
     ) -> None:
         self.reporter = reporter
-        self._meeting = TrainerDirectory(Path(environment[TRAINER_DIR])).meeting
+        self._meeting_path = TrainerDirectory(Path(environment[TRAINER_DIR])).meeting
         self._connection: http.client.HTTPConnection | None = None
         self._key = ""
-        self._always = {
+        self._common_words = {  # of every request
             "worker": environment[WORKER],
             "source": str(source),
             "results": str(results),
@@ -208,10 +213,11 @@ class _OfDriver:
         """Send a request to the driver and return its answer; repeat it if the answer is lost.
 
         That does no harm: who takes twice gets the same task, and of two results the first one is
-        kept. Leaves if the driver sends the worker away.
+        kept. Leaves, and does not return, if the driver sends the worker away. Raises ``UserError``
+        if the driver refuses the request, and ``BFTrainerError`` without an answer for PATIENCE_S.
         """
-        body = json.dumps({**self._always, **words}).encode()
-        give_up_s = time.monotonic() + PATIENCE_S
+        body = json.dumps({**self._common_words, **words}).encode()
+        deadline_s = time.monotonic() + PATIENCE_S
         while True:
             try:
                 status, answer = self._post(body)
@@ -224,17 +230,18 @@ class _OfDriver:
             problem = answer.decode(errors="replace")
             if status == http.client.CONFLICT:
                 raise UserError(problem)
-            if time.monotonic() >= give_up_s:
+            if time.monotonic() >= deadline_s:
                 raise BFTrainerError(f"the driver does not give tasks: status {status}: {problem}")
             time.sleep(0.2)
 
     def _post(self, body: bytes) -> tuple[int, bytes]:
-        """Send a request, and return status and body of the answer.
+        """Send a request, and return status and body of the answer. Raises ``OSError``,
+        ``HTTPException`` or ``InputFileError`` without one; the next request connects again.
 
         The worker keeps its connection, so that it never waits behind a crowd at the port.
         """
         if self._connection is None:
-            meeting = read_json(Meeting, self._meeting)
+            meeting = read_json(Meeting, self._meeting_path)
             self._key = meeting.key
             self._connection = http.client.HTTPConnection(
                 meeting.host, meeting.port, timeout=PATIENCE_S

@@ -70,7 +70,7 @@ def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     """Open the trainer's run of Weights & Biases, the same one after each restart."""
     config = {name: typed(text) for name, text in trainer.parameters.items()}
     run = import_module("wandb").init(
-        # The same after each restart, and another one for a trainer of this name in another state
+        # Unchanged by a restart, and different for a trainer of this name in another state
         # directory.
         id=f"{trainer.id}-{hashlib.sha256(str(folder).encode()).hexdigest()[:8]}",
         resume="allow",
@@ -85,7 +85,8 @@ def _wandb(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
 
 def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
     """Open the trainer's run of MLflow, whose id is kept in a file: a restart continues it."""
-    mlflow, run_file = import_module("mlflow"), folder / "mlflow_run"
+    mlflow = import_module("mlflow")
+    run_file = folder / "mlflow_run"
     run = mlflow.start_run(
         run_id=run_file.read_text() if run_file.exists() else None, run_name=trainer.id
     )
@@ -97,16 +98,14 @@ def _mlflow(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
 
 
 def _tensorboard(trainer: TrainerMessage, folder: Path, step: int | None) -> Opened:
-    """Open an event file of TensorBoard.
+    """Open an event file of TensorBoard. ``step`` is the first step that is logged.
 
     It is written without torch, whose ``SummaryWriter`` does the same: torch would be imported at
     every start.
     """
     proto = "tensorboard.compat.proto"
-    event, summary = (
-        import_module(f"{proto}.event_pb2"),
-        import_module(f"{proto}.summary_pb2").Summary,
-    )
+    event = import_module(f"{proto}.event_pb2")
+    summary = import_module(f"{proto}.summary_pb2").Summary
     writer = import_module("tensorboard.summary.writer.event_file_writer").EventFileWriter(
         str(trainer.cwd / "runs" / trainer.id)
     )
@@ -140,23 +139,22 @@ def _safely(tracker: str) -> Iterator[None]:
 
 def main(path: str) -> None:
     """Pass on the lines of standard input to the trackers of the trainer in folder ``path``, until
-    it ends.
+    the input ends. The first line opens their runs; a tracker that fails is not used again.
     """
-    trainer, opened = (
-        read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer),
-        dict[str, Opened](),
-    )
-    for number, line in enumerate(sys.stdin):
+    trainer = read_json(TrainerMessage, TrainerDirectory(Path(path)).trainer)
+    runs: dict[str, Opened] = {}
+    for index, line in enumerate(sys.stdin):
         step, values = json.loads(line)
-        for name in () if number else trainer.trackers:
-            with _safely(name):
-                opened[name] = _OPEN[name](trainer, Path(path), step)
-        for name, (log, _) in list(opened.items()):
+        if index == 0:
+            for name in trainer.trackers:
+                with _safely(name):
+                    runs[name] = _OPEN[name](trainer, Path(path), step)
+        for name, (log, _) in list(runs.items()):
             with _safely(name):
                 log(step, values)
                 continue
-            del opened[name]
-    for name, (_, finish) in opened.items():
+            del runs[name]  # it has failed: without an error, ``continue`` skips this
+    for name, (_, finish) in runs.items():
         with _safely(name):
             finish()
 

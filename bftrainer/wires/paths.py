@@ -62,7 +62,7 @@ class TrainerDirectory:
     @property
     def preempted(self) -> Path:
         """The fragments whose nodes are preempted, a JSON object per line (``on_node.payload``
-        writes them).
+        writes them, and the pilot for nodes that main jobs wait for).
         """
         return self.path / "preempted.jsonl"
 

@@ -43,6 +43,8 @@ TRAINED = {
     "dataclass_state": 15,
 }
 """Steps at least."""
+IN_EACH_RUN = frozenset({"closure", "plateau_stop", "clashes"})
+"""Shapes of make test; make nightly trains the others."""
 PRELOADED = [
     *["torch", "torch._dynamo", "torch.optim.swa_utils", "numpy", "tqdm.auto", "accelerate"],
     "transformers.optimization",
@@ -91,7 +93,13 @@ def scripts() -> Iterator[ForkedScripts]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", TRAINED)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in IN_EACH_RUN else pytest.mark.nightly)
+        for name in TRAINED
+    ],
+)
 def test_a_script_that_is_stopped_after_each_step_trains_as_without(
     name: str, tmp_path: Path, scripts: ForkedScripts
 ) -> None:

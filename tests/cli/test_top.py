@@ -138,7 +138,7 @@ def requests(state: Path) -> list[tuple[RequestKind, str]]:
         (r.request.kind, r.request.trainer) for r in Spool(state).pending() if r.request is not None
     ]
     for received in Spool(state).pending():
-        Spool(state).take_away(received.name)
+        Spool(state).remove(received.name)
     return found
 
 

@@ -6,21 +6,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import started
 from support.clusters_under_test import ClusterUnderTest, RealSlurm
 from support.lsf_under_test import QUEUE, LsfLab, StandInLsf
 from support.memory_under_test import InMemory
-from support.slurm_lab import Lab, Settings
-from support.slurm_versions import VERSIONS, SlurmVersion
-
-from bftrainer_clusters.slurm.several_nodes import SHRINKS_SINCE
-
-
-@pytest.fixture(scope="module")
-def lab_that_shrinks_jobs(slurm_version: SlurmVersion) -> Iterator[Lab]:
-    """The newest Slurm in place of one on which holders have one node each."""
-    is_able = not slurm_version.missing() and slurm_version.release >= SHRINKS_SINCE
-    yield from started(Settings(), slurm_version if is_able else VERSIONS["sid"])
 
 
 @pytest.fixture(params=["slurm", "lsf", "memory"])
@@ -37,7 +25,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterU
         yield memory
         memory.close()
         return
-    lab = request.getfixturevalue("lab" if most == 1 else "lab_that_shrinks_jobs")
+    lab = request.getfixturevalue("lab")
     real = RealSlurm(lab, tmp_path, nodes_per_holder=most)
     yield real
     real.lab.tidy_up()

@@ -114,18 +114,18 @@ def test_gone_is_said_once(cluster: ClusterUnderTest) -> None:
 
 
 def test_release_gives_back_some_and_keeps_the_others(cluster: ClusterUnderTest) -> None:
-    watched = hold(cluster, 3)
+    watched = hold(cluster, 4)
     for fragment in watched.latest.values():
         cluster.start_worker(fragment)
     *others, last = sorted(watched.latest)
     watched.holder.release(frozenset({last, "node99#4711"}))
     cluster.until(lambda: watched.poll()[last] is FragmentPhase.GONE, "the last to go")
     assert {watched.poll()[name] for name in others} == {FragmentPhase.READY}
-    assert cluster.workers() == 2
-    cluster.until(lambda: len(idle(cluster)) == 6, "its node to be idle")
+    assert cluster.workers() == 3
+    cluster.until(lambda: len(idle(cluster)) == 5, "its node to be idle")
 
 
-def test_the_node_of_a_jobs_script_is_given_back_with_the_whole_job(
+def test_the_nodes_of_a_job_are_released_together(
     cluster: ClusterUnderTest,
 ) -> None:
     watched = hold(cluster, 4)

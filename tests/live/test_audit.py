@@ -57,9 +57,9 @@ def message(decision: int, factor: float = 1.0, dropped: int = 0) -> dict[str, o
 
 def test_every_comparison_is_a_line_with_the_totals(tmp_path: Path) -> None:
     book = AuditBook(tmp_path, audit_solver(10.0, restricted_license=False), AuditTotals())
-    book.take(message(1))
-    book.take(message(2, factor=0.99))
-    book.take(message(3, dropped=4))
+    book.compare(message(1))
+    book.compare(message(2, factor=0.99))
+    book.compare(message(3, dropped=4))
     lines = [json.loads(line) for line in (tmp_path / AUDIT_LOG).read_text().splitlines()]
     results = [(line["decision"], line["result"], line["solver"]) for line in lines]
     assert results == [(1, "equal", "highs"), (2, "differs", "highs"), (3, "equal", "highs")]
@@ -71,7 +71,7 @@ def test_every_comparison_is_a_line_with_the_totals(tmp_path: Path) -> None:
 def test_the_problem_of_a_difference_is_kept_for_a_bug_report(tmp_path: Path) -> None:
     book = AuditBook(tmp_path, audit_solver(10.0, restricted_license=False), AuditTotals())
     for decision in range(22):
-        book.take(message(decision, factor=1.01))
+        book.compare(message(decision, factor=1.01))
     files = sorted((tmp_path / "audit").iterdir())
     assert len(files) == 20, "a solver that is always wrong does not fill the disk"
     path = tmp_path / "audit" / "decision-3-0.json"
@@ -88,7 +88,7 @@ def test_a_damaged_file_has_no_totals(tmp_path: Path, text: str) -> None:
 
 def test_a_torn_last_line_leaves_the_totals_before_it(tmp_path: Path) -> None:
     book = AuditBook(tmp_path, audit_solver(10.0, restricted_license=False), AuditTotals())
-    book.take(message(1))
+    book.compare(message(1))
     with (tmp_path / AUDIT_LOG).open("a") as file:
         file.write('{"totals": {"equal": 9')
     assert read_totals(tmp_path) == AuditTotals(equal=1)
@@ -128,7 +128,7 @@ def test_a_pilot_offers_every_answer_of_its_journal(tmp_path: Path) -> None:
     assert [note.text for note in alarms] == ["decision 1: made up"]
     before = bftrainer("replay", "journal", home.path)
     assert (before.status, "audited" in before.out) == (0, False)
-    AuditBook(home.path, audit_solver(10.0, restricted_license=False), AuditTotals()).take(
+    AuditBook(home.path, audit_solver(10.0, restricted_license=False), AuditTotals()).compare(
         message(1)
     )
     verified = bftrainer("replay", "journal", home.path)
@@ -142,10 +142,10 @@ def test_doctor_says_how_many_were_audited(tmp_path: Path) -> None:
     assert "no decision yet" in examine_audit(tmp_path, config).detail
     assert "off" in examine_audit(tmp_path, OFF).detail
     book = AuditBook(tmp_path, audit_solver(10.0, restricted_license=False), AuditTotals())
-    book.take(message(1))
+    book.compare(message(1))
     check = examine_audit(tmp_path, config)
     assert (check.state, check.detail) == (CheckStatus.OK, "audited: 1 of 1 equal")
-    book.take(message(2, factor=0.9))
+    book.compare(message(2, factor=0.9))
     check = examine_audit(tmp_path, config)
     assert check.state is CheckStatus.WARNING
     assert f"{tmp_path}/audit" in check.remedy

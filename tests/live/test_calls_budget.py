@@ -66,16 +66,16 @@ def test_what_is_told_of_a_burst_adds_up(rounds: list[tuple[int, int, float]]) -
     for wanted, can, pause_s in rounds:
         now_s += pause_s
         requested = min(wanted, can)
-        had_begun = burst.began_s is not None
+        had_begun = burst.start_s is not None
         since = since + requested if had_begun else requested
         burst, words = burst.after(wanted, requested, 0, now_s)
         if words:
             assert f" {since} requested" in words
             assert f"holding {counted(since + wanted - requested, 'node')}" in words
-            if burst.began_s is not None and had_begun:
+            if burst.start_s is not None and had_begun:
                 assert now_s - told_s >= TELL_EVERY_S
             told_s = now_s
-        assert (burst.began_s is not None) <= (wanted > requested)
+        assert (burst.start_s is not None) <= (wanted > requested)
 
 
 @pytest.mark.parametrize(("wanted", "requested"), [(MANY, 1), (500, 500), (0, 0)])

@@ -16,7 +16,7 @@ from bftrainer.errors import UserError
 from bftrainer.fragment_names import node_of
 from bftrainer.pilot.explain import Explanation
 from bftrainer.pilot.persistence.spool import RequestKind
-from bftrainer.pilot.rerun import observed
+from bftrainer.pilot.rerun import decisions_with_states
 
 
 @pytest.fixture
@@ -183,10 +183,10 @@ def test_a_long_journal_is_read_from_a_state_near_the_moment(
         home.at(10.0 * number, lambda number=number: home.cluster.give(f"n{number}"))
     home.pilot(90)
     with closing(home.store()) as store:
-        every = list(observed(store))
+        every = list(decisions_with_states(store))
         assert len(every) >= 8
         for entry, state in every[3:]:
-            near = list(observed(store, entry.event.at_s))
+            near = list(decisions_with_states(store, entry.event.at_s))
             assert len(near) < len(every)
             again = next(found for found in near if found[0].number == entry.number)
             assert again == (entry, state), "the same state, from whichever beginning"

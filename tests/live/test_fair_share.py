@@ -155,7 +155,7 @@ def seen_by(own: Sharer, claims: list[Sharer], idle: int, now_s: float) -> Split
         rivals=others,
         usable=len(names),
         own=shown[own],
-        demand=PoolDemand(((own.wants or 0, None),), least=own.least),
+        demand=PoolDemand(((own.wants or 0, None),), min_size=own.least),
     )
     return own_split(facts, Moment(PilotS(now_s), datetime.now(UTC)), kept, ())[1]
 
@@ -333,18 +333,18 @@ def test_a_node_lost_to_a_faster_pilot_is_requested_again_once_others_have_left_
     it = NodeBackoff()
 
     def wait_s(at_s: float) -> float:
-        it.preempted("n1", 7.0, 10.0, PilotS(at_s), is_missed=True)
+        it.add_preemption("n1", 7.0, 10.0, PilotS(at_s), is_missed=True)
         return it.nodes()[0].until_s - at_s
 
     assert (wait_s(0), wait_s(20)) == (10, 20), (
         "a node on which no holder starts is tried ever more rarely"
     )
-    it.observed({"n1"})
+    it.end_missed({"n1"})
     assert wait_s(60) == 40
-    it.observed({"n2"})
+    it.end_missed({"n2"})
     assert it.nodes()[0].until_s == -math.inf, "somebody has it"
-    it.preempted("n1", 7.0, 10.0, PilotS(100.0))
-    it.observed(())
+    it.add_preemption("n1", 7.0, 10.0, PilotS(100.0))
+    it.end_missed(())
     assert it.nodes()[0].until_s > 100, "preempted, not missed"
 
 

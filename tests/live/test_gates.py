@@ -144,7 +144,7 @@ def _taken(state: Path) -> None:
         store.take_lease(identify(os.getpid()), "", time.time(), 60.0, lambda job: None)
         writer = RegistryWriter(store)
         writer.add_all([Submission(received.request.spec, "me", received.name)], 1.0)
-        Spool(state).take_away(received.name)
+        Spool(state).remove(received.name)
         logs = state / "trainers" / "b" / "logs"
         logs.mkdir(parents=True)
         _until_said(2)  # a folder for logs, and no log in it

@@ -53,7 +53,7 @@ def times(**keys: float) -> ConfigCell:
 def test_one_successor_in_time_then_the_end(fails: int, at_s: float) -> None:
     job, notes = Job(fails=fails), []
     hand_over = JobChain(job, times(hand_over_s=300, shutdown_s=60), job.clock, notes.append)
-    while not hand_over.is_time_to_end():
+    while not hand_over.attend():
         job.clock.sleep(1.0)
     assert len(job.submitted) == 1
     assert at_s <= job.submitted[0] < at_s + 31
@@ -66,11 +66,11 @@ def test_a_far_end_is_asked_for_rarely() -> None:
     job = Job(START_S + 86_400)
     hand_over = JobChain(job, times(), job.clock, lambda _: None)
     for _ in range(3600):
-        assert not hand_over.is_time_to_end()
+        assert not hand_over.attend()
         job.clock.sleep(1.0)
     assert job.asked <= 13
     job.end_s = START_S + 3600 + 700  # an administrator shortens the job
-    while not hand_over.is_time_to_end():
+    while not hand_over.attend():
         job.clock.sleep(1.0)
     assert len(job.submitted) == 1
 
@@ -79,7 +79,7 @@ def test_a_loop_that_waits_for_a_silent_scheduler_waits_in_few_ticks() -> None:
     job = Job(fails=100, fails_after_s=40)
     hand_over = JobChain(job, times(), job.clock, lambda _: None)
     for _ in range(25):
-        hand_over.is_time_to_end()
+        hand_over.attend()
         job.clock.sleep(1.0)
     assert job.asked == 1
 
@@ -88,7 +88,7 @@ def test_without_a_known_end_it_goes_on() -> None:
     job = Job(end_s=None)
     hand_over = JobChain(job, times(), job.clock, lambda _: None)
     for _ in range(100):
-        assert not hand_over.is_time_to_end()
+        assert not hand_over.attend()
         job.clock.sleep(60)
     assert job.submitted == []
 
@@ -99,22 +99,22 @@ def test_without_a_known_end_it_goes_on() -> None:
 def test_the_notice_of_the_end_is_enough(end_s: float | None) -> None:
     job, notes = Job(end_s), []
     hand_over = JobChain(job, times(hand_over_s=30, shutdown_s=60), job.clock, notes.append)
-    assert not hand_over.is_time_to_end()
+    assert not hand_over.attend()
     job.clock.sleep(5)
-    hand_over.warn()
-    assert hand_over.is_time_to_end() == (end_s is None)
+    hand_over.mark_end_announced()
+    assert hand_over.attend() == (end_s is None)
     assert job.submitted == [5]
     job.clock.sleep(126)
-    assert hand_over.is_time_to_end()
+    assert hand_over.attend()
     assert job.submitted == [5], "once"
 
 
 def test_told_to_end_it_wants_no_successor() -> None:
     job, notes = Job(START_S + 200), []
     hand_over = JobChain(job, times(), job.clock, notes.append)
-    assert not hand_over.is_time_to_end()
-    hand_over.call_off()
-    hand_over.call_off()
+    assert not hand_over.attend()
+    hand_over.cancel_successor()
+    hand_over.cancel_successor()
     assert job.withdrawn == ["43"]
     assert notes[-1] == "successor job 43 canceled"
 

@@ -34,7 +34,7 @@ def test_a_loop_that_waits_is_renewed_for_and_one_that_is_dead_is_not() -> None:
     it = Heartbeat(seen.renew, clock, LEASE_S)
     it.renew_if_due()
     assert seen.at_s == [], "not before this pilot has written to the journal"
-    it.wrote()
+    it.mark_written()
     while clock.elapsed_s() < 200.0:  # what the thread does while the loop is silent
         it.renew_if_due()
         clock.sleep(1.0)
@@ -54,10 +54,10 @@ def test_the_thread_renews_while_the_loop_is_busy_and_ends_with_it() -> None:
             raise OSError("the file system is away for a moment")
 
     fast = Heartbeat(renew, SystemClock(), 0.6)
-    fast.wrote()
+    fast.mark_written()
     with fast.running():
         eventually(lambda: count[0] >= 4, 30)  # the loop does nothing at all
-        fast.wrote()
+        fast.mark_written()
     ended = count[0]
     time.sleep(0.3)
     assert count[0] <= ended + 1
@@ -72,7 +72,7 @@ def test_the_loop_does_not_wait_for_a_renewal_that_hangs() -> None:
         hangs.wait(60)
 
     it = Heartbeat(renew, SystemClock(), 60.0)
-    it.wrote()
+    it.mark_written()
     thread = threading.Thread(target=it.renew_if_due)
     thread.start()
     assert begun.wait(60)

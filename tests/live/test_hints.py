@@ -25,7 +25,7 @@ from bftrainer.config.pilot import HintsConfig, WorkersConfig
 from bftrainer.console.cli.doctor.pilot_checks import examine_hints
 from bftrainer.decide.domain.checks import CheckStatus
 from bftrainer.errors import UserError
-from bftrainer.pilot.hints import AT_ONCE, HintCounts, HintListener, send_test
+from bftrainer.pilot.hints import MAX_DATAGRAMS_PER_TICK, HintCounts, HintListener, send_test
 from bftrainer.system.clock import SystemClock
 
 _FLOOD = """
@@ -156,12 +156,12 @@ def test_a_flood_of_another_user_costs_a_tick_a_few_reads_and_the_scheduler_a_fe
 def test_reads_are_bounded_and_the_rest_is_dropped(listener: HintListener) -> None:
     with flood(listener.counts) as process:
         deadline_s = time.monotonic() + 60
-        while listener.take() < AT_ONCE:
+        while listener.take() < MAX_DATAGRAMS_PER_TICK:
             assert time.monotonic() < deadline_s
         spent_s = -time.process_time()
         reads = sum(listener.take() for _ in range(100))
         spent_s += time.process_time()
-        assert reads <= 100 * AT_ONCE
+        assert reads <= 100 * MAX_DATAGRAMS_PER_TICK
         assert process.poll() is None
     print(f"{reads} datagrams in {spent_s:.3f} s of CPU time")
 

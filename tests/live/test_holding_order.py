@@ -227,7 +227,7 @@ def test_a_part_makes_way_for_a_larger_one_once_its_idle_gpus_have_cost_as_much_
         (frozenset(["n3#1n3.g0"]), 99.0),
     )
     known = facts([part], candidates=[more], used=[part.name])
-    known = replace(known, demand=replace(known.demand, moves=moves))
+    known = replace(known, demand=replace(known.demand, move_costs=moves))
     first = next_steps(known, at(1.0))
     assert (first.steps, first.again_after_s) == ((), 20.0), (
         "60 GPU-seconds lost for 2 GPUs: 30 s; stale after 20 s"
@@ -236,7 +236,7 @@ def test_a_part_makes_way_for_a_larger_one_once_its_idle_gpus_have_cost_as_much_
     assert next_steps(later, at(30.0)).steps == ()
     assert isinstance(next_steps(later, at(31.0)).steps[0], GiveBack)
     for less in (
-        {"demand": replace(known.demand, wants=((5, None),))},
+        {"demand": replace(known.demand, trainer_limits=((5, None),))},
         {"answers": False},
         {"candidates": (candidate("n2", 1, True),)},
         {"config": configuration({"nodes": {"quiet_hours": ["00:00-24:00"]}})},
@@ -348,7 +348,7 @@ class Site:
             pool,
             pool,
             candidates=self.view.candidates,
-            demand=PoolDemand(((self.demand, None),), moves=moves),
+            demand=PoolDemand(((self.demand, None),), move_costs=moves),
             memory=self.memory,
             order=self.view.order,
         )
@@ -451,7 +451,7 @@ def test_main_jobs_leave_as_many_nodes_idle_as_without_a_pilot(
     pilots: tuple[dict[str, Any], ...] = ({}, {"demand": 12}, {"config": EXCLUDES})
     assert hours(4) == hours(0), "all are held: each job is where it would be"
     assert [hours(4, **pilot)[1] for pilot in pilots] == [0, 0, 0]
-    monkeypatch.setattr(decisions, "without_parts", lambda *_: frozenset())
+    monkeypatch.setattr(decisions, "barred_partitions", lambda *_: frozenset())
     monkeypatch.setattr(decisions, "parts_to_end", lambda *_: [])
     assert [hours(4, **pilot)[1] > 0 for pilot in pilots] == [False, True, True], (
         "red without the rule"

@@ -128,7 +128,7 @@ def test_notes_are_repeated_every_day() -> None:
     day = 86_400.0
 
     def notes(at_s: float) -> list[tuple[str, str]]:
-        return list(permission.look(ElapsedS(at_s)))
+        return list(permission.refresh(ElapsedS(at_s)))
 
     accepted = [("accepted", "exempt time: accepted")]
     assert notes(0.0) == accepted

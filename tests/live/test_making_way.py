@@ -15,6 +15,7 @@ from support.fakes_live import START_S, FakeCluster
 from support.live_house import House, house, spec
 
 from bftrainer.cluster.model import (
+    Fragment,
     FragmentPhase,
     GiveWay,
     Hidden,
@@ -26,7 +27,7 @@ from bftrainer.cluster.model import (
     Observation,
 )
 from bftrainer.errors import SchedulerError
-from bftrainer.fragment_names import job_of, node_of
+from bftrainer.fragment_names import fragment_name, id_in_job, job_of, node_of
 from bftrainer.pilot.nodes.blind_yielding import (
     BlindMemory,
     Glance,
@@ -142,6 +143,62 @@ class PatientCluster(FakeCluster):
             self.fragments[name] = replace(fragment, ends_s=self.clock.now_s() + seconds)
 
 
+@dataclass
+class CappedCluster(PatientCluster):
+    """Its holders have up to ``per_job`` nodes, and end as a whole. ``events`` are (second, +1 or
+    -1, nodes) of the jobs.
+    """
+
+    per_job: int = 4
+    events: list[tuple[float, int, tuple[str, ...]]] = field(default_factory=list)
+
+    def acquire(self, claims):  # type: ignore[no-untyped-def]
+        acquired = super().acquire(claims)
+        shared: list[Fragment] = []
+        for begin in range(0, len(acquired.fragments), self.per_job):
+            together = acquired.fragments[begin : begin + self.per_job]
+            self.events.append((self.clock.elapsed_s(), 1, tuple(f.node for f in together)))
+            for old in together:
+                name = fragment_name(old.node, id_in_job(str(begin + self.number), old.node))
+                new = replace(old, name=name)
+                del self.fragments[old.name]
+                self.fragments[name] = new
+                self.clock.after(self.start_s, lambda name=name: self._ready(name))
+                shared.append(new)
+        return replace(acquired, fragments=tuple(shared))
+
+    def _ready(self, name: str) -> None:
+        if name in self.fragments:
+            super()._ready(name)
+
+    def release(self, names: frozenset[str]) -> None:
+        jobs = {job_of(name) for name in names}
+        others = {name for name in self.fragments if job_of(name) in jobs}
+        assert others <= names, "a holder ends as a whole"
+        self.events.append((self.clock.elapsed_s(), -1, tuple(map(node_of, sorted(names)))))
+        super().release(names)
+
+
+def test_of_a_holder_of_several_nodes_the_rest_is_requested_again_at_once(tmp_path: Path) -> None:
+    pilot, _ = patient(tmp_path / "state", GiveWay.YIELD)
+    cluster = CappedCluster(pilot.clock)
+    pilot.cluster = pilot.yielding = cluster
+    cluster.give(*NODES)
+    jobs: list[MainJob] = []
+    held: list[int] = []
+    pilot.at(20.3, lambda: jobs.append(cluster.submit(1, 60.0)))
+    for at_s in (19.0, 25.0):
+        pilot.at(at_s, lambda: held.append(len(cluster.held())))
+    pilot.pilot(40)
+    assert jobs[0].waited_s <= 2.0 + 1.5
+    assert held == [8, 7]
+    first, second, end, renewal, *_ = cluster.events
+    assert [len(nodes) for _, _, nodes in (first, second, end, renewal)] == [4, 4, 4, 3]
+    assert (end[1], renewal[1]) == (-1, 1)
+    assert renewal[0] == end[0], "in the same moment, before the holder has ended"
+    assert set(renewal[2]) < set(end[2])
+
+
 def patient(path: Path, way: GiveWay, **nodes: object) -> tuple[House, PatientCluster]:
     """A pilot with one trainer on eight idle nodes."""
     home = house(
@@ -178,6 +235,7 @@ def test_a_main_job_starts_within_a_look_and_the_trainers_notice(
     assert held == [8, 8]
     lines = [line for line in pilot.notes() if line.startswith("yield")]
     assert len(lines) == 3
+    assert len(pilot.launcher.hurried) >= 1 + 3, "trainers save at once, without imports ahead"
     assert lines[1].startswith("yield job 2 3 nodes, Resources: 3 nodes released 0.0 s after")
     assert pilot.noted("give way") == [
         f"yield: the pilot releases nodes when main jobs wait for them ({WHY})"
@@ -268,6 +326,15 @@ def test_a_job_that_no_release_helps_costs_one_void_offer(tmp_path: Path) -> Non
     assert held[-20:] == [8] * 20
 
 
+def test_holders_are_short_while_the_counters_show_a_waiting_job(tmp_path: Path) -> None:
+    home, cluster = patient(tmp_path / "state", GiveWay.BLIND)
+    home.at(40.3, lambda: cluster.submit(99))
+    home.pilot(90)
+    windows_s = [window_s for window_s in cluster.windows_s if window_s < 1700.0]
+    assert windows_s == pytest.approx([600.0] * 8, abs=5.0), "held again after the offer"
+    assert cluster.windows_s[:8] == pytest.approx([1800.0] * 8, abs=5.0)
+
+
 def test_hidden_queues_end_every_window(tmp_path: Path) -> None:
     home, cluster = patient(tmp_path / "state", GiveWay.BLIND, worst_wait_s=900.0)
     home.pilot(30)
@@ -292,7 +359,7 @@ def test_the_mark_is_the_lowest_of_the_latest_looks(
     for seconds, nodes in looks:
         at_s += seconds
         seen.append((at_s, nodes))
-        mark = mark.seen(nodes, at_s, window_s)
+        mark = mark.after_look(nodes, at_s, window_s)
         assert mark.nodes == min(n for t, n in seen if t >= at_s - window_s)
         assert all(a < b for (_, a), (_, b) in pairwise(mark.looks))
 

@@ -17,7 +17,7 @@ from support.live_house import configuration
 from bftrainer.cluster.model import Fragment, FragmentPhase, LimitWait, NodeRequest
 from bftrainer.config.pilot import PilotConfig
 from bftrainer.decide.core.demand_cap import DemandCap
-from bftrainer.fragment_names import fragment_name
+from bftrainer.fragment_names import fragment_name, id_in_job
 from bftrainer.pilot.nodes.classifier import PoolDemand
 from bftrainer.pilot.nodes.decisions import (
     Ask,
@@ -97,6 +97,33 @@ def test_what_is_released_for_one_job_leaves_together() -> None:
     assert next_release(fragments, names(), 60.0, NOW_S + 1) == Release(names(1, 2, 3))
     assert next_release(fragments, names(2, 3), 60.0, NOW_S + 5) == Release(names(1, 2))
     assert next_release(fragments, names(1, 2, 3), 60.0, NOW_S + 4) is None
+
+
+def shared(number: int, job: str, **more: Any) -> HeldFragment:
+    """A fragment of a holder of several nodes."""
+    one = held(number, **more)
+    name = fragment_name(one.node, id_in_job(job, one.node))
+    return replace(one, fragment=replace(one.fragment, name=name))
+
+
+def test_an_unused_node_is_kept_while_its_job_has_others_in_use() -> None:
+    three = [shared(n, "7") for n in (1, 2, 3)]
+    idle_since = NodeMemory(unused_since=tuple((h.name, 0.0) for h in three))
+    in_use = frozenset({three[0].name})
+    kept = next_steps(known(*three, used=in_use, memory=idle_since), at())
+    assert [step for step in kept.steps if isinstance(step, GiveBack)] == []
+    (gone,) = next_steps(known(*three, used=frozenset(), memory=idle_since), at()).steps
+    assert isinstance(gone, GiveBack)
+    assert set(gone.names) == {h.name for h in three}
+
+
+def test_what_leaves_takes_the_other_nodes_of_its_job_with_it() -> None:
+    fragments = [shared(1, "7"), shared(2, "7"), held(3)]
+    ends = ((fragments[0].name, NOW_S - 1.0),)
+    (step,) = next_steps(known(*fragments, window_ends=ends), at()).steps
+    assert isinstance(step, GiveBack)
+    assert set(step.names) == {fragments[0].name, fragments[1].name}
+    assert step.renewals == ()
 
 
 CAP = NodeMemory(caps=(DemandCap("", frozenset("a"), 1, 4, 9),))

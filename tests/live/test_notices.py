@@ -98,7 +98,7 @@ def test_nobody_is_told_of_a_canceled_or_running_one(store: Store, tmp_path: Pat
     desk.change("a", TrainerStatus.RUNNING)
     desk.change("a", TrainerStatus.CANCELED)
     desk.look()
-    assert not desk.notices._due
+    assert not desk.notices._pending
     assert not desk.notices._running
 
 

@@ -13,7 +13,7 @@ from support.live_house import house, spec
 
 from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.pilot.persistence.registry import Registry
-from bftrainer.pilot.trainers.for_core import fits, fitting, spec_to_start
+from bftrainer.pilot.trainers.for_core import fitting_sizes, spec_to_start, with_fitting_sizes
 from bftrainer.pilot.trainers.outcomes import unfit_sizes
 from bftrainer.wires.log_tail import oom_killed, out_of_memory
 
@@ -67,10 +67,10 @@ def test_what_ran_is_tried_again_unless_it_failed_and_each_failure_leaves_fewer_
                 break
             continue
         unfit = (*unfit, unfit_sizes(size, ran, trainer))
-        now = frozenset(fits(trainer, unfit))
+        now = frozenset(fitting_sizes(trainer, unfit))
         assert ran <= now < left
         assert size not in now
-        assert not now or frozenset(sizes_of(fitting(trainer, unfit))) == now
+        assert not now or frozenset(sizes_of(with_fitting_sizes(trainer, unfit))) == now
         left = now
 
 

@@ -57,12 +57,12 @@ def test_a_hint_brings_the_look_forward_and_a_look_that_finds_nothing_is_repeate
     for wait_s in REPEATS_S:
         assert schedule.due_s(RULES) == pytest.approx(2.0 + wait_s)
         schedule = schedule.polled(schedule.due_s(RULES), PollOutcome.NOTHING, RULES)
-    assert schedule.due_s(RULES) == schedule.begun_s + 10.0
+    assert schedule.due_s(RULES) == schedule.last_poll_s + 10.0
 
 
 def test_a_look_that_finds_what_was_announced_is_not_repeated() -> None:
     schedule = PollSchedule(0.0).polled(0.0, PollOutcome.NOTHING, RULES).hinted(2.0)
-    assert schedule.outcome(found_new=True) is PollOutcome.ANNOUNCED
+    assert schedule.outcome(has_new_idle=True) is PollOutcome.ANNOUNCED
     assert schedule.polled(2.3, PollOutcome.ANNOUNCED, RULES).due_s(RULES) == pytest.approx(12.3)
 
 
@@ -75,13 +75,13 @@ def test_a_second_hint_shortly_before_the_look_is_answered_by_a_look_of_its_own(
 def test_where_hints_announce_the_changes_unhinted_looks_are_rarer_until_one_does_not() -> None:
     schedule = trusted()
     assert schedule.is_calm
-    assert schedule.due_s(RULES) == schedule.begun_s + 30.0
-    assert schedule.outcome(found_new=False) is PollOutcome.NOTHING
+    assert schedule.due_s(RULES) == schedule.last_poll_s + 30.0
+    assert schedule.outcome(has_new_idle=False) is PollOutcome.NOTHING
     schedule = schedule.polled(schedule.due_s(RULES), PollOutcome.NOTHING, RULES)
     assert schedule.is_calm, "no change is no missing hint"
-    assert schedule.outcome(found_new=True) is PollOutcome.UNANNOUNCED
+    assert schedule.outcome(has_new_idle=True) is PollOutcome.UNANNOUNCED
     schedule = schedule.polled(schedule.due_s(RULES), PollOutcome.UNANNOUNCED, RULES)
-    assert schedule.due_s(RULES) == schedule.begun_s + 10.0
+    assert schedule.due_s(RULES) == schedule.last_poll_s + 10.0
 
 
 def test_while_the_scheduler_does_not_answer_hints_do_not_bring_looks_forward() -> None:
@@ -99,7 +99,7 @@ def test_a_known_end_is_looked_at_and_announces_nothing() -> None:
     schedule = PollSchedule(0.0).polled(0.0, PollOutcome.NOTHING, RULES).expecting(4.0)
     assert schedule.due_s(RULES) == 4.0
     assert schedule.expecting(6.0) is schedule
-    assert schedule.outcome(found_new=True) is PollOutcome.UNANNOUNCED
+    assert schedule.outcome(has_new_idle=True) is PollOutcome.UNANNOUNCED
 
 
 def test_without_an_allowance_hints_do_nothing() -> None:
@@ -132,12 +132,12 @@ def test_never_more_looks_than_allowed_and_never_later_than_without_hints(
     for what, wait_s, news, stretch in given_steps:
         now_s += wait_s
         while (due_s := schedule.due_s(rules)) <= now_s:
-            assert due_s <= max(schedule.unhinted_s, schedule.not_before_s)
+            assert due_s <= max(schedule.next_unhinted_s, schedule.not_before_s)
             assert (
-                due_s - schedule.begun_s <= max(rules.poll_s, rules.calm_s) * 1.1 + 1e-9
-                or schedule.begun_s == -math.inf
+                due_s - schedule.last_poll_s <= max(rules.poll_s, rules.calm_s) * 1.1 + 1e-9
+                or schedule.last_poll_s == -math.inf
             )
-            if due_s < schedule.unhinted_s:
+            if due_s < schedule.next_unhinted_s:
                 early.append(due_s)
             schedule = schedule.polled(due_s, news, rules, stretch)
             assert schedule.due_s(rules) > due_s, "time goes on"

@@ -255,6 +255,16 @@ def test_another_launcher_adopts_the_driver_and_does_not_double_it(driven: Drive
     eventually(lambda: other.look("t").on == {"f1"})
 
 
+def test_a_node_that_is_needed_within_seconds_is_left_by_notice(driven: Driven) -> None:
+    """Workers save at once; the next group does its imports after that."""
+    driven.start(stepper(driven.path))
+    eventually(lambda: driven.look().on == {"f1", "f2"} and (driven.path / "steps").exists())
+    driven.launcher.order("t", TWO, ["f2"])
+    notices = driven.path / "trainers" / "t" / "preempted.jsonl"
+    assert notices.read_text() == '{"fragment": "f2"}\n'
+    eventually(lambda: driven.look().on == {"f1"})
+
+
 def test_a_class_of_nodes_has_its_own_interface(driven: Driven) -> None:
     for interface, expected in (("ib7", "ib7"), (None, "lo")):
         driven.launcher._settings |= {"interface": "lo"}

@@ -25,9 +25,9 @@ from bftrainer.pilot.trainers.steps import (
     Step,
     TargetState,
     TrainerState,
-    carried_out,
-    holds,
+    apply_step,
     next_step,
+    occupied_nodes,
 )
 from bftrainer.times import HostS
 from bftrainer.wires.metrics import Metric
@@ -91,9 +91,14 @@ CASES: dict[str, tuple[TrainerState, frozenset[str], float, Step | None]] = {
         0,
         AskToStop(),
     ),
-    "ask once": (standing(target=TargetState.STOP, view=ALIVE, stop_asked_s=0.0), NONE, 30, None),
+    "ask once": (
+        standing(target=TargetState.STOP, view=ALIVE, stop_requested_s=0.0),
+        NONE,
+        30,
+        None,
+    ),
     "then kill": (
-        standing(target=TargetState.STOP, view=ALIVE, stop_asked_s=0.0),
+        standing(target=TargetState.STOP, view=ALIVE, stop_requested_s=0.0),
         NONE,
         30 + KILL_AFTER_S + 1,
         Kill(),
@@ -105,7 +110,7 @@ CASES: dict[str, tuple[TrainerState, frozenset[str], float, Step | None]] = {
         Kill(),
     ),
     "resumed while it stops": (
-        standing(desired=some(A), view=ALIVE, stop_asked_s=0.0),
+        standing(desired=some(A), view=ALIVE, stop_requested_s=0.0),
         NONE,
         1,
         None,
@@ -121,27 +126,27 @@ def test_the_next_step(case: str) -> None:
 
 def test_a_node_is_free_only_when_its_driver_says_so() -> None:
     it = standing(desired=some(A, B), view=ALIVE)
-    carried_out(it, ChangeHosts(some(A, B)), 0.0, 0.0)
+    apply_step(it, ChangeHosts(some(A, B)), 0.0, 0.0)
     it.view = DriverView(
         alive=True, on=some("1", "2"), said_s=1.0, with_workers=frozenset({("1", 10), ("2", 20)})
     )
-    carried_out(it, ChangeHosts(some(A)), 10.0, 10.0)
-    assert holds(it, 10.0) == some(A, B), "told, not done"
-    assert holds(it, 10.0 + SETTLE_S + 1) == some(A, B), "it still says that it is there"
+    apply_step(it, ChangeHosts(some(A)), 10.0, 10.0)
+    assert occupied_nodes(it, 10.0) == some(A, B), "told, not done"
+    assert occupied_nodes(it, 10.0 + SETTLE_S + 1) == some(A, B), "it still says that it is there"
     it.view = replace(it.view, on=some("1"), said_s=11.0)
-    assert holds(it, 11.0) == some(A, B), "its worker has not ended"
+    assert occupied_nodes(it, 11.0) == some(A, B), "its worker has not ended"
     it.view = replace(it.view, with_workers=frozenset({("1", 10)}))
-    assert holds(it, 11.0) == some(A)
+    assert occupied_nodes(it, 11.0) == some(A)
     it.view = replace(it.view, alive=False)
-    assert holds(it, 11.0) == NONE
+    assert occupied_nodes(it, 11.0) == NONE
 
 
 def test_a_driver_that_just_read_its_order_may_still_start_a_worker_there() -> None:
     it = standing(view=ALIVE)
-    carried_out(it, StartDriver(some(A, B)), 0.0, 0.0)
-    carried_out(it, ChangeHosts(some(A)), 0.1, 0.1)
-    assert holds(it, 0.2) == some(A, B)
-    assert holds(it, 0.1 + SETTLE_S + 0.1) == some(A)
+    apply_step(it, StartDriver(some(A, B)), 0.0, 0.0)
+    apply_step(it, ChangeHosts(some(A)), 0.1, 0.1)
+    assert occupied_nodes(it, 0.2) == some(A, B)
+    assert occupied_nodes(it, 0.1 + SETTLE_S + 0.1) == some(A)
 
 
 def worker(

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bftrainer.cluster.model import Fragment, FragmentPhase, ListedHolder, NodeWait
-from bftrainer.fragment_names import fragment_name, job_of, node_of
+from bftrainer.fragment_names import fragment_name, id_in_job, job_of, node_of
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.pilot.nodes.yielding import (
     CYCLE_S,
@@ -165,6 +165,55 @@ def test_cheapest_first() -> None:
     costs = {fragment_name("n2", "102"): 60.0, fragment_name("n0", "100"): 9.0}
     decision = next_yield(site.queue(), site.own("a"), costs, YieldMemory(), RULES)
     assert [release.names for release in decision.releases] == [("n0#100", "n1#101")]
+
+
+def shared(node: str, job: str, phase: FragmentPhase = FragmentPhase.READY) -> HeldFragment:
+    """A fragment of a holder of several nodes."""
+    it = fragment(node, 1, phase)
+    name = fragment_name(node, id_in_job(job, node))
+    return replace(it, fragment=replace(it.fragment, name=name))
+
+
+def one_look(
+    own: list[HeldFragment],
+    *jobs: NodeWait,
+    at_s: float = 10.0,
+    costs: dict[str, float] | None = None,
+) -> dict[str, tuple[str, ...]]:
+    """The nodes that are released for each job, by a pilot that holds what nobody else has."""
+    held_nodes = {h.node for h in own if h.is_ready}
+    queue = WaitingQueue(
+        PilotS(at_s), SERVER_S, PilotS(0.0), jobs, idle=ALL - held_nodes if own else ALL
+    )
+    releases = next_yield(queue, own, costs or {}, YieldMemory(), RULES).releases
+    return {release.job: tuple(map(node_of, release.names)) for release in releases}
+
+
+def test_a_node_with_a_job_of_its_own_goes_before_one_whose_job_ends_with_others() -> None:
+    own = [*(shared(node, "5") for node in NODES[:4]), *(fragment(n, 6) for n in NODES[4:])]
+    assert one_look(own, wait(1, 1)) == {"1": ("n4",)}
+    assert one_look(own, wait(1, 5)) == {"1": ("n0", "n4", "n5", "n6", "n7")}
+
+
+def test_jobs_of_one_look_share_the_nodes_of_a_holder_that_ends() -> None:
+    own = [shared(node, "5" if i < 4 else "6") for i, node in enumerate(NODES)]
+    costs = {h.name: 1.0 if i < 4 else 0.5 for i, h in enumerate(own)}
+    released = one_look(own, wait(1, 1), wait(2, 2), wait(3, 1), costs=costs)
+    assert released == {"1": ("n4",), "2": ("n5", "n6"), "3": ("n7",)}, "one holder ends, not two"
+
+
+def test_a_renewal_waits_beside_the_main_job_until_the_next_look() -> None:
+    """It is in the queue for nodes of a holder that is ending, and that the main job leaves."""
+    renewal = replace(
+        shared("n1", "7", FragmentPhase.PENDING), asked_s=PilotS(9.0), is_renewal=True
+    )
+    others = [fragment(node, 100 + i) for i, node in enumerate(NODES[2:])]
+    own = [replace(others[0], given_back_s=PilotS(8.0)), *others[1:], renewal]
+    assert "" not in one_look(own, wait(1, 1))
+    assert one_look(own, wait(1, 1), at_s=11.0)[""] == ("n1",), "a look later it is in the way"
+    assert one_look(own, wait(1, 2, nodes=frozenset({"n0", "n1"})))[""] == ("n1",), "its node"
+    plain = replace(renewal, is_renewal=False)
+    assert one_look([*own[:-1], plain], wait(1, 1))[""] == ("n1",)
 
 
 def test_a_job_that_does_not_fit_takes_nothing_and_blocks_nothing() -> None:

@@ -22,7 +22,7 @@ from bftrainer.pilot.explain import explain
 from bftrainer.pilot.persistence import codec
 from bftrainer.pilot.persistence.journal import entries, last_state
 from bftrainer.pilot.persistence.store import DB_NAME, open_store
-from bftrainer.pilot.rerun import decide_again, observed
+from bftrainer.pilot.rerun import decide_again, decisions_with_states
 from bftrainer_papers.policies.flowcon import Lists
 from bftrainer_papers.policies.loss_phase import TrainingPhase
 
@@ -44,7 +44,7 @@ def test_its_decisions_are_made_again_and_its_rows_are_written_the_same(
 def states_of(name: str, folder: Path) -> Iterator[State]:
     """The state before each decision of a recorded journal."""
     with closing(open_store(write_journal(name, folder))) as store:
-        yield from (state for _, state in observed(store))
+        yield from (state for _, state in decisions_with_states(store))
 
 
 def test_every_kind_of_memory_and_measurements_are_among_them(tmp_path: Path) -> None:

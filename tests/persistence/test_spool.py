@@ -32,7 +32,7 @@ def only(spool: Spool) -> str:
     assert len(found) == 1
     spool.put_aside(found[0].name)
     assert [r.request for r in spool.pending()] == [REQUEST]
-    return found[0].refused
+    return found[0].rejection
 
 
 def test_what_is_put_comes_back_in_order(spool: Spool) -> None:
@@ -40,8 +40,8 @@ def test_what_is_put_comes_back_in_order(spool: Spool) -> None:
     first, second = spool.pending()
     assert first.request == REQUEST
     assert second.request.spec == spec("b")
-    spool.take_away(first.name)
-    spool.take_away(first.name)
+    spool.remove(first.name)
+    spool.remove(first.name)
     assert [r.name for r in spool.pending()] == [second.name]
 
 
@@ -93,7 +93,7 @@ def test_what_is_no_request_is_refused_and_put_aside(spool: Spool, what: str) ->
 def test_somebody_elses_file(tmp_path: Path, spool: Spool) -> None:
     """The kernel's word for the owner counts: the same files, read on behalf of another uid."""
     foreign = Spool(tmp_path / "s", uid=os.getuid() + 1)
-    assert [r.refused for r in foreign.pending()] == [
+    assert [r.rejection for r in foreign.pending()] == [
         f"belongs to uid {os.getuid()}, expected {os.getuid() + 1}"
     ]
 

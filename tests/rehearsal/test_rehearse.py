@@ -110,10 +110,12 @@ def test_a_planted_fault_is_found_by_its_own_check(fault: str, tmp_path: Path) -
     [
         ("restart", "numpy_parallel.py", "numpy"),
         ("torchrun", "torch_digits.py", "torch"),
-        ("torchrun", "fsdp_text.py", "torch"),
-        ("torchft", "torchft_digits.py", "torchft"),
+        pytest.param("torchrun", "fsdp_text.py", "torch", marks=pytest.mark.nightly),
+        pytest.param("torchft", "torchft_digits.py", "torchft", marks=pytest.mark.nightly),
         ("horovod", "horovod_digits.py", "horovod"),
-        ("torchrun", "scripts/transformers_idle.py", "transformers"),
+        pytest.param(
+            "torchrun", "scripts/transformers_idle.py", "transformers", marks=pytest.mark.nightly
+        ),
     ],
 )
 def test_the_shipped_examples_pass(
@@ -142,8 +144,25 @@ def test_the_shipped_examples_pass(
     )
 
 
+IN_EACH_RUN = frozenset(
+    {
+        "rate-on-survivors-only",
+        "sampler-without-state",
+        "unseeded-split",
+        "dropout-equal-on-all-ranks",
+    }
+)
+"""Wrong scripts of make test, one for each of four checks; the others are for make nightly."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", WRONG)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name in IN_EACH_RUN else pytest.mark.nightly)
+        for name in WRONG
+    ],
+)
 def test_a_script_that_trains_wrongly_fails_and_the_line_names_the_cause(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -162,7 +181,7 @@ def test_a_script_that_trains_wrongly_fails_and_the_line_names_the_cause(
     assert set(failed) <= {wrong.check, "samples", "order"}, "no other check is misled"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_dropout_that_is_seeded_by_step_and_rank_passes(tmp_path: Path) -> None:
     need_package("torch")
     text = (EXAMPLES / "torch_digits.py").read_text()

@@ -1,7 +1,7 @@
 """A trainer for tests under the launcher ``restart``: its weights are a chain of hashes, so each
 step shows the whole past.
 
-Writes what horovod_steps.py writes.
+Writes what horovod_steps.py writes. A second argument: seconds of each checkpoint.
 """
 
 import hashlib
@@ -14,6 +14,7 @@ from pathlib import Path
 from bftrainer.progress import Reporter
 
 PACE_S, CHECKPOINT_EVERY, CHECKPOINT = float(sys.argv[1]), 20, Path("weights.json")
+SAVE_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 report = Reporter()
 step, samples, weights = json.loads(CHECKPOINT.read_text()) if CHECKPOINT.exists() else (0, 0, "")
@@ -33,6 +34,7 @@ def note(name: str, **fields: object) -> None:
 
 def save() -> None:
     if RANK == 0:
+        time.sleep(SAVE_S)
         CHECKPOINT.with_suffix(".new").write_text(json.dumps([step, samples, weights]))
         note("saved.jsonl")
         CHECKPOINT.with_suffix(".new").replace(CHECKPOINT)

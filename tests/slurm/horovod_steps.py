@@ -3,7 +3,7 @@ when it is told.
 
 Rank 0 appends a line per step to ``steps.jsonl`` in its working directory, every rank one per start
 of the loop to ``begins.jsonl``: what the weights are after a rescale, a loss or a restart is
-compared with what they were before.
+compared with what they were before. A second argument: seconds of each checkpoint.
 """
 
 import hashlib
@@ -21,6 +21,7 @@ import torch
 from bftrainer import progress
 
 PACE_S, COMMIT_EVERY, CHECKPOINT = float(sys.argv[1]), 5, Path("weights.pt")
+SAVE_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
 torch.set_num_threads(1)
 torch.manual_seed(7)
 hvd.init()
@@ -48,6 +49,7 @@ def note(name: str, **fields: object) -> None:
 
 def save() -> None:
     content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": state.step}
+    time.sleep(SAVE_S)
     torch.save(content | {"samples": state.samples}, CHECKPOINT.with_suffix(".new"))
     note("saved.jsonl", step=state.step, samples=state.samples, weights=weights())
     CHECKPOINT.with_suffix(".new").replace(CHECKPOINT)

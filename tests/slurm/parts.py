@@ -40,7 +40,7 @@ def main() -> int:
     parser.add_argument("--without-rule", action="store_true")
     options = parser.parse_args()
     if options.without_rule:
-        decisions.without_parts = lambda order, kept: frozenset()
+        decisions.barred_partitions = lambda order, kept: frozenset()
         decisions.parts_to_end = lambda order, seen, kept, used: []
     bad = 0
     for version, way in itertools.product(options.slurm.split(","), options.by.split(",")):

@@ -3,12 +3,15 @@
 or main jobs of every partition start in time on nodes that it holds.
 
     python tests/slurm/site_configurations.py --count 60 --seed 1
+    python tests/slurm/site_configurations.py --first 41           the last 19 of these
     python tests/slurm/site_configurations.py --minutes 20         as many as fit
+    python tests/slurm/site_configurations.py --six --slurm sid    one of each kind
+    python tests/slurm/site_configurations.py --six --jobs 50
 
 Root runs it: the pilot is another user's, so that PrivateData hides jobs from it. A row for each
 configuration: the mode of the pilot, the delays of main jobs of 1, 2 and all nodes by sbatch, srun
-and salloc. A *violation* is a job that takes longer than --limit, or a node that is held in the mode
-``site`` although a job of some partition waits for it.
+and salloc, and those of three such jobs on the same cluster while it was empty. A *violation* is a
+job that takes longer than LIMITS_S says for the mode, or a refusal with nodes held.
 """
 
 from __future__ import annotations
@@ -23,10 +26,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from itertools import product
+from itertools import cycle, islice, product
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -37,6 +41,12 @@ from support.slurm_user import LabUser, lab_user, python_of_users
 from support.slurm_versions import VERSIONS, SlurmVersion
 
 NODES = 3
+LOOK_S = 2.0
+"""nodes.yield_poll_s."""
+LIMITS_S = {"site": 5.0, "yield": LOOK_S + 2.0, "blind": LOOK_S + 2.0}
+"""The longest delay of a main job by the pilot's mode."""
+JOBS = (("sbatch", 1), ("srun", 2), ("salloc", NODES), ("srun", 1), ("sbatch", NODES))
+"""Main jobs: the command and the nodes."""
 _TIERS = {"above": (10, 1, ""), "equal": (1, 1, ""), "below": (1, 10, ""), "third": (10, 1, "1")}
 
 
@@ -118,6 +128,19 @@ def configurations(count: int, seed: int) -> list[Configuration]:
     return some
 
 
+SIX = (
+    Configuration("none", "OFF", "0", 0, "above", "main", "EXCLUSIVE", ""),
+    Configuration("none", "OFF", "0", 0, "equal", "main", "NO", "jobs"),
+    Configuration("partition_prio", "CANCEL", "0", 30, "above", "scavenge", "EXCLUSIVE", ""),
+    Configuration("partition_prio", "REQUEUE", "00:10:00", 600, "above", "scavenge", "NO", ""),
+    Configuration("partition_prio", "SUSPEND,GANG", "0", 0, "above", "scavenge", "NO", ""),
+    Configuration("partition_prio", "CANCEL", "0", 0, "third", "scavenge", "EXCLUSIVE", "jobs"),
+)
+"""One of each kind of site: without preemption, with a hidden queue, with preemption at once, after
+a guaranteed time, by suspension, and from a third partition.
+"""
+
+
 @dataclass
 class ConfiguredLab(Lab):
     """A cluster with such a configuration."""
@@ -132,10 +155,13 @@ class ConfiguredLab(Lab):
 
 @dataclass
 class Outcome:
-    """``mode``: site, yield, blind or refused. ``delays`` of jobs by partition."""
+    """``mode``: site, yield, blind or refused. ``delays`` of main jobs in seconds, and those on the
+    empty cluster.
+    """
 
     mode: str = ""
     delays: list[float] = field(default_factory=list)
+    empty: list[float] = field(default_factory=list)
     violations: list[str] = field(default_factory=list)
 
 
@@ -198,12 +224,16 @@ def _with_python(user: LabUser) -> LabUser:
     return replace(user, variables=python_of_users()[1])
 
 
-def examine(lab: ConfiguredLab, chosen: Configuration, limit_s: float, folder: Path) -> Outcome:
-    """Let a pilot hold nodes, if it does, and submit main jobs."""
+def examine(lab: ConfiguredLab, chosen: Configuration, count: int, folder: Path) -> Outcome:
+    """Let a pilot hold nodes, if it does, and submit ``count`` main jobs in each partition."""
     outcome = Outcome()
-    partition = chosen.holders
-    text = pilot_text(yield_notice_s=0.5).replace(
-        'partition = "main"', f'partition = "{partition}"'
+    empty = MainJobs(lab, folder)
+    for by, nodes in JOBS[:NODES]:
+        time.sleep(random.uniform(0.5, 2.5))
+        outcome.empty.append(empty.run(by, nodes))
+        lab.wait_idle()
+    text = pilot_text(yield_notice_s=0.5, yield_poll_s=LOOK_S).replace(
+        'partition = "main"', f'partition = "{chosen.holders}"'
     )
     with lab_user(lab) as account, pilot(user := _with_python(account), text) as state:
         wait_until(lambda: mode_of(user, state), "the pilot's mode", 40, 0.5)
@@ -213,24 +243,29 @@ def examine(lab: ConfiguredLab, chosen: Configuration, limit_s: float, folder: P
                 outcome.violations.append("refused, and holds nodes")
             return outcome
         jobs = MainJobs(lab, folder)
-        kinds = [("sbatch", 1), ("srun", 2), ("salloc", NODES)]
         for partition in chosen.partitions:
-            for by, nodes in kinds:
+            for by, nodes in islice(cycle(JOBS), count):
                 wait_until(lambda: held(lab) == NODES, "all nodes to be held", 60, 0.3)
                 time.sleep(random.uniform(0.5, 2.5))
-                try:
-                    delay_s = jobs.run(by, nodes, "-p", partition, seconds=limit_s * 3)
-                except AssertionError:
-                    outcome.violations.append(f"{by} {nodes} in {partition} does not start")
-                    lab.run("scancel", "--user=root", "--state=PENDING")
-                    continue
-                outcome.delays.append(delay_s)
-                if delay_s > limit_s:
-                    outcome.violations.append(f"{by} {nodes} in {partition}: {delay_s:.1f} s")
+                _start_one(jobs, by, nodes, partition, outcome)
     return outcome
 
 
-def run(version: SlurmVersion, chosen: Configuration, limit_s: float) -> Outcome:
+def _start_one(jobs: MainJobs, by: str, nodes: int, partition: str, outcome: Outcome) -> None:
+    """Start a main job, and note its delay and whether that is a violation."""
+    limit_s = LIMITS_S[outcome.mode]
+    try:
+        delay_s = jobs.run(by, nodes, "-p", partition, seconds=limit_s * 3)
+    except AssertionError:
+        outcome.violations.append(f"{by} {nodes} in {partition} does not start")
+        jobs.lab.run("scancel", "--user=root", "--state=PENDING")
+        return
+    outcome.delays.append(delay_s)
+    if delay_s > limit_s:
+        outcome.violations.append(f"{by} {nodes} in {partition}: {delay_s:.1f} s")
+
+
+def run(version: SlurmVersion, chosen: Configuration, count: int) -> Outcome:
     settings = Settings(
         NODES,
         preempt=f"preempt/{chosen.preempt}",
@@ -245,9 +280,36 @@ def run(version: SlurmVersion, chosen: Configuration, limit_s: float) -> Outcome
         marks.mkdir()
         try:
             lab.start()
-            return examine(lab, chosen, limit_s, marks)
+            return examine(lab, chosen, count, marks)
         finally:
             lab.stop()
+
+
+def summary(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """Lines with the number of configurations by mode, and the delays beside those on the empty
+    clusters.
+    """
+    modes = Counter(outcome.mode for outcome in outcomes)
+    for mode, count in sorted(modes.items()):
+        delays = [s for outcome in outcomes if outcome.mode == mode for s in outcome.delays]
+        yield f"{mode}: {count} configurations, {_spread(delays)}"
+    yield f"empty clusters: {_spread([s for outcome in outcomes for s in outcome.empty])}"
+    bad = sum(bool(outcome.violations) for outcome in outcomes)
+    yield f"{len(outcomes)} configurations, {bad} with violations"
+
+
+def _spread(delays: Sequence[float]) -> str:
+    if not delays:
+        return "no job"
+    median_s, max_s = statistics.median(delays), max(delays)
+    return f"{len(delays)} jobs, median {median_s:.2f} s, max {max_s:.2f} s"
+
+
+def _cell(delays: Sequence[float]) -> str:
+    """All delays of a few jobs, the median and the maximum of many."""
+    if len(delays) > 2 * len(JOBS):
+        return _spread(delays)
+    return " ".join(f"{delay_s:.1f}" for delay_s in delays)
 
 
 def main() -> None:
@@ -258,37 +320,30 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="skip so many")
+    parser.add_argument("--six", action="store_true", help="one configuration of each kind")
     parser.add_argument("--minutes", type=float, default=1e9)
-    parser.add_argument("--limit", type=float, default=5.0, help="seconds")
+    parser.add_argument("--jobs", type=int, default=len(JOBS), help="main jobs in a partition")
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     began_s = time.monotonic()
     outcomes: list[Outcome] = []
-    print(f"| {' | '.join(each.name for each in fields(Configuration))} | mode | delays s | |")
-    print("|" + "---|" * (len(fields(Configuration)) + 3))
-    for chosen in configurations(options.count, options.seed)[options.first :]:
+    columns = [*(each.name for each in fields(Configuration)), "mode", "delays s", "empty s", ""]
+    print(f"| {' | '.join(columns)} |")
+    print("|" + "---|" * len(columns))
+    every = SIX if options.six else configurations(options.count, options.seed)
+    for chosen in every[options.first :]:
         if time.monotonic() - began_s > 60 * options.minutes:
             break
         try:
-            outcome = run(VERSIONS[options.slurm], chosen, options.limit)
+            outcome = run(VERSIONS[options.slurm], chosen, options.jobs)
         except AssertionError as error:
             outcome = Outcome("error", violations=[str(error).splitlines()[0][:100]])
         outcomes.append(outcome)
-        delays = " ".join(f"{delay_s:.1f}" for delay_s in outcome.delays)
+        cells = [outcome.mode, _cell(outcome.delays), _cell(outcome.empty)]
+        cells.append("; ".join(outcome.violations))
         words = str(chosen).replace(" ", " | ")
-        print(
-            f"| {words} | {outcome.mode} | {delays} | {'; '.join(outcome.violations)} |", flush=True
-        )
-    delays = [delay_s for outcome in outcomes for delay_s in outcome.delays]
-    modes = [outcome.mode for outcome in outcomes]
-    print({mode: modes.count(mode) for mode in sorted(set(modes))})
-    if delays:
-        print(
-            f"{len(delays)} jobs: median {statistics.median(delays):.2f} s, max {max(delays):.2f} s"
-        )
-    print(
-        f"{len(outcomes)} configurations, {sum(bool(o.violations) for o in outcomes)} with violations"
-    )
+        print(f"| {words} | {' | '.join(cells)} |", flush=True)
+    print(*summary(outcomes), sep="\n")
 
 
 if __name__ == "__main__":

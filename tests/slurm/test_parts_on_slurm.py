@@ -41,7 +41,7 @@ def test_main_jobs_land_where_they_would_without_a_pilot(
         assert beside(shared_lab, TABLE)[1], "a job without GPUs preempts no part"
     # The same with the rule off: the part is held while the idle node is not, and the job avoids
     # the preemption.
-    monkeypatch.setattr(decisions, "without_parts", lambda *_: frozenset())
+    monkeypatch.setattr(decisions, "barred_partitions", lambda *_: frozenset())
     monkeypatch.setattr(decisions, "parts_to_end", lambda *_: [])
     shared_lab.cancel_all()
     main_job(shared_lab, 1, 2, 8_000, mixed)

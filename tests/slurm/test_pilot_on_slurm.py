@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from support.live_machine import Machine, assert_contiguous, eventually
+from conftest import started
+from support.live_machine import Machine, assert_contiguous, eventually, machine
+from support.never_preempts import MainJobs, held, never, pilot_text
 from support.slurm_lab import Lab
+from support.slurm_versions import SlurmVersion
 
-from bftrainer_clusters.slurm.several_nodes import SHRINKS_SINCE
+NODES = 4
+SOON_S = 30.0
+"""A main job that nobody makes way for waits for half an hour."""
 
 
 def holders(lab: Lab) -> dict[str, list[str]]:
@@ -22,10 +29,8 @@ def holders(lab: Lab) -> dict[str, list[str]]:
 
 
 @pytest.mark.slow
-@pytest.mark.every_slurm("sid")
+@pytest.mark.every_slurm
 def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: Lab) -> None:
-    if lab.version.release < SHRINKS_SINCE:
-        pytest.skip("a job of this Slurm cannot give back nodes")
     beside, nodes = beside_sharing, lab.settings.nodes
 
     def trains_on_so_many(count: int) -> None:
@@ -45,13 +50,13 @@ def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: La
     eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", main, "-o", "%T"), 10)
     trains_on_so_many(nodes - 1)
     beside.trains_on("a", seconds=60)
-    # A node that is drained is given back alone, and serves main jobs as soon as it is resumed.
+    # A node that is drained leaves with its job, serves main jobs as soon as it is resumed, and the
+    # other nodes come back.
     several = max(holders(lab).values(), key=len)
     assert len(several) > 1
-    drained, jobs = several[-1], set(holders(lab))
+    drained = several[-1]
     lab.run("scontrol", "update", f"NodeName={drained}", "State=DRAIN", "Reason=test")
     eventually(lambda: not any(drained in of_job for of_job in holders(lab).values()), 30)
-    assert set(holders(lab)) == jobs
     trains_on_so_many(nodes - 2)
     lab.run("scontrol", "update", f"NodeName={drained}", "State=RESUME")
     there = lab.submit("sleep 600", "-p", "main", "-N1", "-w", drained, "-t", "10")
@@ -70,6 +75,43 @@ def test_holders_of_several_nodes_under_a_pilot(beside_sharing: Machine, lab: La
     beside.end(again)
     eventually(lambda: lab.run("squeue", "-h", "-p", "scavenge").strip() == "", 20)
     everything = lab.submit("sleep 600", "-p", "main", f"-N{nodes}", "-t", "10")
-    eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", everything, "-o", "%T"), 45)
+    eventually(lambda: "RUNNING" in lab.run("squeue", "-h", "-j", everything, "-o", "%T"), 15)
     assert_contiguous(beside.steps("a"))
     beside.assert_in_order()
+
+
+@pytest.fixture
+def capped(
+    slurm_version: SlurmVersion, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[Machine, Lab]]:
+    """A pilot whose holders have all nodes at once, where Slurm preempts nothing."""
+    for lab in started(never(NODES), slurm_version):
+        lab.enter(monkeypatch.setenv)
+        of_pilot = machine(tmp_path, [], pilot_text(NODES))
+        yield of_pilot, lab
+        of_pilot.close()
+        lab.tidy_up()
+
+
+@pytest.mark.slow
+@pytest.mark.every_slurm
+def test_a_main_job_gets_one_node_of_a_holder_and_a_second_job_holds_the_rest(
+    capped: tuple[Machine, Lab], tmp_path: Path
+) -> None:
+    on, lab = capped
+    pilot = on.pilot()
+    on.submit("a", 1_000_000, 0.05, NODES)
+    jobs = MainJobs(lab, tmp_path)
+    for by in ("sbatch", "srun", "salloc"):
+        eventually(lambda: held(lab) == NODES == len(on.of_trainer("a")), 90)
+        # Held one by one after main jobs have run there; a pilot holds them together at first.
+        if by == "sbatch":
+            assert [len(nodes) for nodes in holders(lab).values()] == [NODES]
+        main = jobs.run(by, 1, seconds=SOON_S)
+        print(f"{by}: {main:.2f} s")
+    on.trains_on("a", seconds=60)
+    rows = on.rows("nodes", "--all")
+    first = [row for row in rows if str(row["fragment"]).split("#")[1].partition(".")[2]]
+    assert len(first) >= NODES
+    on.end(pilot)
+    assert_contiguous(on.steps("a"))

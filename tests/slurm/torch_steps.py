@@ -1,7 +1,8 @@
 """The same trainer as horovod_steps.py, in plain torch.distributed for the launcher torchrun: it
 starts again at each change.
 
-Between checkpoints steps may be made twice, as after a crash of any such program.
+Between checkpoints steps may be made twice, as after a crash of any such program. A second
+argument: seconds of each checkpoint.
 """
 
 import hashlib
@@ -19,6 +20,7 @@ import torch.distributed as dist
 from bftrainer import progress
 
 PACE_S, CHECKPOINT_EVERY, CHECKPOINT = float(sys.argv[1]), 20, Path("weights.pt")
+SAVE_S = float(sys.argv[2]) if len(sys.argv) > 2 else 0.0
 torch.set_num_threads(1)
 torch.manual_seed(7)
 dist.init_process_group("gloo")
@@ -56,6 +58,7 @@ def note(name: str, **fields: object) -> None:
 def save() -> None:
     if rank == 0:
         content = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "done": done}
+        time.sleep(SAVE_S)
         torch.save(content, CHECKPOINT.with_suffix(".new"))
         note("saved.jsonl", **done, weights=weights())
         CHECKPOINT.with_suffix(".new").replace(CHECKPOINT)

@@ -6,6 +6,7 @@ its nodes.
     python tests/slurm/yield_delays.py --slurm trixie --nodes 8 --by sbatch
     python tests/slurm/yield_delays.py --pilots 2              two pilots share the nodes
     python tests/slurm/yield_delays.py --trainer deaf          a trainer that does not stop
+    python tests/slurm/yield_delays.py --per-holder 4          holders of up to 4 nodes
     python tests/slurm/yield_delays.py --pilots 5 --broker --rest 60 --runs 1
 
 Slurm has its own intervals (backfill every 30 s) and no Epilog. A run submits one main job at a
@@ -110,7 +111,7 @@ def table(delays: dict[tuple[str, int], list[float]]) -> str:
 
 def measure(lab: Lab, folder: Path, options: argparse.Namespace) -> None:
     sizes = options.sizes or sorted({1, 2, lab.settings.nodes})
-    text = pilot_text(yield_poll_s=options.poll, give_way=options.give_way)
+    text = pilot_text(options.per_holder, yield_poll_s=options.poll, give_way=options.give_way)
     jobs = MainJobs(lab, folder)
     with ExitStack() as stack:
         if options.broker:
@@ -158,6 +159,7 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=4)
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--pilots", type=int, default=1)
+    parser.add_argument("--per-holder", type=int, default=1, help="slurm.nodes_per_holder")
     parser.add_argument("--poll", type=float, default=2.0, help="nodes.yield_poll_s")
     parser.add_argument("--by", nargs="+", default=["sbatch", "srun", "salloc"])
     parser.add_argument("--sizes", nargs="+", type=int, help="nodes of main jobs")

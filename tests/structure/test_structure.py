@@ -160,7 +160,7 @@ def test_tidying_up_raises_nothing() -> None:
         "bftrainer/pilot/persistence/spool.py",
     }
     assert len(bare["bftrainer/pilot/persistence/spool.py"]) == 1, (
-        "_is_removed, which says so instead of raising"
+        "_remove_file, which says so instead of raising"
     )
 
 

@@ -93,8 +93,6 @@ class Jobs(NoLimits):
     windows: list[float] = field(default_factory=list)
     while_submitting: Callable[[], object] = lambda: None
     nodes_per_job: int = 1
-    shrunk: list[list[str]] = field(default_factory=list)
-    why_whole: str = ""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def why_no_holder(self) -> str:
@@ -120,13 +118,6 @@ class Jobs(NoLimits):
         answer = {job.id: replace(job) for job in self.jobs.values()}
         self.while_asked()
         return answer
-
-    def shrink(self, job: str, nodes: list[str]) -> None:
-        it = self.jobs[job]
-        self.shrunk.append(nodes)
-        if self.why_whole or it.node not in nodes:
-            raise CommandError(["fupdate"], self.why_whole or "Invalid node name specified")
-        it.beside = tuple(node for node in it.beside if node in nodes)
 
     def unknown(self, ids: list[str]) -> frozenset[str]:
         self.asked_for.append(ids)

@@ -30,16 +30,16 @@ class CallKind(Enum):
     SUBMIT = "submit"
 
 
-_KEPT = {
+_RESERVE = {
     CallKind.RELEASE: -math.inf,
     CallKind.TIDY: 0.125,
     CallKind.LIST: 0.125,
     CallKind.LOOK: 0.25,
     CallKind.SUBMIT: 0.375,
 }
-"""Share of the bucket that a call of this kind leaves to more important ones."""
-_SHARE = {CallKind.LIST: 0.25, CallKind.LOOK: 0.5}
-"""Share of the refill that these kinds may use while the bucket is not half full."""
+"""Fraction of the bucket that a call of this kind leaves to more important ones."""
+_REFILL_FRACTION = {CallKind.LIST: 0.25, CallKind.LOOK: 0.5}
+"""Fraction of the refill that these kinds may use while the bucket is not half full."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,41 +71,53 @@ class Bucket:
         refilled = self.at(now_s)
         return replace(refilled, level=refilled.level - calls)
 
-    def wait_s(self, calls: float, kept: float, now_s: float) -> float:
-        """Return the seconds until these calls would leave ``kept`` in the bucket; a bucket too
-        small for that only has to be full.
+    def wait_s(self, calls: float, reserve: float, now_s: float) -> float:
+        """Return the seconds until these calls would leave ``reserve`` calls in the bucket; a
+        bucket too small for both only has to be full.
         """
-        missing = min(calls + max(kept, 0.0), self.size) - self.at(now_s).level
-        return missing / self.per_s if missing > 1e-9 else 0.0
+        needed_level = min(calls + max(reserve, 0.0), self.size)
+        missing_calls = needed_level - self.at(now_s).level
+        # Less than 1e-9 calls are a rounding error.
+        return missing_calls / self.per_s if missing_calls > 1e-9 else 0.0
 
     def limited(self, size: float, per_s: float, now_s: float) -> Bucket:
-        """Return the bucket with another size and refill. The calls that were used stay used."""
-        refilled = self.at(now_s)
-        return Bucket(size, per_s, size - min(refilled.size - refilled.level, size), refilled.at_s)
-
-    def drained(self, calls: float, now_s: float) -> Bucket:
-        """Return the bucket after calls that others have made: at most empty, without a debt, since
-        the scheduler has long answered them.
+        """Return the bucket with another size and refill. The calls that were used stay used, up to
+        an empty bucket.
         """
         refilled = self.at(now_s)
-        return replace(refilled, level=max(refilled.level - calls, min(refilled.level, 0.0)))
+        used_calls = refilled.size - refilled.level
+        return Bucket(size, per_s, size - min(used_calls, size), refilled.at_s)
+
+    def drained(self, calls: float, now_s: float) -> Bucket:
+        """Return the bucket after calls that others have made. They empty it at most, and add no
+        debt, since the scheduler has long answered them; an earlier debt stays.
+        """
+        refilled = self.at(now_s)
+        lowest_level = min(refilled.level, 0.0)
+        return replace(refilled, level=max(refilled.level - calls, lowest_level))
 
 
 class CallBudget:
-    """The bucket of one pilot. Its loop and the thread that polls the scheduler both use it."""
+    """The bucket of one pilot. Its loop and the thread that polls the scheduler both use it.
+
+    ``calls_per_minute`` is the pilot's own limit, ``elapsed_s`` a clock that never goes back.
+    """
 
     def __init__(self, calls_per_minute: float, elapsed_s: Callable[[], float]) -> None:
         self._elapsed_s = elapsed_s
         self._lock = threading.Lock()
-        self._last_s: dict[CallKind, float] = {}
-        self._site = (math.inf, math.inf)
-        self._own = _own(calls_per_minute)
-        self._bucket = Bucket.full(*self._own, elapsed_s())
+        self._latest_call_s: dict[CallKind, float] = {}
+        # Limits as (size of the bucket, refill per second); the smaller ones count.
+        self._site_limit = (math.inf, math.inf)
+        self._own_limit = _own_limit(calls_per_minute)
+        self._bucket = Bucket.full(*self._own_limit, elapsed_s())
 
     @property
     def is_limited(self) -> bool:
         """Whether the site's limit is stricter than the pilot's own."""
-        return self._site[0] < self._own[0] or self._site[1] < self._own[1]
+        site_size, site_per_s = self._site_limit
+        own_size, own_per_s = self._own_limit
+        return site_size < own_size or site_per_s < own_per_s
 
     @property
     def per_minute(self) -> float:
@@ -117,20 +129,23 @@ class CallBudget:
             return 0.0
         with self._lock:
             bucket, now_s = self._bucket, self._elapsed_s()
-            wait_s = bucket.wait_s(calls, _KEPT[kind] * bucket.size, now_s)
-            if kind in _SHARE and bucket.wait_s(calls, 0.5 * bucket.size, now_s):
-                spacing_s = calls / (_SHARE[kind] * bucket.per_s)
-                wait_s = max(wait_s, self._last_s.get(kind, -math.inf) + spacing_s - now_s)
+            wait_s = bucket.wait_s(calls, _RESERVE[kind] * bucket.size, now_s)
+            is_below_half = bucket.wait_s(calls, 0.5 * bucket.size, now_s) > 0.0
+            if kind in _REFILL_FRACTION and is_below_half:
+                spacing_s = calls / (_REFILL_FRACTION[kind] * bucket.per_s)
+                next_call_s = self._latest_call_s.get(kind, -math.inf) + spacing_s
+                wait_s = max(wait_s, next_call_s - now_s)
         return wait_s
 
     def spend(self, kind: CallKind, calls: float) -> None:
         """Take these calls from the bucket; they are made now."""
         with self._lock:
             now_s = self._elapsed_s()
-            self._bucket, self._last_s[kind] = self._bucket.take(calls, now_s), now_s
+            self._bucket = self._bucket.take(calls, now_s)
+            self._latest_call_s[kind] = now_s
 
     def charge(self, calls: float) -> None:
-        """Take calls from the bucket that others have made with the pilot's allowance: workers'
+        """Take from the bucket the calls that others have made with the pilot's allowance: workers'
         steps, the user's own commands.
         """
         with self._lock:
@@ -146,23 +161,27 @@ class CallBudget:
 
     def configure(self, calls_per_minute: float) -> None:
         """Set the pilot's own limit."""
-        self._own = _own(calls_per_minute)
-        self._adjust()
+        self._own_limit = _own_limit(calls_per_minute)
+        self._apply_limits()
 
     def limit(self, size: float, per_s: float) -> None:
-        """Set the site's limit; infinite if it has none."""
-        if self._site != (size, per_s):
-            self._site = (size, per_s)
-            self._adjust()
+        """Set the site's limit, as the size and the refill per second of a bucket; infinite if it
+        has none.
+        """
+        if self._site_limit != (size, per_s):
+            self._site_limit = (size, per_s)
+            self._apply_limits()
 
-    def _adjust(self) -> None:
+    def _apply_limits(self) -> None:
+        """Give the bucket the smaller size and the smaller refill of the two limits."""
         with self._lock:
-            size, per_s = (min(pair) for pair in zip(self._own, self._site, strict=True))
+            size = min(self._own_limit[0], self._site_limit[0])
+            per_s = min(self._own_limit[1], self._site_limit[1])
             self._bucket = self._bucket.limited(size, per_s, self._elapsed_s())
 
 
-def _own(calls_per_minute: float) -> tuple[float, float]:
-    """Return size and refill of the pilot's own bucket: calls of ten seconds, and of two looks at
-    least.
+def _own_limit(calls_per_minute: float) -> tuple[float, float]:
+    """Return the pilot's own limit as (size of the bucket, refill per second). The bucket holds the
+    calls of ten seconds, and at least those of two looks.
     """
     return max(calls_per_minute / 6.0, 16.0), calls_per_minute / 60.0

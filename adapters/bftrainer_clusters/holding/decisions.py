@@ -4,9 +4,8 @@ steps out. No clock, no I/O.
 Each function returns the fragments that have changed, and the steps to take. Fragments come with
 the others of their jobs.
 
-Of a holder job of several nodes, Slurm preempts all. Some may be released, in two steps that a
-successor can do after a crash: their payloads end, as their leases say; then the job is shrunk to
-the other nodes. Whatever fails, no node is kept that was released: the whole job ends.
+A holder job of several nodes is preempted and released as a whole. Slurm could shrink a job to some
+of its nodes, but loses sight of the others: see slurm/several_nodes.py.
 """
 
 from __future__ import annotations
@@ -33,29 +32,16 @@ FragmentsByName = Mapping[str, HolderFragment]
 
 
 @dataclass(frozen=True, slots=True)
-class Shrink:
-    """A step: the holder job keeps the nodes ``kept``, and gives back those of the ``released``
-    fragments.
-    """
-
-    job: str
-    kept: tuple[str, ...]
-    released: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class HoldingSteps:
     """What follows from a decision: the ``changed`` fragments, and steps in the order in which they
-    are taken: leases of ``mark_released`` fragments, their workers, jobs whose payloads are told to
-    ``leave``, jobs to ``end``, jobs to ``shrink``.
+    are taken: leases of ``mark_released`` fragments, jobs whose payloads are told to ``leave``,
+    jobs to ``end``.
     """
 
     changed: FragmentsByName = field(default_factory=dict)
     mark_released: tuple[str, ...] = ()
-    end_workers: tuple[str, ...] = ()
     leave: tuple[str, ...] = ()
     end: tuple[str, ...] = ()
-    shrink: tuple[Shrink, ...] = ()
     outcomes: tuple[HolderOutcome, ...] = ()
 
 
@@ -95,21 +81,24 @@ class _JobsDraft:
                 self.ended[held.job] = None
 
     def leave(self, fragments: Iterable[HolderFragment]) -> None:
-        """End released jobs for one node: their payloads are told to leave where these run."""
+        """End jobs that are released as a whole: their payloads are told to leave where these
+        run.
+        """
         for held in fragments:
             (self.ended if held.is_pending else self.leaving)[held.job] = None
 
-    def end_whole(
-        self, members: list[HolderFragment], why: str, cause: HolderFragment | None = None
-    ) -> None:
-        """Release all fragments of a job, for the reason ``why``, and end the job. ``cause``: the
-        fragment that began it.
-        """
-        with_whom = f" with {cause.node} of the same job" if cause else ""
+    def end_whole(self, members: list[HolderFragment], why: str) -> None:
+        """Release all fragments of a job, for the reason ``why``, and end the job."""
         for held in members:
             if not held.is_released:
-                self.release(held.with_why(held.fragment.why or f"{RELEASED}{with_whom}: {why}"))
+                self.release(held.with_why(held.fragment.why or f"{RELEASED}: {why}"))
         self.ended[members[0].job] = None
+
+    def release_with(self, cause: HolderFragment) -> list[HolderFragment]:
+        """Release the other fragments of a job, since ``cause`` is released. Returns them."""
+        why = f"{RELEASED} with {cause.node} of the same job"
+        others = [held for held in self.members(cause.job) if not held.is_released]
+        return [self.release(held.with_why(held.fragment.why or why)) for held in others]
 
     def look(self, name: str, marks: Marks) -> HolderFragment:
         """Take over a payload's marks: the fragment is ready or leaving, and with it the others of
@@ -119,7 +108,7 @@ class _JobsDraft:
         if marks.leaving is not None and not held.is_gone:
             held = self.put(held.left(marks.leaving, self.now_s))
             # It left unasked: the whole job is preempted, or about to end.
-            if is_one_of_several(name) and not held.has_left:
+            if is_one_of_several(name) and not held.is_released:
                 for other in self.members(held.job):
                     if other is not held:
                         self.put(other.left_with(held, self.now_s))
@@ -130,9 +119,7 @@ class _JobsDraft:
             held = self.put(held.reaching(*ready_since(marks.ready)).with_gpus(marks.ready))
         return held
 
-    def steps(
-        self, end_workers: tuple[str, ...] = (), shrink: tuple[Shrink, ...] = ()
-    ) -> HoldingSteps:
+    def steps(self) -> HoldingSteps:
         """Return the steps of the draft, with the fragments that have really changed."""
         before = self.before
         changed = {
@@ -141,9 +128,7 @@ class _JobsDraft:
             if held is not before.get(n) and held != before.get(n)
         }
         jobs = tuple(self.leaving), tuple(self.ended)
-        return HoldingSteps(
-            changed, tuple(self.marked), end_workers, *jobs, shrink, tuple(self.outcomes)
-        )
+        return HoldingSteps(changed, tuple(self.marked), *jobs, tuple(self.outcomes))
 
 
 def after_marks(
@@ -160,16 +145,15 @@ def released(fragments: FragmentsByName, names: Collection[str], now_s: float) -
     """Return the steps to give up the nodes of ``names``, which the pilot no longer
     wants.
 
-    A payload ends the workers, and its job; it needs no command if it is preempted. Of a job for
-    several nodes, workers end, then the job, or the payloads that read their leases.
+    A payload ends the workers, and its job; it needs no command if it is preempted. The other nodes
+    of a job for several are released with it.
     """
     draft = _JobsDraft(fragments, now_s)
     ending = [draft.release(fragments[name]) for name in sorted(names)]
-    several = [held for held in ending if is_one_of_several(held.name)]
-    alone = [held for held in ending if not held.payload_left and not is_one_of_several(held.name)]
-    draft.leave(alone)
-    draft.end(several)
-    return draft.steps(tuple(held.name for held in several if not held.is_pending))
+    for cause in tuple(ending):
+        ending += draft.release_with(cause)
+    draft.leave(held for held in ending if not held.payload_left)
+    return draft.steps()
 
 
 def adopted(listed: Mapping[str, ListedJob], now_s: float) -> HoldingSteps:
@@ -295,42 +279,14 @@ def _give_up(draft: _JobsDraft, held: HolderFragment, marks: Marks, rules: Holde
 
 
 def settled(fragments: FragmentsByName, now_s: float) -> HoldingSteps:
-    """Return the steps for jobs of several nodes of which some are released: the job gives these
-    nodes back once their payloads have ended, or ends as a whole.
-    """
-    draft, shrink = _JobsDraft(fragments, now_s), []
-    for job in sorted(draft.jobs):
-        members = draft.members(job)
-        leaving = [held for held in members if held.is_released or held.has_left]
-        waiting = [held for held in leaving if not held.has_left]
-        if any(_is_stuck(held, now_s) for held in members):
-            draft.end_whole(members, "its payload has ended")
-        elif not leaving or len(leaving) == len(members):
-            continue
-        elif not all(held.has_run for held in leaving):
-            draft.end_whole(members, "the job has not started", leaving[0])
-        elif any(now_s - held.since_s > PAYLOAD_ENDS_S for held in waiting):
-            draft.end_whole(
-                members, f"its payload has not ended within {PAYLOAD_ENDS_S:g} s", leaving[0]
-            )
-        elif not waiting:
-            kept = tuple(held.node for held in members if held not in leaving)
-            shrink.append(Shrink(job, kept, tuple(held.name for held in leaving)))
-    return draft.steps(shrink=tuple(shrink))
-
-
-def after_shrink(
-    fragments: FragmentsByName, step: Shrink, failure: str, now_s: float
-) -> HoldingSteps:
-    """Return the steps after a job was to give nodes back. If that failed (``failure`` says why),
-    the whole job ends.
+    """Return the steps for jobs of several nodes of which a payload has ended: the whole job
+    ends.
     """
     draft = _JobsDraft(fragments, now_s)
-    if failure:
-        draft.end_whole(draft.members(step.job), failure, fragments[step.released[0]])
-    else:
-        for name in step.released:
-            draft.put(fragments[name].become(FragmentPhase.GONE, now_s, RELEASED))
+    for job in sorted(draft.jobs):
+        members = draft.members(job)
+        if any(_is_stuck(held, now_s) for held in members):
+            draft.end_whole(members, "its payload has ended")
     return draft.steps()
 
 
@@ -338,5 +294,5 @@ def _is_stuck(held: HolderFragment, now_s: float) -> bool:
     """Return whether a payload has ended while its job goes on: if the job were preempted, Slurm
     would have ended it by now.
     """
-    is_left = held.phase is FragmentPhase.LEAVING and not held.is_released and not held.has_left
+    is_left = held.phase is FragmentPhase.LEAVING and not held.is_released
     return is_left and now_s - held.since_s > PAYLOAD_ENDS_S

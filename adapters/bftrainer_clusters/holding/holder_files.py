@@ -30,7 +30,7 @@ SEVERAL = "several"
 """What a log's name has in place of a node's name, for a holder of several nodes."""
 _NAME_BYTES = 8
 _LEASE_BYTES = 20
-_LAST_BYTES = 500
+_LOG_END_BYTES = 500
 _MARK_BYTES = 500
 _WRITE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -41,11 +41,13 @@ class HolderFiles:
     def __init__(self, holders: Path) -> None:
         self.root = holders
         self._prefix = f"{holders}/"  # files below it are read hundreds of times a second
-        self._held: set[str] = set()
-        self._untold: set[str] = set()  # those whose leases do not name this pilot yet
-        self._made: set[str] = set()  # those whose folders are complete
-        self._renewals = 0
-        self._pilot = secrets.token_hex(_NAME_BYTES).encode()
+        # Names of fragments: whose leases this pilot renews, whose leases do not name this pilot
+        # yet, and whose folders are complete.
+        self._renewed_names: set[str] = set()
+        self._unwritten_names: set[str] = set()
+        self._complete_names: set[str] = set()
+        self._renewal_count = 0
+        self._pilot_name = secrets.token_hex(_NAME_BYTES).encode()
         self._lock = threading.RLock()  # leases are renewed by a thread of their own
         holders.mkdir(mode=0o700, parents=True, exist_ok=True)
         remove_leftovers(holders)
@@ -53,38 +55,44 @@ class HolderFiles:
             ensure_exists(holders / "renewed")  # before a payload looks for it
 
     def hold(self, name: str) -> None:
-        """Give this pilot the lease of the fragment."""
+        """Give this pilot the lease of the fragment. A lease that cannot be written now is written
+        by the next :meth:`renew` that can.
+        """
         with self._lock:
-            self._held.add(name)
-            if not self._write_lease(name, self._pilot):
-                self._untold.add(name)
+            self._renewed_names.add(name)
+            if not self._write_lease(name, self._pilot_name):
+                self._unwritten_names.add(name)
 
     def renew(self) -> None:
-        """Renew the leases of all fragments that are held."""
+        """Renew the leases of all fragments that this pilot holds, after writing those that do not
+        name it yet.
+        """
         with self._lock:
-            self._untold = {
+            self._unwritten_names = {
                 name
-                for name in self._untold & self._held
-                if not self._write_lease(name, self._pilot)
+                for name in self._unwritten_names & self._renewed_names
+                if not self._write_lease(name, self._pilot_name)
             }
-            self._renewals += 1
+            self._renewal_count += 1
             # If the write fails, holders end after lease_s, as they should when the pilot has no
             # disk.
-            _write(f"{self._prefix}renewed", b"%b %020d\n" % (self._pilot, self._renewals))
+            text = b"%b %020d\n" % (self._pilot_name, self._renewal_count)
+            _write(f"{self._prefix}renewed", text)
 
     def mark_released(self, name: str) -> None:
         """Make the payload end by itself within a second, even while the scheduler does not
         answer.
         """
         with self._lock:
-            self._let_go(name, self._write_lease(name, RELEASED))
+            is_released = self._write_lease(name, RELEASED)
+            self._stop_renewing(name, names_this_pilot=not is_released)
 
     def ready(self, name: str) -> str:
-        """What the payload wrote when it had started; empty before."""
+        """Return what the payload wrote when it had started; empty before."""
         return _read(f"{self._prefix}{name}/ready").decode(errors="replace")
 
     def leaving(self, name: str) -> str | None:
-        """What the payload wrote when it left; None if it has not left."""
+        """Return what the payload wrote when it left; None if it has not left."""
         return _read(f"{self._prefix}{name}/leaving").decode(errors="replace").strip() or None
 
     def log(self, node: str, job: str) -> Path:
@@ -94,52 +102,56 @@ class HolderFiles:
         return self.root / f"{node}.{job}.log"
 
     def log_end(self, name: str) -> str | None:
-        """Return the last lines of the holder's output, on one line; None if there is no
+        """Return the last three lines of the holder's output, joined by " / "; None if there is no
         such file.
         """
         try:
-            data = self._log_of(name).read_bytes()[-_LAST_BYTES:]
+            data = self._log_of(name).read_bytes()[-_LOG_END_BYTES:]
         except OSError:
             return None
         return " / ".join(data.decode(errors="replace").strip().splitlines()[-3:])
 
     def remove(self, name: str) -> None:
-        """Delete the files of a fragment that is gone, and the log with the last fragment of its
-        job.
+        """Delete the files of a fragment that is gone. All fragments of a job have one log,
+        which is deleted with the last of them.
         """
         with self._lock:
-            self._made.discard(name)
+            self._complete_names.discard(name)
             remove_folder(self.root / name)
-            self._let_go(name, not os.access(f"{self._prefix}{name}/lease", os.F_OK))
-            is_last = not is_one_of_several(name) or job_of(name) not in map(job_of, self._held)
-        if is_last:
+            has_lease = os.access(f"{self._prefix}{name}/lease", os.F_OK)
+            self._stop_renewing(name, names_this_pilot=has_lease)
+            jobs = map(job_of, self._renewed_names)
+            is_last_of_job = not is_one_of_several(name) or job_of(name) not in jobs
+        if is_last_of_job:
             remove_file(self._log_of(name))
 
     def _log_of(self, name: str) -> Path:
         return self.log(SEVERAL if is_one_of_several(name) else node_of(name), job_of(name))
 
     def names(self) -> list[str]:
-        """Every fragment that has a folder."""
+        """Return every fragment that has a folder, by name."""
         return sorted(
             path.name
             for path in self.root.iterdir()
             if is_fragment_name(path.name) and path.is_dir()
         )
 
-    def _let_go(self, name: str, names_us_no_more: bool) -> None:
+    def _stop_renewing(self, name: str, names_this_pilot: bool) -> None:
         """Stop renewing a fragment's lease. If the lease still names this pilot, the pilot takes
         another name, which :meth:`renew` writes into all other leases.
         """
-        if name in self._held and not names_us_no_more:
-            self._pilot, self._untold = secrets.token_hex(_NAME_BYTES).encode(), set(self._held)
-        self._held.discard(name)
+        if name in self._renewed_names and names_this_pilot:
+            self._pilot_name = secrets.token_hex(_NAME_BYTES).encode()
+            self._unwritten_names = set(self._renewed_names)
+        self._renewed_names.discard(name)
 
     def _write_lease(self, name: str, text: bytes) -> bool:
-        """Write a fragment's lease, and make its folder before, with everything that hosts wait
-        for; return whether it was written.
+        """Write a fragment's lease, after making its folder with the empty marks, which hosts look
+        for; return whether the lease was written.
         """
-        path, data = f"{self._prefix}{name}/lease", text.ljust(_LEASE_BYTES - 1) + b"\n"
-        if name in self._made:
+        path = f"{self._prefix}{name}/lease"
+        data = text.ljust(_LEASE_BYTES - 1) + b"\n"
+        if name in self._complete_names:
             return _write(path, data)
         try:
             (self.root / name).mkdir(mode=0o700, exist_ok=True)
@@ -147,7 +159,7 @@ class HolderFiles:
                 ensure_exists(f"{self._prefix}{name}/{mark}")
         except OSError:
             return False
-        self._made.add(name)
+        self._complete_names.add(name)
         return _write(path, data)
 
 

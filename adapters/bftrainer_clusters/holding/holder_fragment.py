@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from bftrainer.cluster.model import Fragment, FragmentPhase
 from bftrainer.decide.domain.node_stages import NodeStage
-from bftrainer.fragment_names import is_one_of_several, job_of
+from bftrainer.fragment_names import job_of
 from bftrainer_clusters.holding.holder_jobs import HolderSettings, JobPhase, ListedJob
 
 PREEMPTED = "preempted"
@@ -116,17 +116,6 @@ class HolderFragment:
     def payload_left(self) -> bool:
         """Whether its payload has ended all processes, and itself."""
         return any(stage is NodeStage.LEFT for stage, _ in self.fragment.reached)
-
-    @property
-    def has_left(self) -> bool:
-        """Whether the payload has ended because the fragment was released, while its job, which has
-        several nodes, goes on.
-        """
-        return (
-            self.payload_left
-            and self.fragment.why.startswith(RELEASED)
-            and is_one_of_several(self.name)
-        )
 
     def become(self, phase: FragmentPhase, now_s: float, why: str = "") -> HolderFragment:
         """Return the fragment in another phase; the first reason is kept."""

@@ -233,12 +233,6 @@ class HolderJobs(Protocol[SettingsT_contra]):
         return its job id.
         """
 
-    def shrink(self, job: str, nodes: list[str]) -> None:
-        """Release all nodes of a job but these; the payloads of the others have ended. Raises if
-        the job still has them.
-        """
-        raise SchedulerError(f"job {job} cannot release a part of its nodes")
-
     def shorten(self, ids: list[str], seconds: float) -> None:
         """Let one or more jobs end after so many seconds at the latest."""
         raise SchedulerError("holders cannot be shortened")

@@ -30,9 +30,14 @@ from bftrainer.errors import CommandError, PostponedError, SchedulerError
 from bftrainer.fragment_names import fragment_name, id_in_job, is_one_of_several
 from bftrainer.system.clock import Clock
 from bftrainer_clusters.holding import decisions
-from bftrainer_clusters.holding.batches import alike_together, limit_of, next_batch, within_window
+from bftrainer_clusters.holding.batches import (
+    alike_together,
+    limit_of,
+    next_batch,
+    with_usable_window,
+)
 from bftrainer_clusters.holding.call_budget import CallKind
-from bftrainer_clusters.holding.decisions import HoldingSteps, ListAnswer, Shrink
+from bftrainer_clusters.holding.decisions import HoldingSteps, ListAnswer
 from bftrainer_clusters.holding.fragment_table import FragmentTable
 from bftrainer_clusters.holding.holder_files import HolderFiles
 from bftrainer_clusters.holding.holder_fragment import HolderFragment, Marks, OwnSubmission
@@ -110,6 +115,9 @@ class JobHolder(Generic[SettingsT]):
     def acquire(self, requests: tuple[NodeRequest, ...]) -> Acquired:
         """Submit jobs for the requests, some at a time, until too many in a row have failed or the
         round is over; the rest is for the next call.
+
+        The holder of a requested node may have been released and not have ended yet: the new job
+        starts when that one ends.
         """
         began_s = self._clock.elapsed_s()
         fragments: list[Fragment] = []
@@ -127,7 +135,7 @@ class JobHolder(Generic[SettingsT]):
                 refusals += [Refusal(request.node, why_none, retry_s) for request in rest]
                 break
             table = self._table.by_name.values()
-            held = frozenset(fragment.node for fragment in table)
+            held = frozenset(fragment.node for fragment in table if not fragment.is_released)
             pending = len({fragment.job for fragment in table if fragment.is_pending})
             now_s, sent_s = self._clock.elapsed_s(), self._clock.now_s()
             batch = next_batch(rest, at_once, held, pending, self._history, rules, now_s)
@@ -179,7 +187,7 @@ class JobHolder(Generic[SettingsT]):
         """Submit one job and return its id, or the error. It runs in a thread, and changes nothing
         here.
         """
-        first, *others = (within_window(request, self._history) for request in together)
+        first, *others = (with_usable_window(request, self._history) for request in together)
         window_s = min(request.window_s for request in (first, *others))
         try:
             return self._jobs.submit(
@@ -342,7 +350,7 @@ class JobHolder(Generic[SettingsT]):
         self._carry_out(adopted)
 
     def _settle(self, now_s: float) -> None:
-        """Let jobs of several nodes give back nodes that were released (:func:`.settled`)."""
+        """End jobs of several nodes of which a payload has ended (:func:`.settled`)."""
         several = [name for name in self._table.moving if is_one_of_several(name)]
         if several:
             self._carry_out(decisions.settled(self._table.whole_jobs(several), now_s))
@@ -354,25 +362,7 @@ class JobHolder(Generic[SettingsT]):
         self._table.put(steps.changed)
         for outcome in steps.outcomes:
             self._learn(outcome)
-        if steps.end_workers and not self._jobs.wait_s(CallKind.TIDY):
-            with suppress(CommandError, SchedulerError):  # the payload's sweep ends them as well
-                self._jobs.end_workers(list(steps.end_workers))
         if steps.leave:
             self._jobs.leave(list(steps.leave))
         if steps.end:
             self._jobs.end(list(steps.end))
-        for shrink in steps.shrink:
-            members = self._table.whole_jobs(shrink.released)
-            self._carry_out(
-                decisions.after_shrink(
-                    members, shrink, self._why_whole(shrink), self._clock.elapsed_s()
-                )
-            )
-
-    def _why_whole(self, shrink: Shrink) -> str:
-        """Let a job give nodes back; return why that failed, or an empty text."""
-        try:
-            self._jobs.shrink(shrink.job, list(shrink.kept))
-        except (CommandError, SchedulerError) as error:
-            return str(error)
-        return ""

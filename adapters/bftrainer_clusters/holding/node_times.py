@@ -21,18 +21,20 @@ from bftrainer.system.regular import read_regular
 from bftrainer_clusters.holding.holder_jobs import limit_minutes
 
 FILE = "times.json"
-_REMEMBERED = 15
-_MOST_S = 7200.0
-_MOST_CLASSES = 200
-_MOST_BYTES = 1_000_000
+_MAX_MEASUREMENTS = 15
+"""Measurements of each class that are kept."""
+_MAX_S = 7200.0
+"""Longer times are not kept."""
+_MAX_CLASSES = 200
+_MAX_BYTES = 1_000_000
 
 _MeasuredTimes = Mapping[str, tuple[float, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTimes:
-    """The latest measurements of each class, in seconds. Without any of a class, those of all
-    classes count.
+    """The latest measurements of each node class, in seconds. For a class without measurements,
+    the measurements of all classes count.
     """
 
     starts: _MeasuredTimes = field(default_factory=dict)
@@ -43,28 +45,30 @@ class NodeTimes:
     """
 
     def started(self, node_class: str, seconds: float) -> NodeTimes:
-        return replace(self, starts=_with(self.starts, node_class, seconds))
+        return replace(self, starts=_with_measurement(self.starts, node_class, seconds))
 
     def ended(self, node_class: str, seconds: float) -> NodeTimes:
-        return replace(self, ends=_with(self.ends, node_class, seconds))
+        return replace(self, ends=_with_measurement(self.ends, node_class, seconds))
 
     def start_s(self, node_class: str) -> float:
         """Return the median start of a class's holders in seconds; 0 before the first
         measurement.
         """
-        return _typical(self.starts, node_class)
+        return _median_s(self.starts, node_class)
 
     def end_s(self, node_class: str) -> float:
         """Return the median end of a class's holders in seconds; 0 before the first measurement."""
-        return _typical(self.ends, node_class)
+        return _median_s(self.ends, node_class)
 
     def why_too_short(self, request: NodeRequest, longest_s: float) -> str:
         """Return why a request's window is too short for a holder to start, a trainer to grow onto
-        the node, and the node to be idle in time; empty if it is long enough.
+        the node, and the node to be idle in time; empty if it is long enough. ``longest_s``: the
+        longest time limit of a holder.
         """
         start_s, end_s = self.start_s(request.node_class), self.end_s(request.node_class)
-        rest_s = request.window_s - start_s - end_s
-        if limit_minutes(rest_s, longest_s) >= 1 and rest_s > request.useful_s:
+        training_s = request.window_s - start_s - end_s
+        # A holder's time limit is in whole minutes.
+        if limit_minutes(training_s, longest_s) >= 1 and training_s > request.useful_s:
             return ""
         needs = (
             f"{start_s:.0f} s to start a holder, {request.useful_s:.0f} s to rescale, "
@@ -73,22 +77,26 @@ class NodeTimes:
         return f"the window of {request.window_s:.0f} s is too short ({needs})"
 
     def classes(self) -> Iterator[tuple[str, float, float, int]]:
-        """Yield (class, start, end, number of measured ends) of each node class."""
+        """Yield (class, median start in s, median end in s, number of measured ends) of each node
+        class.
+        """
         for name in sorted(self.starts.keys() | self.ends.keys()):
             yield name, self.start_s(name), self.end_s(name), len(self.ends.get(name, ()))
 
 
 def read_times(holders: Path) -> NodeTimes:
-    """Read the measurements of earlier pilots. What cannot be read is left out, and
-    measured again.
+    """Read the measurements of earlier pilots from the folder of holders. After the first one that
+    cannot be read, the rest of the file is left out, and measured again.
     """
     times = NodeTimes()
     with suppress(OSError, ValueError, TypeError, AttributeError, LookupError, RecursionError):
-        data = json.loads(read_regular(holders / FILE, _MOST_BYTES))
-        for key, add in (("starts", NodeTimes.started), ("ends", NodeTimes.ended)):
-            for name, values in data[key].items():
-                for value in values:
-                    times = add(times, str(name), float(value))
+        data = json.loads(read_regular(holders / FILE, _MAX_BYTES))
+        for node_class, values_s in data["starts"].items():
+            for value_s in values_s:
+                times = times.started(str(node_class), float(value_s))
+        for node_class, values_s in data["ends"].items():
+            for value_s in values_s:
+                times = times.ended(str(node_class), float(value_s))
     return times
 
 
@@ -101,17 +109,23 @@ def save_times(holders: Path, times: NodeTimes) -> None:
         write_atomically(holders / FILE, json.dumps(data).encode() + b"\n")
 
 
-def _with(measured: _MeasuredTimes, node_class: str, seconds: float) -> _MeasuredTimes:
-    if not (0 <= seconds <= _MOST_S and (node_class in measured or len(measured) < _MOST_CLASSES)):
+def _with_measurement(measured: _MeasuredTimes, node_class: str, seconds: float) -> _MeasuredTimes:
+    """Return the measurements with one more of a class, which replaces the oldest one of many. A
+    time out of bounds is left out, and so is one of a further class where there are too many.
+    """
+    if not 0 <= seconds <= _MAX_S:
         return measured
-    return {
-        **measured,
-        node_class: (*measured.get(node_class, ()), round(seconds, 2))[-_REMEMBERED:],
-    }
+    if node_class not in measured and len(measured) >= _MAX_CLASSES:
+        return measured
+    of_class = (*measured.get(node_class, ()), round(seconds, 2))
+    return {**measured, node_class: of_class[-_MAX_MEASUREMENTS:]}
 
 
-def _typical(measured: _MeasuredTimes, node_class: str) -> float:
-    seconds = measured.get(node_class) or [
-        value for values in measured.values() for value in values
-    ]
-    return statistics.median(seconds) if seconds else 0.0
+def _median_s(measured: _MeasuredTimes, node_class: str) -> float:
+    """Return the median of a class's measurements in seconds, or else of those of all classes; 0
+    without any.
+    """
+    values_s = measured.get(node_class, ())
+    if not values_s:
+        values_s = tuple(value_s for class_s in measured.values() for value_s in class_s)
+    return statistics.median(values_s) if values_s else 0.0

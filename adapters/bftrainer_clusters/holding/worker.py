@@ -28,7 +28,7 @@ from bftrainer_clusters.on_node.starter import write
 
 _POLL_S = 0.1
 _ALIVE_EVERY_S = 1.0
-_LOST = 137
+_LOST_STATUS = 137
 ENDS_BY = signal.SIGALRM
 """The signal that ends the worker and this process. Schedulers and trainers do not use it, and by
 default it leaves no core file.
@@ -56,7 +56,7 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
         write(str(order / "order"), json.dumps(worker))
     except OSError as error:
         print(f"bftrainer: no holder {holder.name}: {error}", file=sys.stderr)
-        return _LOST
+        return _LOST_STATUS
     threading.Thread(target=_copy_input, args=(order,), daemon=True).start()
     status = _follow(holder, order)
     signal.signal(ENDS_BY, signal.SIG_IGN)  # repeated until this process has ended
@@ -65,21 +65,22 @@ def main(holders: Path, node: str, job: str, command: list[str]) -> int:
 
 
 def _follow(holder: Path, order: Path) -> int:
-    """Copy the worker's output until the worker ends or the holder is lost; return the
-    exit status.
+    """Copy the worker's output, and show that this process is alive, until the worker ends or the
+    holder is lost; return the exit status.
     """
-    next_s, offset = 0.0, 0
+    next_alive_s, offset_bytes = 0.0, 0
     while True:
-        if time.monotonic() >= next_s:
-            next_s = time.monotonic() + _ALIVE_EVERY_S
+        if time.monotonic() >= next_alive_s:
+            next_alive_s = time.monotonic() + _ALIVE_EVERY_S
             _write_alive(order)
-        over = (order / "exit").exists()
-        lost = not over and (_has_left(holder) or not holder.exists())
-        offset = _copy_output(order, offset)
-        if over:
+        has_ended = (order / "exit").exists()
+        is_lost = not has_ended and (_has_left(holder) or not holder.exists())
+        # After these checks: the last output is there once they say that the worker is over.
+        offset_bytes = _copy_output(order, offset_bytes)
+        if has_ended:
             return int((order / "exit").read_text())
-        if lost:
-            return _LOST
+        if is_lost:
+            return _LOST_STATUS
         time.sleep(_POLL_S)
 
 
@@ -91,17 +92,19 @@ def _has_left(holder: Path) -> bool:
         return False
 
 
-def _copy_output(order: Path, offset: int) -> int:
-    """Copy what the worker has written from ``offset`` on; return the next offset."""
+def _copy_output(order: Path, offset_bytes: int) -> int:
+    """Copy what the worker has written from ``offset_bytes`` on to standard output; return the next
+    offset.
+    """
     try:
         with (order / "out").open("rb") as file:
-            file.seek(offset)
+            file.seek(offset_bytes)
             data = file.read()
     except OSError:
-        return offset
+        return offset_bytes
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()
-    return offset + len(data)
+    return offset_bytes + len(data)
 
 
 def _write_alive(order: Path) -> None:
@@ -128,8 +131,9 @@ def _pass_signals_to(order: Path) -> None:
     """
 
     def pass_on(number: int, frame: FrameType | None) -> None:
+        worker_number = int(signal.SIGKILL) if number == ENDS_BY else number
         with suppress(OSError):  # the order is over
-            write(str(order / "signal"), str(int(signal.SIGKILL if number == ENDS_BY else number)))
+            write(str(order / "signal"), str(worker_number))
 
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, ENDS_BY):
         signal.signal(number, pass_on)
@@ -139,12 +143,12 @@ def _pass_signals_to(order: Path) -> None:
     threading.Thread(target=_wait_for_sigusr2, args=(pass_on, os.getppid()), daemon=True).start()
 
 
-def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver: int) -> None:
+def _wait_for_sigusr2(pass_on: Callable[[int, FrameType | None], None], driver_pid: int) -> None:
     """Pass SIGUSR2 on to the worker if the driver has sent it. From a scheduler it announces the
-    end of the *pilot's* job, and is ignored.
+    end of the *pilot's* job, and is ignored. Never returns.
     """
     while True:
-        if signal.sigwaitinfo({signal.SIGUSR2}).si_pid == driver:
+        if signal.sigwaitinfo({signal.SIGUSR2}).si_pid == driver_pid:
             pass_on(signal.SIGUSR2, None)
 
 

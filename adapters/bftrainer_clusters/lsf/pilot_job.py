@@ -48,18 +48,28 @@ class LsfJobFacts:
 
 
 def parse_job(text: str) -> LsfJobFacts | None:
-    """Parse the answer to :func:`job_argv`; None if LSF says that there is no such job."""
+    """Parse the answer to :func:`job_argv`; None if LSF says that there is no such job. Raises
+    ``SchedulerError`` for other than one job, and ``UnknownStateError``.
+    """
     if unknown_jobs(text):
         return None
     jobs = records(text, "the pilot's job")
     if len(jobs) != 1:
         raise SchedulerError(f"bjobs listed {counted(len(jobs), 'job')}, expected one")
+    job = jobs[0]
     keys = ("STAT", "USER", "QUEUE", "PROJ_NAME", "JOB_NAME")
-    state, user, queue, project, name = (value_of(jobs[0], key) for key in keys)
+    state, user, queue, project, name = (value_of(job, key) for key in keys)
     if state not in PHASES:
         raise UnknownStateError("job", state)
-    runs = PHASES[state] is JobPhase.RUNS
-    return LsfJobFacts(PHASES[state], user, queue, project, name, left_s(jobs[0]) if runs else None)
+    phase = PHASES[state]
+    return LsfJobFacts(
+        phase,
+        user=user,
+        queue=queue,
+        project=project,
+        name=name,
+        left_s=left_s(job) if phase is JobPhase.RUNS else None,
+    )
 
 
 def waiting_argv(job: LsfJobFacts) -> list[str]:
@@ -71,21 +81,19 @@ def parse_waiting(text: str) -> list[str]:
     """Parse the answer to :func:`waiting_argv`: the ids of pending jobs, oldest first."""
     if says_nothing(text):
         return []
-    listed = [
+    jobs = [
         (value_of(item, "JOBID"), value_of(item, "STAT")) for item in records(text, "pilots' jobs")
     ]
-    return sorted(
-        (job for job, state in listed if PHASES.get(state) is JobPhase.WAITS),
-        key=lambda job: (len(job), job),
-    )
+    ids = [job_id for job_id, state in jobs if PHASES.get(state) is JobPhase.WAITS]
+    return sorted(ids, key=lambda job_id: (len(job_id), job_id))  # as numbers
 
 
-def successor_argv(job: str, of: LsfJobFacts) -> list[str]:
-    """Build the ``bsub`` command of the successor, whose script comes on standard input; options
-    here override its ``#BSUB`` lines.
+def successor_argv(job: str, facts: LsfJobFacts) -> list[str]:
+    """Build the ``bsub`` command of the successor of the job with the id ``job`` and these facts.
+    The successor's script comes on standard input; options here override its ``#BSUB`` lines.
     """
-    project = ["-P", of.project] if of.project not in ("", "-", "default") else []
-    return ["bsub", "-w", f"ended({job})", "-J", of.name, "-q", of.queue, *project]
+    project = ["-P", facts.project] if facts.project not in ("", "-", "default") else []
+    return ["bsub", "-w", f"ended({job})", "-J", facts.name, "-q", facts.queue, *project]
 
 
 @dataclass
@@ -99,14 +107,16 @@ class LsfPilotJob:
     clock: Clock
 
     def ends_s(self) -> float | None:
-        """The end of its run limit; None without one."""
+        """Ask LSF for the end of the job's run limit, in seconds since 1970; None without a limit,
+        and while the job does not run.
+        """
         now_s = self.clock.now_s()
         facts = _ask(job_argv(self.job), parse_job)
         return None if facts is None or facts.left_s is None else now_s + facts.left_s
 
     def submit_successor(self) -> str:
         """Submit the script to start when this job is over, unless a successor is pending; return
-        the successor's id.
+        the successor's id. Raises ``SchedulerError`` if LSF does not list the pilot's own job.
         """
         facts = _ask(job_argv(self.job), parse_job)
         if facts is None:

@@ -20,11 +20,12 @@ from bftrainer.system.printable import printable
 HOST_FIELDS = "host_name status max njobs run ssusp ususp rsv"
 # Without the names of jobs: a decision rests on nothing that other users write.
 PENDING_FIELDS = "jobid stat user queue nreq_slot"
-_NEEDED = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
-_FOUND_NONE = (254, 255)
+_HOST_KEYS = ("HOST_NAME", "STATUS", "MAX", "NJOBS", "RSV")
+_NONE_STATUSES = (254, 255)
+"""Exit statuses of commands that found nothing; see :func:`answer_of`."""
 
-# bhosts' words (bhosts reference of LSF 10.1, and -w's). A host that is "closed" for any reason
-# takes no job.
+# bhosts' words, with and without -w (bhosts reference of LSF 10.1). A host that is "closed" for any
+# reason takes no job.
 _STATES = {
     "ok": Availability.FREE,
     **dict.fromkeys(("closed_Excl", "closed_Full"), Availability.BUSY),
@@ -56,8 +57,8 @@ _UNKNOWN = re.compile(r"^\s*Job <([0-9]+)>(?: is not found|: No matching job fou
 
 
 def says_nothing(text: str) -> bool:
-    """Return whether LSF says in a line of its own that it found none; a JSON document says that
-    otherwise.
+    """Return whether LSF says in a line of its own that there is nothing to list. A JSON document
+    never says so in a line: it has no records then.
     """
     return not is_document(text) and _NOTHING.search(text) is not None
 
@@ -75,27 +76,28 @@ def answer_of(output: Output) -> str | None:
     as well: it has no records (Volclava 2.2), or those of unknown jobs.
     """
     out = without_waiting(output.out)
-    if is_document(out) and output.status in (0, *_FOUND_NONE):
+    if output.status not in (0, *_NONE_STATUSES):
+        return None
+    if is_document(out):
         return out
-    if output.status in (0, *_FOUND_NONE):
+    # With status 0, a text on stdout is the answer, whatever it or stderr says.
+    if output.status or not out.strip():
         for message in (out, without_waiting(output.err)):
-            if says_nothing(message) and (output.status or not out.strip()):
+            if says_nothing(message):
                 return message
     return None if output.status else out
 
 
 def unknown_jobs(text: str) -> frozenset[str]:
-    """Return the ids of which LSF says that there is no such job. No answer at all does not mean
-    that.
+    """Return the ids of the jobs that LSF says it does not have. An id that LSF says nothing about
+    is not one of them.
     """
     text = without_waiting(text)
     if not is_document(text):
         return frozenset(_UNKNOWN.findall(text))
-    return frozenset(
-        match[1]
-        for item in _records(text, "jobs")
-        if isinstance(message := item.get("ERROR"), str) and (match := _UNKNOWN.match(message))
-    )
+    messages = (item.get("ERROR") for item in _records(text, "jobs"))
+    matches = (_UNKNOWN.match(message) for message in messages if isinstance(message, str))
+    return frozenset(match[1] for match in matches if match is not None)
 
 
 def without_waiting(text: str) -> str:
@@ -107,7 +109,7 @@ def without_waiting(text: str) -> str:
 
 def records(text: str, what: str) -> list[dict[str, Any]]:
     """Parse all records of a ``-json`` output. Raises ``SchedulerError`` if there are more or fewer
-    than its head announces, or if one is an error.
+    than its head announces, or if one is an error. ``what`` names the records in errors.
     """
     items = _records(text, what)
     for item in items:
@@ -119,7 +121,9 @@ def records(text: str, what: str) -> list[dict[str, Any]]:
 
 
 def _records(text: str, what: str) -> list[dict[str, Any]]:
-    """Parse the records of a ``-json`` output, errors about single jobs included."""
+    """Parse the records of a ``-json`` output, errors about single jobs included. Raises
+    ``SchedulerError`` if there are more or fewer than its head announces.
+    """
     body = without_waiting(text)
     if not body.strip():
         raise SchedulerError(f"LSF printed nothing about {what}: {text[:60]!r}")
@@ -157,8 +161,8 @@ def parse_hosts(text: str, gpus: int = 0) -> tuple[NodeView, ...]:
     """
     nodes = []
     for item in records(text, "hosts"):
-        name, status, slots, jobs, reserved = (value_of(item, key) for key in _NEEDED)
-        nodes.append(_node(name, status, slots, jobs, reserved, gpus))
+        name, status, slots, jobs, reserved = (value_of(item, key) for key in _HOST_KEYS)
+        nodes.append(_node(name, status, slots, jobs=jobs, reserved=reserved, gpus=gpus))
     return _distinct(nodes)
 
 
@@ -171,12 +175,14 @@ def parse_pending(text: str, slots_per_node: int) -> tuple[PendingJob, ...]:
         slots = value_of(item, "NREQ_SLOT")
         if slots not in ("", "-") and not slots.isdecimal():
             raise SchedulerError(f"job {item.get('JOBID')}: {slots!r} is not a number of slots")
+        # Rounded up to whole nodes; a job that shows no number of slots counts as one node.
+        n_nodes = -(-int(slots) // slots_per_node) if slots.isdecimal() else 1
         jobs.append(
             PendingJob(
                 id=value_of(item, "JOBID"),
                 user=value_of(item, "USER"),
                 partitions=(value_of(item, "QUEUE"),),
-                size=-(-int(slots) // slots_per_node) if slots.isdecimal() else 1,
+                size=n_nodes,
                 starts_s=None,
                 nodes=frozenset(),
                 is_eligible=item.get("STAT") != "PSUSP",  # held by the user or an administrator
@@ -196,31 +202,35 @@ def value_of(item: dict[str, Any], key: str) -> str:
 
 
 def _node(name: str, status: str, slots: str, jobs: str, reserved: str, gpus: int) -> NodeView:
-    """Build the view of a host: one that is open is free only if no slot of it is used or
-    reserved.
+    """Build the view of a host from its texts in bhosts: ``slots`` is MAX, ``jobs`` is NJOBS, which
+    includes reserved slots, and ``reserved`` is RSV.
+
+    An open host is free only if none of its slots is used or reserved; if all of these are
+    reserved, it is unusable. Raises ``UnknownStateError`` for an unknown status, and
+    ``SchedulerError`` for texts that are no numbers.
     """
     availability = _BY_LOWER.get(status.lower())
     if availability is None:
         raise UnknownStateError("node", status)
     if not name:
         raise SchedulerError("bhosts lists a host without a name")
-    counts = [_number_of_slots(text) for text in (slots, jobs, reserved)]
-    if min(counts) < 0 or jobs == "-":
+    n_slots, n_taken, n_reserved = (_number_of_slots(text) for text in (slots, jobs, reserved))
+    if min(n_slots, n_taken, n_reserved) < 0 or jobs == "-":
         raise SchedulerError(
             f"host {name}: {slots!r}, {jobs!r}, {reserved!r} are not numbers of slots"
         )
     # NJOBS includes suspended jobs, which keep memory and GPUs. RSV: slots reserved for a job that
     # needs more of them.
-    if availability is Availability.FREE and counts[1] > counts[2]:
+    if availability is Availability.FREE and n_taken > n_reserved:
         availability = Availability.BUSY
-    elif availability is Availability.FREE and (counts[1] or counts[2]):
+    elif availability is Availability.FREE and (n_taken or n_reserved):
         availability = Availability.UNUSABLE
     devices = (Device("", gpus),) if gpus else ()
     return NodeView(
         name,
         availability,
         devices=devices,
-        cpus=counts[0],
+        cpus=n_slots,
         state=status,
         is_withdrawn=status.lower() == _CLOSED,
     )
@@ -234,6 +244,7 @@ def _number_of_slots(text: str) -> int:
 
 
 def _distinct(nodes: list[NodeView]) -> tuple[NodeView, ...]:
+    """Return the nodes. Raises ``SchedulerError`` if one is listed twice."""
     names = [node.name for node in nodes]
     if len(set(names)) != len(names):
         raise SchedulerError(f"host {next(n for n in names if names.count(n) > 1)} is listed twice")

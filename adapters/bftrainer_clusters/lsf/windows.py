@@ -26,15 +26,17 @@ _SLOTS = re.compile(r"(\d+)\*(\S+)")
 _RESERVATION_HEADER = ["RSVID", "TYPE", "USER", "NCPUS", "RSV_HOSTS", "TIME_WINDOW"]
 _ONCE = re.compile(r"(?:(\d{4})/)?(\d+)/(\d+)/(\d+)/(\d+)-(?:(\d{4})/)?(\d+)/(\d+)/(\d+)/(\d+)")
 _WEEKLY = re.compile(r"(?:(\d):)?(\d+):(\d+)-(?:(\d):)?(\d+):(\d+)")
+_RESERVED_HOST = re.compile(r"[^:/\s]+:(?:\d+|-)(?:/\d+)?")
 _DAY_S, _WEEK_S = 86_400.0, 604_800.0
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillWindow:
-    """Slots that are free for ``length_s`` (infinite: UNLIMITED), by host."""
+    """The slots that are free for ``length_s`` seconds (infinite: UNLIMITED)."""
 
     length_s: float
     hosts: Mapping[str, int]
+    """Number of free slots, by host."""
 
 
 def parse_length(text: str) -> float:
@@ -58,38 +60,45 @@ def parse_windows(text: str) -> tuple[BackfillWindow, ...]:
         return ()
     if not text.endswith("\n"):
         raise SchedulerError(f"bslots: output truncated: ...{text[-60:]!r}")
-    windows = []
-    for paragraph in re.split(r"^(?=\s*SLOTS:)", text, flags=re.MULTILINE):
-        if not paragraph.strip():
-            continue
-        whole = re.fullmatch(
-            r"\s*SLOTS:\s*(\d+)\s*RUNTIME:([^\n]*)\n\s*HOSTS:(.*)", paragraph, re.DOTALL
-        )
-        if whole is None:
-            raise SchedulerError(f"bslots -l: unrecognized output {paragraph.strip()[:80]!r}")
-        hosts: dict[str, int] = {}
-        for word in whole[3].split():
-            share = _SLOTS.fullmatch(word)
-            if share is None:
-                raise SchedulerError(f"bslots lists {word[:60]!r}, expected SLOTS*HOST")
-            hosts[share[2]] = hosts.get(share[2], 0) + int(share[1])
-        # Only the sum shows whether the end is missing.
-        if sum(hosts.values()) != int(whole[1]):
-            raise SchedulerError(
-                f"bslots announces {counted(int(whole[1]), 'slot')} and lists "
-                f"{sum(hosts.values())}: output truncated"
-            )
-        windows.append(BackfillWindow(parse_length(whole[2]), hosts))
+    paragraphs = re.split(r"^(?=\s*SLOTS:)", text, flags=re.MULTILINE)
+    windows = tuple(_window(paragraph) for paragraph in paragraphs if paragraph.strip())
     if not windows:
         raise SchedulerError(f"bslots -l printed no backfill windows: {text[:60]!r}")
-    return tuple(windows)
+    return windows
+
+
+def _window(paragraph: str) -> BackfillWindow:
+    """Parse one paragraph of ``bslots -l``. Raises ``SchedulerError`` if its hosts do not have the
+    slots that it announces.
+    """
+    match = re.fullmatch(
+        r"\s*SLOTS:\s*(\d+)\s*RUNTIME:([^\n]*)\n\s*HOSTS:(.*)", paragraph, re.DOTALL
+    )
+    if match is None:
+        raise SchedulerError(f"bslots -l: unrecognized output {paragraph.strip()[:80]!r}")
+    announced, length, hosts_text = match.groups()
+    slots_by_host: dict[str, int] = {}
+    for word in hosts_text.split():
+        slots_on_host = _SLOTS.fullmatch(word)
+        if slots_on_host is None:
+            raise SchedulerError(f"bslots lists {word[:60]!r}, expected SLOTS*HOST")
+        slots, host = int(slots_on_host[1]), slots_on_host[2]
+        slots_by_host[host] = slots_by_host.get(host, 0) + slots
+    # Only the sum shows whether the end is missing.
+    listed_slots = sum(slots_by_host.values())
+    if listed_slots != int(announced):
+        raise SchedulerError(
+            f"bslots announces {counted(int(announced), 'slot')} and lists {listed_slots}: "
+            "output truncated"
+        )
+    return BackfillWindow(parse_length(length), slots_by_host)
 
 
 def longest_by_host(
     windows: tuple[BackfillWindow, ...], slots_of: Callable[[str], int]
 ) -> dict[str, float]:
     """Return, for each host with a window of all its slots, the longest time for which they stay
-    free, in seconds.
+    free, in seconds. ``slots_of`` returns the number of slots of a host.
     """
     lengths: dict[str, float] = {}
     for window in windows:
@@ -100,11 +109,11 @@ def longest_by_host(
 
 
 def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
-    """Parse ``brsvs -w``: one-time windows ``month/day/hour/minute`` without a year, and weekly
-    ones ``day:hour:minute`` with a ``*``.
+    """Parse ``brsvs -w``: one-time windows ``month/day/hour/minute``, mostly without a year, and
+    weekly ones ``day:hour:minute`` with a ``*``.
 
-    Times are in the local time zone. A weekly reservation becomes its next (or current)
-    one.
+    Times are in the local time zone; ``now_s`` is the present, in seconds since 1970. A weekly
+    reservation becomes its current, or else its next window. Raises ``SchedulerError``.
     """
     if says_nothing(text):
         return ()
@@ -118,15 +127,12 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
         )
     if not text.endswith("\n"):
         raise SchedulerError(f"the output about reservations is truncated: ...{text[-60:]!r}")
+    # Name, (start, end) in seconds since 1970, and hosts of each reservation.
     reservations: list[tuple[str, tuple[float, float], set[str]]] = []
     for line in lines:
         words = line.split()
-        hosts = {
-            word.partition(":")[0]
-            for word in words
-            if re.fullmatch(r"[^:/\s]+:(?:\d+|-)(?:/\d+)?", word)
-        }
-        if line[0].isspace():
+        hosts = {word.partition(":")[0] for word in words if _RESERVED_HOST.fullmatch(word)}
+        if line[0].isspace():  # one more host of the reservation in the line before
             if not reservations or not hosts or len(words) != 1:
                 raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
             reservations[-1][2].update(hosts)
@@ -134,28 +140,31 @@ def parse_reservations(text: str, now_s: float) -> tuple[Reservation, ...]:
         # A planned reservation (brsvsub) has neither hosts nor a window yet.
         if len(words) in (3, 4):
             continue
-        weekly = words[-1] == "*"
-        if len(words) != 6 + weekly or not hosts:
+        is_weekly = words[-1] == "*"
+        n_columns = len(_RESERVATION_HEADER) + (1 if is_weekly else 0)
+        if len(words) != n_columns or not hosts:
             raise SchedulerError(f"brsvs: unrecognized line {line[:80]!r}")
-        times = _weekly(words[5], now_s) if weekly else _once(words[5], now_s)
+        times = _weekly(words[5], now_s) if is_weekly else _once(words[5], now_s)
         reservations.append((words[0], times, hosts))
     return tuple(Reservation(name, *times, frozenset(hosts)) for name, times, hosts in reservations)
 
 
 def _once(text: str, now_s: float) -> tuple[float, float]:
     """Parse a one-time window, ``11/24/8/0-11/24/20/0``, into (start, end) in seconds since 1970.
-    Without a year, the first one that is not over is meant.
+    Without a year, the first such window that is not over is meant.
     """
     match = _ONCE.fullmatch(text)
     if match is None:
         raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
     numbers = [int(digits or "0") for digits in match.groups()]
+    start_year, end_year = numbers[0], numbers[5]  # 0: not given
+    start_date, end_date = numbers[1:5], numbers[6:10]  # month, day, hour, minute
     this_year = time.localtime(now_s).tm_year
     for year in (this_year - 1, this_year, this_year + 1):
-        starts_s = _local(numbers[0] or year, *numbers[1:5])
-        ends_s = _local(numbers[5] or numbers[0] or year, *numbers[6:10])
+        starts_s = _local(start_year or year, *start_date)
+        ends_s = _local(end_year or start_year or year, *end_date)
         if ends_s < starts_s:  # over New Year's Eve
-            ends_s = _local(year + 1, *numbers[6:10])
+            ends_s = _local(year + 1, *end_date)
         # The first that is not over; none lasts a year.
         if ends_s > now_s and starts_s > now_s - 300 * _DAY_S:
             return starts_s, ends_s
@@ -164,21 +173,23 @@ def _once(text: str, now_s: float) -> tuple[float, float]:
 
 def _weekly(text: str, now_s: float) -> tuple[float, float]:
     """Parse a weekly or daily window, ``1:8:0-5:18:0`` or ``8:00-18:00``, into (start, end) of the
-    current or the next one, in seconds since 1970.
+    window that is open at ``now_s``, or else of the next one, in seconds since 1970.
     """
     match = _WEEKLY.fullmatch(text)
     if match is None:
         raise SchedulerError(f"brsvs: unrecognized TIME_WINDOW {text[:60]!r}")
-    day, last_day = _day(match[1]), _day(match[4])
-    hour, minute, last_hour, last_minute = (int(match[k]) for k in (2, 3, 5, 6))
+    start_day, end_day = _day(match[1]), _day(match[4])
+    hour, minute, end_hour, end_minute = (int(match[index]) for index in (2, 3, 5, 6))
     now = time.localtime(now_s)
     today = (now.tm_wday + 1) % 7  # LSF: 0 is Sunday
-    offset = 0 if day is None else (day - today)
-    starts_s = _local(now.tm_year, now.tm_mon, now.tm_mday + offset, hour, minute)
-    days = 0 if day is None or last_day is None else (last_day - day) % 7
-    length_s = days * _DAY_S + (last_hour - hour) * 3600.0 + (last_minute - minute) * 60.0
-    period_s = _DAY_S if day is None else _WEEK_S
-    length_s += period_s if length_s <= 0 else 0.0
+    offset_days = 0 if start_day is None else start_day - today
+    starts_s = _local(now.tm_year, now.tm_mon, now.tm_mday + offset_days, hour, minute)
+    n_days = 0 if start_day is None or end_day is None else (end_day - start_day) % 7
+    length_s = n_days * _DAY_S + (end_hour - hour) * 3600.0 + (end_minute - minute) * 60.0
+    period_s = _DAY_S if start_day is None else _WEEK_S
+    if length_s <= 0:  # it ends on the next day, or in the next week
+        length_s += period_s
+    # The start of this day or week may be off by some periods, into either direction.
     while starts_s > now_s:
         starts_s -= period_s
     while starts_s + length_s <= now_s:

@@ -32,7 +32,8 @@ PREEMPTED = (*payload.PREEMPTED, signal.SIGUSR2, signal.SIGTSTP)
 
 class JobSweep(payload.Sweep):
     """Kills every process of the job on this node except the payload, its guardian and their
-    ancestors.
+    ancestors. ``variable`` is the environment variable with the job's id, ``me`` the pid of the
+    process that sweeps.
     """
 
     def __init__(self, variable, job, me):  # type: (str, str, int) -> None
@@ -40,12 +41,12 @@ class JobSweep(payload.Sweep):
         self.mark = (variable + "=" + job).encode()
 
     def of_job(self, pid):  # type: (int) -> bool
-        """Whether a process has the job's id in its environment."""
+        """Return whether a process has the job's id in its environment."""
         return self.mark in read_variables(pid)
 
     def find(self):  # type: () -> set[int]
-        """Return the processes to kill: all of the job, without ancestors of this one, such as the
-        holder's script and the scheduler's own processes.
+        """Return the processes to kill: all of the job, without the process that sweeps, this one
+        and the ancestors of both, such as the holder's script and the scheduler's own processes.
         """
         live = payload.processes(self.others)
         spared = {self.me, os.getpid(), *ancestors(live, self.me), *ancestors(live, os.getpid())}
@@ -53,12 +54,14 @@ class JobSweep(payload.Sweep):
 
 
 def read_variables(pid):  # type: (int) -> list[bytes]
-    """The environment that a process was started with."""
+    """Return the environment that a process was started with, as NAME=VALUE."""
     return payload.read(pid, "environ").split(b"\0")
 
 
 def ancestors(live, pid):  # type: (dict[int, tuple[int, bytes, bytes]], int) -> set[int]
-    """Return the pids of a process and of its ancestors, as far as they are listed in ``live``."""
+    """Return the pids of a process and of its ancestors, as far as they are listed in ``live``,
+    which has each process's parent first (see payload.processes).
+    """
     pids = set()  # type: set[int]
     while pid in live and pid not in pids:
         pids.add(pid)
@@ -68,16 +71,16 @@ def ancestors(live, pid):  # type: (dict[int, tuple[int, bytes, bytes]], int) ->
 
 def start_guardian(variable, job):  # type: (str, str) -> None
     """Fork a process that sweeps the node when this one ends: it reads from a pipe whose other end
-    closes then.
+    closes then. Only this process returns.
     """
-    reading, writing = os.pipe()
+    read_end, write_end = os.pipe()
     if os.fork():
-        os.close(reading)
-        return  # ``writing`` stays open until this process ends
-    os.close(writing)
+        os.close(read_end)
+        return  # ``write_end`` stays open until this process ends
+    os.close(write_end)
     os.setsid()
     signal.pthread_sigmask(signal.SIG_BLOCK, PREEMPTED)
-    os.read(reading, 1)
+    os.read(read_end, 1)
     JobSweep(variable, job, os.getpid()).run()
     os._exit(0)
 

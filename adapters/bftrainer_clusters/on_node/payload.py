@@ -60,21 +60,21 @@ PREEMPTED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, NOTICE)
 
 
 def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, bytes, bytes]]
-    """Return parent, name and start time of every live process that may belong to the
-    job, by pid.
+    """Return (parent's pid, name, start time) of every live process that may belong to the job, by
+    pid.
 
     ``others`` are pids to skip; kernel threads (a thousand on a large node) and other users'
     processes are added to it.
     """
     uid = os.getuid()
     others = set() if others is None else others
-    ours = (uid, 0)  # including root's: step managers are the parents of steps
+    uids = (uid, 0)  # including root's: step managers are the parents of steps
     live = {}
     for name in os.listdir("/proc"):
         if not name.isdigit() or int(name) in others:
             continue
         try:
-            if uid != 0 and os.stat("/proc/" + name).st_uid not in ours:
+            if uid != 0 and os.stat("/proc/" + name).st_uid not in uids:
                 others.add(int(name))
                 continue
             with open("/proc/" + name + "/stat", "rb") as file:
@@ -90,12 +90,12 @@ def processes(others=None):  # type: (set[int] | None) -> dict[int, tuple[int, b
 
 
 def read(pid, name):  # type: (int, str) -> bytes
-    """A file of /proc/PID; empty if the process is gone or unreadable."""
+    """Return a file of /proc/PID; empty if the process is gone or unreadable."""
     return contents("/proc/{}/{}".format(pid, name))
 
 
 def contents(path):  # type: (str) -> bytes
-    """The content of a file; empty if it is gone."""
+    """Return the content of a file; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -105,7 +105,8 @@ def contents(path):  # type: (str) -> bytes
 
 def name_of_folder(job, sluid, lines):  # type: (str, str, str) -> str
     """Return the name of a Slurm job's cgroup folder: ``job_12``, or with cgroup v2 of 26.05 the
-    SLUID, unless CgroupJobIdPaths is set.
+    SLUID, unless CgroupJobIdPaths is set. ``lines`` is a /proc/PID/cgroup of the job's, which
+    shows the SLUID only where it names the folder.
     """
     return sluid if sluid and "/" + sluid + "/step_" in lines else "job_" + job
 
@@ -118,35 +119,43 @@ def folder_of_job(name, lines, mounts):  # type: (str, str, str) -> str
     (``/system.slice/slurmstepd.scope/job_12/step_0/user/task_0``).
     """
     for line in lines.splitlines():
-        kind, path = line.partition(":")[2].partition(":")[::2]
-        before, its, _ = path.partition("/" + name + "/step_")
-        if not its or kind not in ("", "freezer"):
+        # ``4:freezer:/slurm/uid_7/job_12/step_0`` (v1), ``0::/system.slice/...`` (v2)
+        controller, path = line.partition(":")[2].partition(":")[::2]
+        parent_path, separator, _ = path.partition("/" + name + "/step_")
+        if not separator or controller not in ("", "freezer"):
             continue
         for mount in mounts.splitlines():
-            (root, where), tail = mount.split()[3:5], mount.partition(" - ")[2].split()
-            same = (
-                tail[:1] == ["cgroup"] and kind in tail[-1].split(",")
-                if kind
-                else tail[:1] == ["cgroup2"]
-            )
+            root, mount_point = mount.split()[3:5]
             root = root.rstrip("/")
-            if same and (before + "/").startswith(root + "/"):
-                return where + before[len(root) :] + "/" + name
+            is_above = (parent_path + "/").startswith(root + "/")
+            if is_above and is_mount_of(mount, controller):
+                return mount_point + parent_path[len(root) :] + "/" + name
     return ""
+
+
+def is_mount_of(mount, controller):  # type: (str, str) -> bool
+    """Return whether a line of /proc/PID/mountinfo mounts a controller of cgroup v1, or cgroup v2
+    if the controller is empty.
+    """
+    tail = mount.partition(" - ")[2].split()  # type, source, options
+    if controller:
+        return tail[:1] == ["cgroup"] and controller in tail[-1].split(",")
+    return tail[:1] == ["cgroup2"]
 
 
 class Steps:
     """Lists the job's processes by its cgroup, which none of them can leave; this takes no longer
-    on a node with many other processes.
+    on a node with many other processes. ``folder`` is the cgroup's, or empty; ``me`` is this
+    process's pid.
     """
 
     def __init__(self, folder, me):  # type: (str, int) -> None
         self.folder = folder
         self.me = me
-        self.begun = set()  # type: set[str]
+        self.started_steps = set()  # type: set[str]
         """Steps that have had a process."""
 
-    def usable(self):  # type: () -> bool
+    def is_usable(self):  # type: () -> bool
         """Return whether the cgroup lists this process, which shows that folders and pids are the
         right ones.
         """
@@ -154,39 +163,42 @@ class Steps:
 
     def listed(self):  # type: () -> dict[str, set[int]]
         """Return the pids in the job's cgroup, by step."""
-        pids = {}  # type: dict[str, set[int]]
-        for place, _, files in os.walk(self.folder):
-            step = place[len(self.folder) + 1 :].partition("/")[0]
+        pids_by_step = {}  # type: dict[str, set[int]]
+        for folder, _, files in os.walk(self.folder):
+            step = folder[len(self.folder) + 1 :].partition("/")[0]
             if "cgroup.procs" in files:
-                pids.setdefault(step, set()).update(
-                    map(int, contents(place + "/cgroup.procs").split())
+                pids_by_step.setdefault(step, set()).update(
+                    map(int, contents(folder + "/cgroup.procs").split())
                 )
-        return pids
+        return pids_by_step
 
     def find(self):  # type: () -> tuple[set[int], bool]
         """Return the processes to kill, and whether these are all: a step that has had no process
-        so far may be about to start one.
+        so far may be about to start one. The batch script's step is left out.
         """
         workers = set()  # type: set[int]
-        begins = False
+        is_step_starting = False
         for step, pids in self.listed().items():
             if step == "step_batch":
                 continue
-            ours = {pid for pid in pids if not is_manager(pid)}
+            step_workers = {pid for pid in pids if not is_manager(pid)}
             # Spare Slurm's own sleep there: its end makes slurmctld schedule.
             if step == "step_extern":
-                ours = {pid for pid in ours if not is_task(pid)}
-                self.begun.add(step)
-            if ours:
-                self.begun.add(step)
-            begins = begins or (step not in self.begun and step != "")
-            workers |= ours
-        return workers - {self.me}, not begins
+                step_workers = {pid for pid in step_workers if not is_task(pid)}
+                self.started_steps.add(step)
+            if step_workers:
+                self.started_steps.add(step)
+            # The empty name is the job's folder itself.
+            if step != "" and step not in self.started_steps:
+                is_step_starting = True
+            workers |= step_workers
+        return workers - {self.me}, not is_step_starting
 
 
 class Sweep:
     """Kills every process of the job on this node except this one, Slurm's own and those of the
-    holder's batch script.
+    holder's batch script. ``me`` is this process's pid; ``node`` is set where the job has several
+    nodes.
     """
 
     def __init__(self, job, me, node=""):  # type: (str, int, str) -> None
@@ -194,23 +206,25 @@ class Sweep:
         self.me = me
         # A host may have several nodes of the job, each with a slurmd.
         self.node = b"SLURMD_NODENAME=" + node.encode() if node else b""
-        # .../job_12/step_0/user/task_0 (cgroup v1 and v2); the holder's script is in step_batch.
+        # /proc/PID/cgroup of a process of the job: .../job_12/step_0/user/task_0 (v1 and v2); the
+        # holder's script is in step_batch.
         lines = read(me, "cgroup")
         name = name_of_folder(job, os.environ.get("SLURM_JOB_SLUID", ""), lines.decode())
-        self.place = ("/" + name + "/step_").encode()
-        self.has_cgroups = self.place in lines
+        self.steps_path = ("/" + name + "/step_").encode()
+        self.has_cgroups = self.steps_path in lines
         self.steps = Steps(folder_of_job(name, lines.decode(), read(me, "mountinfo").decode()), me)
-        self.by_cgroup = self.steps.usable()
+        self.has_usable_steps = self.steps.is_usable()
+        # (pid, start time) of processes of which :meth:`belongs` knows that they are not the job's.
         self.foreign = set()  # type: set[tuple[int, bytes]]
         # Pids that a pass has ruled out: the next pass, milliseconds later, skips them.
         self.others = set()  # type: set[int]
-        # What this program itself has started, as of the last pass: no worker, but it would keep
-        # the step.
-        self.own = set()  # type: set[int]
+        # Processes that this program itself has started, as of the last pass: no workers, but they
+        # would keep the step.
+        self.own_children = set()  # type: set[int]
 
     def belongs(self, pid, start):  # type: (int, bytes) -> bool
-        """Return whether a process belongs to a step of the job, by its environment or
-        its cgroup.
+        """Return whether a process belongs to a step of the job, by its environment or its cgroup.
+        ``start`` is its start time: with it, a pid that is used again is another process.
         """
         if (pid, start) in self.foreign:
             return False
@@ -221,7 +235,7 @@ class Sweep:
             # workers.
             return any(v.startswith(b"SLURM_STEP_ID=") and v[14:15] != b"-" for v in variables)
         lines = read(pid, "cgroup").split(b"\n") if self.has_cgroups else []
-        if any(self.place in line and b"/step_batch" not in line for line in lines):
+        if any(self.steps_path in line and b"/step_batch" not in line for line in lines):
             return True
         # A process without an environment may be between fork and exec, and is checked again.
         if environ:
@@ -233,10 +247,10 @@ class Sweep:
         of this step or of the batch script.
         """
         title = read(pid, "cmdline").replace(b"\0", b" ").strip()
-        wanted = b"slurmstepd: [" + self.job + b"."
+        job_title = b"slurmstepd: [" + self.job + b"."
         return (
-            title.startswith(wanted)
-            and not title.startswith(wanted + b"batch")
+            title.startswith(job_title)
+            and not title.startswith(job_title + b"batch")
             and pid != os.getppid()
         )
 
@@ -244,36 +258,41 @@ class Sweep:
         """Return the workers to kill: by the job's cgroup, if it has one, and where these may not
         be all, by a search of all processes.
 
-        The question that this program asks Slurm (see was_preempted) has the job's environment and
-        cgroup as well, so what this program has started is kept apart, in ``own``.
+        The scontrol that this program runs (see was_preempted) has the job's environment and cgroup
+        as well, so the processes that this program has started are kept apart, in
+        ``own_children``.
         """
-        workers, is_all = self.steps.find() if self.by_cgroup else (set(), False)
-        if not is_all:
+        workers, is_complete = self.steps.find() if self.has_usable_steps else (set(), False)
+        if not is_complete:
             workers |= {pid for pid in self.find_anywhere() if not self.node or self.is_here(pid)}
-        self.own = {pid for pid in workers if self.has_started(pid)}
-        return workers - self.own
+        self.own_children = {pid for pid in workers if self.has_started(pid)}
+        return workers - self.own_children
 
     def has_started(self, pid):  # type: (int) -> bool
-        """Whether this program has started the process, or the first process of its session."""
+        """Return whether this program has started the process, or the first process of its
+        session.
+        """
         return self.me != 0 and self.me in (parent_of(pid), parent_of(session_of(pid)))
 
     def is_here(self, pid):  # type: (int) -> bool
-        """Whether a process of the job belongs to this node."""
+        """Return whether a process of the job belongs to this node: its environment names this
+        node, or none.
+        """
         variables = read(pid, "environ").split(b"\0")
         return self.node in variables or not any(
             v.startswith(b"SLURMD_NODENAME=") for v in variables
         )
 
     def look(self):  # type: () -> None
-        """Note in quiet times which steps there are, so that a step that ends is later not taken
-        for one that begins.
+        """Note in quiet times which steps have processes, so that a step whose processes have ended
+        is later not taken for one that is about to start one.
         """
-        if self.by_cgroup:
+        if self.has_usable_steps:
             self.steps.find()
 
     def find_anywhere(self):  # type: () -> set[int]
-        """Return the job's processes, the children of other steps' managers, and all their
-        descendants.
+        """Return the job's processes, the children of other steps' managers, and all descendants of
+        both, by a search of all processes. Pids that are ruled out are added to ``others``.
         """
         live = processes(self.others)
         managers = {pid for pid, (_, name, _) in live.items() if name == STEP_MANAGER}
@@ -283,14 +302,18 @@ class Sweep:
             for pid, (_, _, start) in live.items()
             if pid not in spared and self.belongs(pid, start)
         }
-        roots = workers | {pid for pid in managers if self.manager_of_other_step(pid)}
-        below = roots
-        while below:
-            below = {
-                pid for pid, (parent, _, _) in live.items() if parent in below and pid not in spared
-            } - roots
-            roots = roots | below
-            workers |= below
+        ancestors = workers | {pid for pid in managers if self.manager_of_other_step(pid)}
+        generation = ancestors
+        while generation:
+            children = {
+                pid
+                for pid, (parent, _, _) in live.items()
+                if parent in generation and pid not in spared
+            }
+            generation = children - ancestors
+            ancestors = ancestors | generation
+            workers |= generation
+        # Managers and their children are looked at again in each pass.
         for pid, (parent, _, start) in live.items():
             if (pid, start) in self.foreign and pid not in workers and not {pid, parent} & managers:
                 self.others.add(pid)
@@ -309,32 +332,34 @@ class Sweep:
         get shortly before or after the notice, would undo that, so the sweep waits for it and stops
         them again.
         """
-        begun_s = time.monotonic()
+        start_s = time.monotonic()
         killed = set()  # type: set[int]
-        at_rest = False
+        has_waited = False  # for Slurm's SIGCONT
         while True:
             if workers is None:
                 workers = self.find()
-            waited_s = time.monotonic() - begun_s
-            if self.own:
-                send(self.own, signal.SIGKILL)
-            if not (workers or self.own) or waited_s > SWEEP_S:
+            passed_s = time.monotonic() - start_s
+            if self.own_children:
+                send(self.own_children, signal.SIGKILL)
+            if not (workers or self.own_children) or passed_s > SWEEP_S:
                 return len(killed)
-            others = set()
+            # Without cgroups nothing is checked at the end of first processes: all die at once.
+            descendants = set()
             if self.has_cgroups:
-                others = {pid for pid in workers if not is_task(pid)}
-            if others and waited_s < ORDERLY_S:
+                descendants = {pid for pid in workers if not is_task(pid)}
+            if descendants and passed_s < ORDERLY_S:
                 send(workers, signal.SIGSTOP)
-                if not at_rest:
-                    at_rest = True
+                if not has_waited:
+                    has_waited = True
                     signal.sigtimedwait((signal.SIGCONT,), CONTINUED_S)
                     time.sleep(REST_S)
                     workers = None
                     continue
+                victims = descendants
             else:
-                others = workers
-            send(others, signal.SIGKILL)
-            killed |= others
+                victims = workers
+            send(victims, signal.SIGKILL)
+            killed |= victims
             workers = None
             time.sleep(PASS_S)
 
@@ -349,20 +374,23 @@ def send(pids, number):  # type: (set[int], int) -> None
 
 
 def parent_of(pid):  # type: (int) -> int
-    """The pid of a process's parent; 0 if the process is gone."""
+    """Return the pid of a process's parent; 0 if the process is gone."""
     fields = read(pid, "stat").rpartition(b")")[2].split(None, 2)
     return int(fields[1]) if fields else 0
 
 
 def session_of(pid):  # type: (int) -> int
-    """The session of a process, by the pid of its first process; 0 if the process is gone."""
+    """Return the session of a process, by the pid of the session's first process; 0 if the process
+    is gone.
+    """
     fields = read(pid, "stat").rpartition(b")")[2].split(None, 4)
     return int(fields[3]) if fields else 0
 
 
 def is_alive(pid):  # type: (int) -> bool
-    """Whether a process runs; one that its parent has not yet reaped does not."""
-    return read(pid, "stat").rpartition(b")")[2].split(None, 1)[:1] not in ([], [b"Z"], [b"X"])
+    """Return whether a process runs; one that its parent has not yet reaped does not."""
+    state = read(pid, "stat").rpartition(b")")[2].split(None, 1)[:1]
+    return state not in ([], [b"Z"], [b"X"])
 
 
 def is_manager(pid):  # type: (int) -> bool
@@ -371,8 +399,8 @@ def is_manager(pid):  # type: (int) -> bool
 
 
 def is_task(pid):  # type: (int) -> bool
-    """Return whether Slurm itself has started a process: all other processes of a step descend from
-    such.
+    """Return whether Slurm itself has started a process, as the first process of a step: all others
+    descend from these.
     """
     return is_manager(parent_of(pid))
 
@@ -383,34 +411,37 @@ def limit_s(lease_s):  # type: (float) -> float
 
 
 class Silence:
-    """Measures how long a text has not changed. A gap between two looks counts for ``most_s`` at
-    most.
+    """Measures how long a text has not changed. A gap between two looks counts for ``max_gap_s`` at
+    most: time in which this program was stopped does not count.
     """
 
-    def __init__(self, most_s):  # type: (float) -> None
-        self.most_s = most_s
-        self.heard = None  # type: object
-        self.before_s = time.monotonic()
-        self.seconds = 0.0
+    def __init__(self, max_gap_s):  # type: (float) -> None
+        self.max_gap_s = max_gap_s
+        self.text = None  # type: object
+        self.latest_look_s = time.monotonic()
+        self.silent_s = 0.0
 
     def look(self, text):  # type: (object) -> float
-        """Compare the text with the one before; return for how many seconds it has not changed."""
+        """Compare the text with that of the last look; return for how many seconds it has not
+        changed.
+        """
         now_s = time.monotonic()
-        self.seconds += min(now_s - self.before_s, self.most_s)
-        self.before_s = now_s
-        if text != self.heard:
-            self.heard, self.seconds = text, 0.0
-        return self.seconds
+        self.silent_s += min(now_s - self.latest_look_s, self.max_gap_s)
+        self.latest_look_s = now_s
+        if text != self.text:
+            self.text = text
+            self.silent_s = 0.0
+        return self.silent_s
 
 
 class Lease:
     """The state of the lease, by the files ``lease`` and ``renewed``, which a thread of its own
-    reads.
+    reads: the latest renewal of this lease (``text``), and whether the fragment is released.
     """
 
     def __init__(self, folder):  # type: (str) -> None
-        self.own = os.path.join(folder, "lease")
-        self.common = os.path.join(os.path.dirname(folder), "renewed")
+        self.lease_path = os.path.join(folder, "lease")
+        self.renewed_path = os.path.join(os.path.dirname(folder), "renewed")
         self.text = b""
         self.released = False
 
@@ -422,10 +453,12 @@ class Lease:
         """
         exists = False
         while True:
-            exists = exists or ensure_exists(self.own)
-            pilot, renewed = line_of(self.own), line_of(self.common)
-            if pilot and renewed.split()[:1] == [pilot]:
-                self.text = renewed
+            exists = exists or ensure_exists(self.lease_path)
+            pilot = line_of(self.lease_path)
+            renewal = line_of(self.renewed_path)
+            # A renewal by another pilot than that of the lease does not count.
+            if pilot and renewal.split()[:1] == [pilot]:
+                self.text = renewal
             self.released = self.released or pilot == RELEASED
             time.sleep(CHECK_S)
 
@@ -440,7 +473,7 @@ def ensure_exists(path):  # type: (str) -> bool
 
 
 def line_of(path):  # type: (str) -> bytes
-    """The text of a short file; empty if it is missing or the file system fails."""
+    """Return the text of a short file; empty if it is missing or the file system fails."""
     try:
         with open(path, "rb") as file:
             return file.read(64).strip()
@@ -452,8 +485,8 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
     """Write a mark into the fragment's folder in a thread, and wait only MARK_S for it: a file
     system that hangs must not keep the node.
     """
-    done = _thread.allocate_lock()
-    done.acquire()
+    is_writing = _thread.allocate_lock()
+    is_writing.acquire()
 
     def write():  # type: () -> None
         try:
@@ -464,17 +497,21 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
             os.rename(path + ".new", path)
         except OSError as error:
             sys.stderr.write("payload: {}: {}\n".format(name, error))
-        done.release()
+        is_writing.release()
 
     _thread.start_new_thread(write, ())
-    done.acquire(True, MARK_S)
+    is_writing.acquire(True, MARK_S)
 
 
 def let_save(pids):  # type: (set[int]) -> bool
     """Tell the drivers of workers that may save (BFTRAINER_NOTICE_S), and wait until these workers
     have ended or their time is over. Returns whether there were any.
+
+    ``pids`` are the workers. All wait as long as the one with the most time, MOST_NOTICE_S at most.
     """
-    limit_s, trainers, waiting = 0.0, set(), set()
+    limit_s = 0.0
+    trainers = set()  # type: set[tuple[bytes, bytes]]  # (folder, fragment)
+    waiting = set()  # type: set[int]
     for pid in pids:
         variables = dict(item.partition(b"=")[::2] for item in read(pid, "environ").split(b"\0"))
         seconds = variables.get(b"BFTRAINER_NOTICE_S", b"")
@@ -500,8 +537,9 @@ def let_save(pids):  # type: (set[int]) -> bool
 
 
 def tell(trainers):  # type: (set[tuple[bytes, bytes]]) -> None
-    """Append preempted fragments to their trainers' ``preempted.jsonl``. Errors are ignored: a
-    trainer that cannot be told repeats work, and nothing is printed at the end.
+    """Append preempted fragments, given as (trainer's folder, fragment), to their trainers'
+    ``preempted.jsonl``. Errors are ignored: a trainer that cannot be told repeats work, and
+    nothing is printed at the end.
     """
     for folder, fragment in trainers:
         try:
@@ -521,22 +559,31 @@ def gpus():  # type: () -> str
     """
     indices = os.environ.get("BFTRAINER_GPUS") or os.environ.get("SLURM_JOB_GPUS", "")
     cores = os.environ.get("BFTRAINER_CORES", "")
-    return "".join([" gpus=" + indices if indices else "", " cores=" + cores if cores else ""])
+    text = ""
+    if indices:
+        text += " gpus=" + indices
+    if cores:
+        text += " cores=" + cores
+    return text
 
 
 def was_preempted(job):  # type: (str) -> bool
-    """Return whether Slurm is preempting the job, by asking it: its notice reaches only the steps
-    that there are at that moment, and this one may have begun later.
+    """Return whether Slurm is preempting the job, by asking Slurm: its notice reaches only the
+    steps that exist at that moment, and this one may have begun later. False if Slurm does not
+    answer.
 
-    The question has a session of its own, by which a sweep tells it and what it starts from
-    workers.
+    The command has a session of its own, by which a sweep tells its processes from workers.
     """
     import subprocess  # takes 10 ms; the payload is ready by now
 
-    argv, no = ["scontrol", "-o", "show", "job", job], subprocess.DEVNULL
+    argv = ["scontrol", "-o", "show", "job", job]
     try:
         text = subprocess.check_output(  # noqa: S603  # Slurm's own command
-            argv, stdin=no, stderr=no, timeout=60.0, start_new_session=True
+            argv,
+            stdin=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            timeout=60.0,
+            start_new_session=True,
         )
     except (OSError, subprocess.SubprocessError):
         return False
@@ -552,22 +599,37 @@ def hear_earlier(job):  # type: (str) -> None
 
 
 def main(holders, lease_s, script=0, script_node=""):  # type: (str, float, int, str) -> None
-    """Hold the node, or one of the nodes, of a Slurm job."""
+    """Hold the node, or one of the nodes, of a Slurm job. The arguments are those of the command,
+    in its order (see above).
+    """
     job, node = os.environ["SLURM_JOB_ID"], os.environ["SLURMD_NODENAME"]
     folder = os.path.join(holders, node + "#" + job)
     if script_node:
-        here = script if node == script_node else 0
-        hold(folder + "." + node, lease_s, Sweep(job, os.getpid(), node), PREEMPTED, here, 1, job)
+        # Only the payload on the script's node can signal it; a lapse ends the other nodes' too.
+        script_here = script if node == script_node else 0
+        sweep = Sweep(job, os.getpid(), node)
+        hold(
+            folder + "." + node,
+            lease_s,
+            sweep,
+            PREEMPTED,
+            script=script_here,
+            lapse_status=1,
+            job=job,
+        )
     else:
-        hold(folder, lease_s, Sweep(job, os.getpid()), PREEMPTED, script, job=job)
+        hold(folder, lease_s, Sweep(job, os.getpid()), PREEMPTED, script=script, job=job)
 
 
-def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
+def hold(folder, lease_s, sweep, preempted, script=0, lapse_status=0, job=""):
     # type: (str, float, Sweep, tuple[int, ...], int, int, str) -> None
     """Hold the node until a signal preempts it, it is released, or its lease lapses; then kill the
-    workers, write the mark ``leaving`` and exit, with status ``lapsed`` after a lapse, else 0.
+    workers, write the mark ``leaving`` and exit, with status ``lapse_status`` after a lapse, else
+    0. Never returns.
 
-    ``job`` is Slurm's job, and empty on other schedulers.
+    ``folder`` is the fragment's, ``preempted`` are the signals that preempt. ``script`` is the pid
+    of the job script, which is signaled at the end; 0: none. ``job`` is Slurm's job, and empty on
+    other schedulers.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, (*preempted, signal.SIGCONT))
     lease = Lease(folder)
@@ -577,13 +639,14 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
         _thread.start_new_thread(hear_earlier, (job,))
     silence = Silence(2 * CHECK_S)
     while True:
-        got = signal.sigtimedwait(preempted, CHECK_S)
+        info = signal.sigtimedwait(preempted, CHECK_S)  # None: no signal has come
         noticed_s = time.time()
         silent_s = silence.look(lease.text)
         # After SIGSTOP and SIGCONT, CPython (3.11) may return an uninitialized siginfo at the
         # timeout.
-        if got is not None and got.si_signo in preempted:
-            why = "notice" if got.si_signo == NOTICE else signal.Signals(got.si_signo).name
+        if info is not None and info.si_signo in preempted:
+            number = info.si_signo
+            why = "notice" if number == NOTICE else signal.Signals(number).name
         elif lease.released:
             why = "released"
         elif silent_s > limit_s(lease_s):
@@ -593,6 +656,7 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
             sweep.look()
             continue
         workers = sweep.find()
+        # Only a preemption lets workers save; they may have started others, or ended, meanwhile.
         if why not in ("released", LAPSED) and let_save(workers):
             workers = sweep.find()
         killed = sweep.run(workers)
@@ -606,7 +670,7 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapsed=0, job=""):
             except OSError:
                 os._exit(0)
             signal.sigtimedwait(preempted, PUSH_S)
-        os._exit(lapsed if why == LAPSED else 0)
+        os._exit(lapse_status if why == LAPSED else 0)
 
 
 if __name__ == "__main__":

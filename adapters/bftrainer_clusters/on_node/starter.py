@@ -35,15 +35,15 @@ _PR_SET_PDEATHSIG = 1
 
 
 def become_worker(umask):  # type: (int) -> None
-    """Called between fork and exec: the worker dies with the starter, and its files have the modes
-    that its user wants.
+    """Prepare the process that becomes the worker, between fork and exec: it dies with the starter,
+    and its files have the modes that its user wants.
     """
     os.umask(umask)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def read(path):  # type: (str) -> bytes
-    """The content of a file; empty if it cannot be read."""
+    """Return the content of a file; empty if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -52,22 +52,22 @@ def read(path):  # type: (str) -> bytes
 
 
 def write(path, text):  # type: (str, str) -> None
-    """Write by rename, so that a reader never sees half a file. Raises OSError if the folder is
-    gone.
+    """Write a file by rename, so that a reader never sees half of it. Raises OSError if the folder
+    is gone.
     """
-    new = path + "." + os.urandom(6).hex()
-    with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+    part = path + "." + os.urandom(6).hex()
+    with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
         file.write(text)
-    os.rename(new, path)
+    os.rename(part, path)
 
 
 def kill_all_of(order):  # type: (str) -> None
     """Kill every process of an order (SIGKILL), in whatever session it is: its environment names
-    the order.
+    the order. ``order`` is the name of the order's folder.
     """
-    wanted = ("BFTRAINER_ORDER=" + order).encode()
+    variable = ("BFTRAINER_ORDER=" + order).encode()
     for name in os.listdir("/proc"):
-        if name.isdigit() and wanted in read("/proc/" + name + "/environ").split(b"\0"):
+        if name.isdigit() and variable in read("/proc/" + name + "/environ").split(b"\0"):
             try:
                 os.kill(int(name), signal.SIGKILL)
             except OSError:
@@ -75,15 +75,16 @@ def kill_all_of(order):  # type: (str) -> None
 
 
 class StartedWorker:
-    """The worker of one order. ``prefix`` are the words before its own, with the node filled in;
-    ``variables`` are the job's, which it gets whatever its driver has.
+    """The worker of one order, which is started now. ``folder`` is the order's folder; ``prefix``
+    are the words before the worker's own, with the node filled in; ``variables`` are the job's, and
+    replace those of its driver. Raises OSError, ValueError or KeyError if it cannot be started.
     """
 
     def __init__(self, folder, prefix, variables):  # type: (str, list[str], dict[str, str]) -> None
         self.folder = folder
-        self.alive = b""
-        self.alive_s = time.monotonic()
-        self.given = 0
+        self.alive = b""  # the latest content of the file ``alive``
+        self.alive_s = time.monotonic()  # when it last changed
+        self.input_bytes = 0  # as many bytes of ``in`` were passed on
         with open(os.path.join(folder, "order")) as file:
             order = json.load(file)
         env = dict(order["environment"])
@@ -102,15 +103,14 @@ class StartedWorker:
             )
 
     def look(self):  # type: () -> bool
-        """Pass on signals and input to the worker, and kill it if nothing is alive at the other
-        end; return whether the worker has ended.
+        """Pass on signals and input to the worker, and kill it if worker.py no longer shows that it
+        is alive; return whether the worker has ended. Its exit status is written then.
         """
         status = self.process.poll()
         if status is not None:
+            shell_status = status if status >= 0 else 128 - status
             try:
-                write(
-                    os.path.join(self.folder, "exit"), str(status if status >= 0 else 128 - status)
-                )
+                write(os.path.join(self.folder, "exit"), str(shell_status))
             except OSError:
                 pass  # nothing waits for it any more
             return True
@@ -119,30 +119,41 @@ class StartedWorker:
             self.alive, self.alive_s = alive, time.monotonic()
         elif time.monotonic() - self.alive_s > ALIVE_S:
             kill_all_of(os.path.basename(self.folder))
-        number = read(os.path.join(self.folder, "signal"))
-        if number.strip().isdigit():
-            if int(number) == signal.SIGKILL:
-                kill_all_of(os.path.basename(self.folder))
-            else:
-                self.process.send_signal(int(number))
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(self.folder, "signal"))
-        self.give_input()
+        self.pass_signal_on()
+        self.pass_input_on()
         return False
 
-    def give_input(self):  # type: () -> None
-        """Pass on what has come for the worker's standard input, and close it at its end."""
+    def pass_signal_on(self):  # type: () -> None
+        """Send the signal in the file ``signal``, if there is one, to the worker, and delete the
+        file. SIGKILL goes to all processes that the worker has started.
+        """
+        path = os.path.join(self.folder, "signal")
+        number = read(path)
+        if not number.strip().isdigit():
+            return
+        if int(number) == signal.SIGKILL:
+            kill_all_of(os.path.basename(self.folder))
+        else:
+            self.process.send_signal(int(number))
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+
+    def pass_input_on(self):  # type: () -> None
+        """Pass on what has come for the worker's standard input, and close that at the end of the
+        input.
+        """
         pipe = self.process.stdin
         if pipe is None or pipe.closed:
             return
-        ends = os.path.exists(os.path.join(self.folder, "eof"))
-        data = read(os.path.join(self.folder, "in"))[self.given :]
+        # Looked up before the input is read, which is complete where the mark exists.
+        is_complete = os.path.exists(os.path.join(self.folder, "eof"))
+        data = read(os.path.join(self.folder, "in"))[self.input_bytes :]
         try:
             if data:
                 pipe.write(data)
                 pipe.flush()
-                self.given += len(data)
-            if ends:
+                self.input_bytes += len(data)
+            if is_complete:
                 pipe.close()
         except OSError:
             pass  # the worker has closed its input
@@ -151,7 +162,7 @@ class StartedWorker:
 def start(folder, prefix, variables):
     # type: (str, list[str], dict[str, str]) -> StartedWorker | None
     """Start the worker of an order; if that fails, end the order with status 127 and the reason in
-    ``out``, and return None.
+    ``out``, and return None. An order whose folder is gone is over, and gets no files.
     """
     try:
         return StartedWorker(folder, prefix, variables)
@@ -165,18 +176,20 @@ def start(folder, prefix, variables):
 
 
 def main(holders, node, variable, kept, prefix):  # type: (str, str, str, str, list[str]) -> None
-    """Poll for orders until the payload ends this process."""
+    """Poll for orders, and start their workers, until the payload ends this process. The arguments
+    are those of the command, in its order (see above).
+    """
     work = os.path.join(holders, node + "#" + os.environ[variable], "work")
     words = [word.replace("{node}", node) for word in prefix]
     # Programs that start processes on the nodes of a job need the variables of this job, not those
     # of the job that the pilot runs in.
-    prefixes = tuple(prefix for prefix in kept.split(",") if prefix)
+    kept_prefixes = tuple(kept_prefix for kept_prefix in kept.split(",") if kept_prefix)
     variables = {
         name: value
         for name, value in os.environ.items()
-        if name == variable or name.startswith(prefixes)
+        if name == variable or name.startswith(kept_prefixes)
     }
-    workers = {}  # type: dict[str, StartedWorker | None]
+    workers = {}  # type: dict[str, StartedWorker | None]  # by order; None: it has ended
     while True:
         try:
             names = sorted(os.listdir(work))

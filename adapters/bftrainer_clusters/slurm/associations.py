@@ -29,17 +29,20 @@ RunCommand = Callable[[list[str]], str]
 # sacctmgr shows MaxJobs, MaxSubmit and MaxWall of a user as inherited. Grp limits hold at each
 # level.
 _FIELDS = ("Account", "User", "Partition", "ParentName", "QOS", "DefaultQOS", "MaxWall")
-_OF_USER = ("MaxJobs", "MaxSubmit")
-_OF_ANY = ("GrpTRES", "GrpJobs", "GrpSubmit")
+_USER_CAPS = ("MaxJobs", "MaxSubmit")
+_GROUP_CAPS = ("GrpTRES", "GrpJobs", "GrpSubmit")
 _HOURS = ("GrpTRESMins", "GrpWall")
-_NAMES = (*_FIELDS, *_OF_USER, *_OF_ANY, *_HOURS)
-_DEEPEST = 20
+_COLUMNS = (*_FIELDS, *_USER_CAPS, *_GROUP_CAPS, *_HOURS)
+_MAX_DEPTH = 20
+"""Associations in a chain; accounts that are each other's parents end there."""
 
 
 @dataclass(frozen=True, slots=True)
 class Association:
-    """A user in an account (and maybe a partition), or an account: ``user`` is empty. ``hours`` are
-    limits that are used up.
+    """A user in an account (and maybe a partition), or an account: ``user`` is empty then.
+
+    ``caps`` are the limits on what runs at a time, ``hours`` those on usage, which is used up; both
+    by sacctmgr's name. ``max_s`` is MaxWall.
     """
 
     account: str
@@ -66,12 +69,13 @@ def argv(cluster: str, *, user: str = "", account: str = "") -> list[str]:
     """Build the query for the associations of a user, or for that of an account itself; without
     either, for those of all accounts.
     """
+    # An empty user selects the associations of accounts.
     if user:
-        of = [f"user={user}"]
+        conditions = [f"user={user}"]
     elif account:
-        of = [f"account={account}", "user="]
+        conditions = [f"account={account}", "user="]
     else:
-        of = ["user="]
+        conditions = ["user="]
     return [
         "sacctmgr",
         "-nP",
@@ -79,8 +83,8 @@ def argv(cluster: str, *, user: str = "", account: str = "") -> list[str]:
         "assoc",
         "where",
         f"cluster={cluster}",
-        *of,
-        f"format={','.join(_NAMES)}",
+        *conditions,
+        f"format={','.join(_COLUMNS)}",
     ]
 
 
@@ -94,35 +98,38 @@ def parse(text: str) -> list[Association]:
     PrivateData hides them.
     """
     associations = []
-    for values in sacctmgr_rows(filter(str.strip, text.splitlines()), _NAMES):
-        kinds = (*_OF_USER, *_OF_ANY) if values["User"] else _OF_ANY
+    for values in sacctmgr_rows(filter(str.strip, text.splitlines()), _COLUMNS):
+        cap_names = (*_USER_CAPS, *_GROUP_CAPS) if values["User"] else _GROUP_CAPS
         associations.append(
             Association(
-                values["Account"],
-                values["User"],
-                values["Partition"],
-                values["ParentName"],
-                frozenset(values["QOS"].split(",")) - {""},
-                values["DefaultQOS"],
-                limit_s(values["MaxWall"]) if values["MaxWall"] else float("inf"),
-                {key: values[key] for key in kinds if values[key]},
-                {key: values[key] for key in _HOURS if values[key]},
+                account=values["Account"],
+                user=values["User"],
+                partition=values["Partition"],
+                parent=values["ParentName"],
+                qos=frozenset(values["QOS"].split(",")) - {""},
+                default_qos=values["DefaultQOS"],
+                max_s=limit_s(values["MaxWall"]) if values["MaxWall"] else float("inf"),
+                caps={name: values[name] for name in cap_names if values[name]},
+                hours={name: values[name] for name in _HOURS if values[name]},
             )
         )
     return associations
 
 
 def chosen(
-    of_user: list[Association], account: str, default: str, partition: str
+    associations: list[Association], account: str, default_account: str, partition: str
 ) -> Association | None:
-    """Return the user's association that a holder runs under, preferably that for its partition;
-    None if the user has none.
+    """Return that of a user's associations under which a holder runs: in ``account``, or in
+    ``default_account`` if that is empty, and preferably the one for its partition. None if the user
+    has none.
     """
+    holder_account = account or default_account
     candidates = [
         association
-        for association in of_user
-        if association.account == (account or default) and association.partition in ("", partition)
+        for association in associations
+        if association.account == holder_account and association.partition in ("", partition)
     ]
+    # At most one names the partition; an empty name is the smallest.
     return max(candidates, key=lambda association: association.partition, default=None)
 
 
@@ -131,35 +138,34 @@ def chain(
 ) -> tuple[Association, ...]:
     """Return the association of holders, then those of its accounts up to the root; empty if the
     user has none on this cluster.
+
+    ``ask`` runs sacctmgr, once for each account. ``account`` and ``partition`` are those of
+    holders; an empty account is the user's default account.
     """
     of_user = parse(ask(argv(cluster, user=user)))
-    default = account or ask(default_account_argv(user)).strip()
-    own = chosen(of_user, account, default, partition)
-    if own is None:
+    default_account = account or ask(default_account_argv(user)).strip()
+    user_association = chosen(of_user, account, default_account, partition)
+    if user_association is None:
         return ()
-    associations, name = [own], own.account
-    while name and len(associations) < _DEEPEST:
-        above = next(
-            (
-                association
-                for association in parse(ask(argv(cluster, account=name)))
-                if not association.user
-            ),
-            None,
-        )
-        if above is None:
+    associations = [user_association]
+    name = user_association.account
+    while name and len(associations) < _MAX_DEPTH:
+        rows = parse(ask(argv(cluster, account=name)))
+        of_account = next((association for association in rows if not association.user), None)
+        if of_account is None:
             break
-        associations.append(above)
-        name = above.parent if above.parent != name else ""
+        associations.append(of_account)
+        name = of_account.parent if of_account.parent != name else ""
     return tuple(associations)
 
 
 @dataclass(frozen=True, slots=True)
 class Accounting:
-    """What accounting says of holders. ``qos`` is None where there is no accounting, or it does not
-    answer.
+    """What accounting says of holders. ``qos`` has all QOSes by name; None where there is no
+    accounting, or accounting does not answer.
 
-    ``associations``: the user's, then those above. ``silence`` is why it does not answer.
+    ``associations``: that of holders, then those of its accounts up to the root (:func:`chain`).
+    ``silence`` is why accounting does not answer; empty if it does, or if there is none.
     """
 
     qos: dict[str, Qos] | None = None
@@ -168,9 +174,13 @@ class Accounting:
 
     @property
     def default_qos(self) -> str:
-        """The QOS of jobs that name none, as the root account has it."""
-        top = self.associations[-1] if self.associations else None
-        return (top.default_qos if top is not None and not top.user else "") or "normal"
+        """The QOS of jobs that name none, as the root account has it; "normal" where it has none,
+        or is not known.
+        """
+        root = self.associations[-1] if self.associations else None
+        if root is None or root.user or not root.default_qos:
+            return "normal"
+        return root.default_qos
 
 
 def read_accounting(
@@ -184,9 +194,9 @@ def read_accounting(
         return Accounting()
     try:
         qos = command.parsed(qos_argv(), ask(qos_argv()), parse_qos)
-        above = chain(
+        associations = chain(
             ask, config.get("ClusterName", ""), user, settings.account, settings.partition
         )
     except CommandError as error:
         return Accounting(silence=str(error))
-    return Accounting(qos, above)
+    return Accounting(qos, associations)

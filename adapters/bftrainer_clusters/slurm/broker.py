@@ -231,7 +231,7 @@ class Broker:
         """Ask Slurm and publish its answers, once; return the seconds until the next time. Raises
         if a command fails or its answer is not understood.
         """
-        weights = self.weights.now() if self.weights else None
+        weights = self.weights.current() if self.weights else None
         query, at_s = job_list.query(ended=True, with_waits=True), time.time()
         self._bucket = self._bucket.take(cost(query.argv), self.calls.elapsed_s())
         text = self.calls.query(query, CallKind.LOOK, _TIMEOUT_S)

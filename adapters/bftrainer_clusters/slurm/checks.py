@@ -101,7 +101,7 @@ def judge(
         of_holders = (
             *for_doctor(holding, facts, choice),
             *qos_limits.limits(settings, config, facts.holders(settings), max_nodes),
-            *several_nodes(settings, config),
+            *several_nodes(settings),
             *(shared_nodes(settings, config, partitions) if by_gpu else ()),
         )
         qos = facts.accounting.qos or {}

@@ -30,8 +30,8 @@ _OPTION = re.compile(r"-M|--clusters(=|$)")
 
 
 def check_name(cluster: str) -> str:
-    """Return the name of one cluster, or an empty one. Raises ``InvalidValueError`` for several
-    ("a,b") and for "all".
+    """Return ``cluster`` as it is, if it is the name of one cluster, or empty. Raises
+    ``InvalidValueError`` for several ("a,b") and for "all".
     """
     if cluster and (cluster == "all" or not _NAME.fullmatch(cluster)):
         raise InvalidValueError(
@@ -47,27 +47,30 @@ def cluster_options(options: Sequence[str]) -> tuple[str, ...]:
 
 def check_environment(cluster: str, environment: Mapping[str, str], where: str) -> None:
     """Raise ``UserError`` if SLURM_CLUSTERS sends the user's own commands to another cluster than
-    the pilot's.
+    the pilot's. ``cluster`` is slurm.cluster (empty: the cluster of this job, if this is one), and
+    ``where`` is the file that sets it.
 
-    The environment is not obeyed: a successor, and a pilot started from another shell, have another
-    one.
+    SLURM_CLUSTERS is not obeyed: a successor, and a pilot started from another shell, have another
+    environment.
     """
-    chosen = environment.get(VARIABLE, "")
-    if chosen in ("", cluster or environment.get(HOST_CLUSTER, "")):
+    users_cluster = environment.get(VARIABLE, "")
+    pilots_cluster = cluster or environment.get(HOST_CLUSTER, "")
+    if users_cluster in ("", pilots_cluster):
         return
     if cluster:
         raise UserError(
-            f'{where}: slurm.cluster is "{cluster}", but {VARIABLE}={chosen}; unset one of them'
+            f'{where}: slurm.cluster is "{cluster}", but {VARIABLE}={users_cluster}; unset one of '
+            "them"
         )
     raise UserError(
-        f"{where}: {VARIABLE}={chosen}, which bftrainer does not obey; set slurm.cluster = "
-        f'"{chosen}", or unset {VARIABLE}'
+        f"{where}: {VARIABLE}={users_cluster}, which bftrainer does not obey; set slurm.cluster = "
+        f'"{users_cluster}", or unset {VARIABLE}'
     )
 
 
 def chosen_cluster(environment: Mapping[str, str]) -> str:
-    """Return the cluster of commands that have no configuration, by SLURM_CLUSTERS; empty: that of
-    slurm.conf. Raises ``UserError`` if it names several.
+    """Return the cluster of commands that have no configuration, which SLURM_CLUSTERS names; empty
+    for that of slurm.conf. Raises ``UserError`` if the variable names several.
     """
     try:
         return check_name(environment.get(VARIABLE, ""))
@@ -76,7 +79,9 @@ def chosen_cluster(environment: Mapping[str, str]) -> str:
 
 
 def of_cluster(argv: Sequence[str], cluster: str) -> list[str]:
-    """Return the command for this cluster (``-M``); unchanged if ``cluster`` is empty."""
+    """Return the command for this cluster (``-M``); unchanged if ``cluster`` is empty, and for
+    sacctmgr, which has no such option.
+    """
     if not cluster or argv[0] == "sacctmgr":
         return [*argv]
     return [argv[0], "-M", cluster, *argv[1:]]
@@ -84,7 +89,7 @@ def of_cluster(argv: Sequence[str], cluster: str) -> list[str]:
 
 def without_heading(argv: Sequence[str], text: str, cluster: str) -> str:
     """Return squeue's output without the line ``CLUSTER: name``, which ``-M`` puts before the
-    header (but not with ``-h``).
+    header (but not with ``-h``). Raises ``SchedulerError`` if it begins otherwise.
     """
     if not cluster or argv[0] != "squeue" or "-h" in argv or not text:
         return text
@@ -116,7 +121,9 @@ def parse_federation(text: str) -> str:
 
 
 def cluster_check(cluster: str, name: str, federation: str) -> Check:
-    """Return doctor's line on the cluster that it looked at, whose ClusterName is ``name``."""
+    """Return doctor's line on the cluster that it looked at. ``cluster`` is slurm.cluster, ``name``
+    is ClusterName, and ``federation`` the cluster's federation, if it is in one.
+    """
     if why := why_no_cluster(cluster, name, federation):
         return Check.broken("cluster", why, f'set slurm.cluster = "{name}"')
     if cluster:
@@ -125,8 +132,8 @@ def cluster_check(cluster: str, name: str, federation: str) -> Check:
 
 
 def why_no_cluster(cluster: str, name: str, federation: str) -> str:
-    """Return why holders cannot be submitted without ``slurm.cluster``: the cluster, whose
-    ClusterName is ``name``, is in a federation. Empty if they can.
+    """Return why holders cannot be submitted without ``slurm.cluster``: the cluster is in a
+    federation. Empty if they can. The parameters are those of :func:`cluster_check`.
     """
     if cluster or not federation:
         return ""

@@ -115,7 +115,7 @@ class SlurmSettings(HolderSettings):
         """Return the options that request GRES, each in one word: ("--gres", "gpu:4") ->
         "--gres=gpu:4".
         """
-        words = (*self.options, "")
+        words = (*self.options, "")  # the last option is paired with no value
         return tuple(
             option if "=" in option else f"{option}={value}"
             for option, value in pairwise(words)
@@ -144,6 +144,16 @@ class SlurmSettings(HolderSettings):
 
     @model_validator(mode="after")
     def _check(self) -> SlurmSettings:
+        self._check_cluster()
+        if self.start_within_s > 60 or self.longest_s < 60:
+            raise InvalidValueError("expected start_within_s at most 60, longest_s at least 60")
+        self._check_gres()
+        return self
+
+    def _check_cluster(self) -> None:
+        """Raise ``InvalidValueError`` for keys that do not say where holders run, or whom the pilot
+        asks.
+        """
         if not self.partition and not self.qos:
             raise InvalidValueError(
                 "holders need a partition or a qos that the main queue may preempt; set one of them"
@@ -161,26 +171,27 @@ class SlurmSettings(HolderSettings):
             )
         if bool(self.broker) != bool(self.broker_user):
             raise InvalidValueError("broker needs broker_user, and broker_user needs broker")
-        if self.start_within_s > 60 or self.longest_s < 60:
-            raise InvalidValueError("expected start_within_s at most 60, longest_s at least 60")
+
+    def _check_gres(self) -> None:
+        """Raise ``InvalidValueError`` for requests of GRES that contradict each other, or that do
+        not request whole GPUs of each node.
+        """
         if self.gres and self.gpu_options:
             raise InvalidValueError(
                 f"gres and {self.gpu_options[0]} in options both request GRES; remove one of them"
             )
-        if self.nodes_per_holder > 1 and (
-            total := [o for o in self.options if _GPUS_OF_THE_JOB.match(o)]
-        ):
+        job_options = [option for option in self.options if _GPUS_OF_THE_JOB.match(option)]
+        if self.nodes_per_holder > 1 and job_options:
             raise InvalidValueError(
-                f"nodes_per_holder is {self.nodes_per_holder}, and {total[0]} in options "
+                f"nodes_per_holder is {self.nodes_per_holder}, and {job_options[0]} in options "
                 "counts the GPUs of a whole job; "
                 "request GPUs per node, such as --gpus-per-node=4"
             )
-        requested = f"gres={self.gres}", *self._gres_options()
-        if shards := [words for words in requested if re.search(r"[=,/]shard\b", words)]:
-            what = shards[0].lstrip("-")
+        requests = f"gres={self.gres}", *self._gres_options()
+        if shards := [request for request in requests if re.search(r"[=,/]shard\b", request)]:
             raise InvalidValueError(
-                f"{what} requests shards, which are parts of GPUs that jobs share; hold whole "
-                "GPUs, such as gpu:4"
+                f"{shards[0].lstrip('-')} requests shards, which are parts of GPUs that jobs "
+                "share; hold whole GPUs, such as gpu:4"
             )
         for option in self._gres_options():
             name, _, value = option.partition("=")
@@ -190,4 +201,3 @@ class SlurmSettings(HolderSettings):
                     f'remove it and set gres = "{value}", '
                     f'on nodes with GPUs "gpu:N,{value}"'
                 )
-        return self

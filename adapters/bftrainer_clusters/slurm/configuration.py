@@ -15,30 +15,28 @@ from bftrainer_clusters.slurm.clusters import of_cluster
 from bftrainer_clusters.slurm.setup import config_argv
 
 KEPT_S = 900.0
-# The last words of a whole answer. scontrol pings the controllers for them, and exits with 1 if a
-# ping is refused.
-_LAST = re.compile(r"^Slurmctld\(\S+\) at \S+ is (UP|DOWN)$", re.MULTILINE)
+# The last line of a whole answer. scontrol pings the controllers for it, and exits with 1 if a ping
+# is refused.
+_LAST_LINE = re.compile(r"^Slurmctld\(\S+\) at \S+ is (UP|DOWN)$", re.MULTILINE)
 
 
 def config_text(timeout_s: float, env: Mapping[str, str], cluster: str = "") -> str:
-    """Run ``scontrol show config`` for this cluster and return its output.
+    """Run ``scontrol show config`` for this cluster and return its output. Raises ``CommandError``.
 
-    An answer that is whole counts although scontrol exits with 1 (a rate limit refused
-    its ping).
+    An answer that is whole counts although scontrol exits with 1 (a rate limit refused its ping).
     """
     argv = of_cluster(config_argv(), cluster)
     output = command.outcome(argv, timeout_s=timeout_s, env=env)
-    if output.status and not (
-        output.status == 1 and "SLURM_VERSION" in output.out and _LAST.search(output.out)
-    ):
+    is_whole = "SLURM_VERSION" in output.out and _LAST_LINE.search(output.out) is not None
+    if output.status not in (0, 1) or (output.status == 1 and not is_whole):
         raise command.failure(argv, output)
     return output.out
 
 
 @dataclass
 class KeptConfig:
-    """The configuration as it was up to :data:`KEPT_S` ago; longer, while slurmctld does not
-    answer.
+    """The configuration as it was at most :data:`KEPT_S` ago, or longer ago while slurmctld does
+    not answer.
     """
 
     elapsed_s: Callable[[], float] = time.monotonic
@@ -50,7 +48,8 @@ class KeptConfig:
         self, timeout_s: float, env: Mapping[str, str], asks: Callable[[], None] = lambda: None
     ) -> str:
         """Return the configuration; it is read again after :data:`KEPT_S`, and ``asks`` is called
-        before.
+        before that. Where it cannot be read, the latest text counts; raises ``CommandError`` if
+        there is none.
         """
         if self.elapsed_s() >= self._until_s:
             asks()

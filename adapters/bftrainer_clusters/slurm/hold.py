@@ -45,7 +45,6 @@ from bftrainer_clusters.slurm.limit_waits import SharedLimits, shared_limits
 from bftrainer_clusters.slurm.main_waits import MainJobWait, WaitingMainJobs
 from bftrainer_clusters.slurm.records import MarkedQuery
 from bftrainer_clusters.slurm.setup import config_argv, has_slurmdbd, next_turn_s, parse_config
-from bftrainer_clusters.slurm.several_nodes import shrinks_jobs, why_not_several
 from bftrainer_clusters.slurm.site_checks import WayChoice, checks_of_holding, way_choice
 from bftrainer_clusters.slurm.site_facts import MayHold, SiteSetup, read_site
 from bftrainer_clusters.slurm.site_watch import SiteWatch
@@ -158,7 +157,6 @@ class _Slurm(HolderJobs[SlurmSettings]):
     calls: SlurmCalls
     traits: SchedulerTraits = TRAITS
     script_first: bool = False
-    shrinks_jobs: bool = False
     claims: str = ""
     user: str = field(default_factory=own_name)
 
@@ -201,10 +199,6 @@ class _Slurm(HolderJobs[SlurmSettings]):
             lambda config: not parse_has_epilog(config) and not parse_has_cgroups(config),
         )
         self.next_turn_s = command.parsed(config_argv(), text, next_turn_s)
-        config = parse_config(text)
-        if why := why_not_several(self.settings, config):
-            raise SchedulerError(f"{why}: set it to 1")
-        self.shrinks_jobs = shrinks_jobs(config)
         self.cluster = cluster_name(text)
         federation = ""
         if has_slurmdbd(text) and not self.settings.cluster:
@@ -288,8 +282,8 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
     @property
     def nodes_per_job(self) -> int:
-        """As configured if jobs can release some of their nodes here, else 1."""
-        return self.settings.nodes_per_holder if self.shrinks_jobs else 1
+        """As configured."""
+        return self.settings.nodes_per_holder
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:
         """Run sbatch once (8 ms); return the job's id."""
@@ -387,11 +381,6 @@ class _Slurm(HolderJobs[SlurmSettings]):
             for id_, job in several.items()
             if id_ in self.nodes_of
         }
-
-    def shrink(self, job: str, nodes: list[str]) -> None:
-        """Run scontrol update once."""
-        self._run(jobs.shrink_argv(job, nodes), CallKind.RELEASE)
-        self.nodes_of[job] = tuple(sorted(nodes))
 
     def shorten(self, ids: list[str], seconds: float) -> None:
         """Run scontrol update once for all."""

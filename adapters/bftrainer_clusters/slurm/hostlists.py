@@ -27,23 +27,27 @@ _HOST_LIST = re.compile(r"[A-Za-z0-9_.\[\],-]+")
 
 @dataclass(slots=True)
 class HostLists:
-    """Reads the lists of one answer."""
+    """Reads the lists of one answer: with at most ``most_nodes`` different names, and at most
+    ``most_listed`` names in the sum of all different lists.
+    """
 
     most_listed: int = MOST_LISTED
     most_nodes: int = MOST_NODES
     _names: dict[str, str] = field(default_factory=dict, init=False)
-    _read: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
-    _listed: int = field(default=0, init=False)
+    """Each name by itself: the one string that all sets share."""
+    _names_by_text: dict[str, frozenset[str]] = field(default_factory=dict, init=False)
+    _listed_count: int = field(default=0, init=False)
 
     def read(self, text: str) -> frozenset[str]:
-        """Return the names in a list: ``n[1-3]`` -> n1, n2, n3; none for Slurm's words
-        for nothing.
+        """Return the names in a list: ``n[1-3]`` -> n1, n2, n3; none for Slurm's words for nothing.
+        Equal lists are one set. Raises ``SchedulerError`` as :meth:`_expanded` does.
         """
         if text in NOTHING:
             return frozenset()
-        names = self._read.get(text)
+        names = self._names_by_text.get(text)
         if names is None:
-            names = self._read[text] = self._expanded(text)
+            names = self._expanded(text)
+            self._names_by_text[text] = names
         return names
 
     def _expanded(self, text: str) -> frozenset[str]:
@@ -56,8 +60,8 @@ class HostLists:
             names = expand(text, self.most_nodes)
         except InvalidValueError as error:
             raise SchedulerError(f"not a list of nodes: {text[:80]!r}: {error}") from error
-        self._listed += len(names)
-        if self._listed > self.most_listed:
+        self._listed_count += len(names)
+        if self._listed_count > self.most_listed:
             raise SchedulerError(
                 f"Slurm's answer lists more than {counted(self.most_listed, 'node')} in sum, "
                 f"at {text[:80]!r}: not one cluster"

@@ -316,15 +316,6 @@ def parse_nodes(text: str, mark: str) -> dict[str, tuple[str, ...]]:
     return {job: tuple(sorted(parse_hostlist(nodes))) for job, nodes in rows}
 
 
-def shrink_argv(job: str, nodes: Iterable[str]) -> list[str]:
-    """Build the command that releases all nodes of a job but these.
-
-    No version releases the node of the batch script (and 22.05.8 loses the nodes, see
-    several_nodes.py). NumNodes would choose the nodes itself.
-    """
-    return ["scontrol", "update", f"JobId={job}", f"ReqNodeList={','.join(sorted(nodes))}"]
-
-
 def shorten_argv(jobs: Iterable[str], seconds: float) -> list[str]:
     """Build the command that lets jobs end earlier, all by one call. A user may lower a time limit,
     and never raise it.

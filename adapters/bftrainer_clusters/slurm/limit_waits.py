@@ -1,8 +1,8 @@
 """Main-queue jobs that wait for a limit for which holders count as well: Slurm preempts for nodes,
 not for limits. Pure.
 
-``squeue`` says that a job waits for a limit, and not for which one of several. All that could be
-meant count.
+``squeue`` says that a job waits for a limit, and not for which one of several. Every limit that the
+job's reason could mean is considered.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from bftrainer_clusters.slurm.site_limits import BY_QOS, Holders, most_nodes
 
 FORMAT = "%A|%u|%a|%q|%P|%D|%r"
 _HEADER = "JOBID|USER|ACCOUNT|QOS|PARTITION|NODES|REASON"
-# Limits on what runs at a time (https://slurm.schedmd.com/job_reason_codes.html); not those of a
-# job alone, nor used-up hours.
-_OF_ALL = re.compile(r"(?:Assoc|QOS)(?:Grp|Max)\w+|Max\w+Per(?:Account|User)\b")
-_OF_ONE = re.compile(r"PerJob|PerNode|WallDuration|GrpWall|(?<!Run)Minutes|Submit")
+# Reasons that name a limit on what runs at a time (https://slurm.schedmd.com/job_reason_codes.html),
+# but for those that the second pattern matches: limits of a job alone, and used-up hours.
+_RUNNING_LIMIT = re.compile(r"(?:Assoc|QOS)(?:Grp|Max)\w+|Max\w+Per(?:Account|User)\b")
+_OTHER_LIMIT = re.compile(r"PerJob|PerNode|WallDuration|GrpWall|(?<!Run)Minutes|Submit")
 
 
 @dataclass(frozen=True, slots=True)
 class SharedLimit:
-    """A limit for which holders and main-queue jobs of these accounts, or of a user, QOS or
-    partition, count.
+    """A limit for which holders count, and main-queue jobs of these accounts (of a user in them),
+    or of a QOS, or of a partition.
 
-    ``nodes`` is what it allows, if it counts nodes or what is in them; a larger job would wait
-    without holders as well.
+    ``nodes`` is the number of nodes that the limit allows; infinite if it does not count nodes or
+    what is in them. A job of more nodes would wait without holders as well.
     """
 
     nodes: float
@@ -44,8 +44,8 @@ class SharedLimit:
 
 @dataclass(frozen=True, slots=True)
 class SharedLimits:
-    """All shared limits, and the QOS or partition of holders: other jobs there are of pilots as
-    well.
+    """All shared limits, and the QOS or partition of holders: all jobs there count as jobs of
+    pilots, not as main-queue jobs. If ``own_qos`` is set, the partition does not matter.
     """
 
     limits: tuple[SharedLimit, ...] = ()
@@ -53,53 +53,58 @@ class SharedLimits:
     own_partition: str = ""
 
 
-def shared_limits(at: Holders, cluster: str, ask: Callable[[list[str]], str]) -> SharedLimits:
-    """Return the limits of holders that main-queue jobs share. Slurm is asked for the accounts only
-    if one above the holders' has such a limit.
+def shared_limits(holders: Holders, cluster: str, ask: Callable[[list[str]], str]) -> SharedLimits:
+    """Return the limits of holders that main-queue jobs share. ``ask`` runs sacctmgr, for all
+    accounts of the cluster, only if such a limit is that of an account.
     """
     limits: list[SharedLimit] = []
-    parents: Mapping[str, str] | None = None
-    for source in at.sources:
+    parents: Mapping[str, str] | None = None  # of accounts; None: not asked for yet
+    for source in holders.sources:
         if not source.beside or not source.caps:
             continue
-        of_nodes = [
-            most_nodes(key, value, at.partition)
+        max_nodes = [
+            most_nodes(key, value, holders.partition)
             for key, value in source.caps.items()
             if "TRES" in key
         ]
-        if source.of_account and parents is None:
-            parents = {
-                account.account: account.parent
-                for account in associations.parse(ask(associations.argv(cluster)))
-            }
-        accounts = (
-            below(source.of_account, parents or {}) if source.of_account else frozenset[str]()
-        )
+        accounts = frozenset[str]()
+        if source.of_account:
+            if parents is None:
+                rows = associations.parse(ask(associations.argv(cluster)))
+                parents = {row.account: row.parent for row in rows}
+            accounts = below(source.of_account, parents)
         limits.append(
             SharedLimit(
-                min(of_nodes, default=math.inf),
-                accounts,
-                source.of_user,
-                source.of_qos,
-                source.of_partition,
+                nodes=min(max_nodes, default=math.inf),
+                accounts=accounts,
+                user=source.of_user,
+                qos=source.of_qos,
+                partition=source.of_partition,
             )
         )
-    own_partition = "" if at.by == BY_QOS or at.partition is None else at.partition.name
-    own_qos = at.qos.name if at.qos is not None and at.has_own_qos else ""
+    own_partition = ""
+    if holders.by != BY_QOS and holders.partition is not None:
+        own_partition = holders.partition.name
+    own_qos = ""
+    if holders.qos is not None and holders.has_own_qos:
+        own_qos = holders.qos.name
     return SharedLimits(tuple(limits), own_qos, own_partition)
 
 
 def below(account: str, parents: Mapping[str, str]) -> frozenset[str]:
-    """Return an account and all accounts below it."""
-    members, new = {account}, {account}
-    while new:
-        new = {name for name, parent in parents.items() if parent in new} - members
-        members |= new
-    return frozenset(members)
+    """Return an account and all accounts below it. ``parents`` has each account's parent."""
+    accounts = {account}
+    level = {account}
+    while level:
+        level = {name for name, parent in parents.items() if parent in level} - accounts
+        accounts |= level
+    return frozenset(accounts)
 
 
 def parse(text: str, mark: str, shared: SharedLimits) -> tuple[LimitWait, ...]:
-    """Return the main-queue jobs in squeue's output that wait for one of these limits."""
+    """Return the waits of main-queue jobs for these limits, from squeue's output with the columns
+    of :data:`FORMAT` and the mark of its call. Raises ``SchedulerError``.
+    """
     waits = (_wait(record, shared) for record in parse_records(text, mark, _HEADER, "jobs"))
     return tuple(wait for wait in waits if wait is not None)
 
@@ -112,16 +117,16 @@ def _wait(record: str, shared: SharedLimits) -> LimitWait | None:
     if not is_number(size):
         raise SchedulerError(f"squeue: record truncated or garbled: {record[:80]!r}")
     is_pilots = qos == shared.own_qos if shared.own_qos else partitions == shared.own_partition
-    if is_pilots or not _OF_ALL.match(reason) or _OF_ONE.search(reason):
+    if is_pilots or not _RUNNING_LIMIT.match(reason) or _OTHER_LIMIT.search(reason):
         return None
-    of_association, needed = reason.startswith("Assoc"), 1 if "Jobs" in reason else int(size)
-    if not any(
-        needed <= limit.nodes
-        and _counts(limit, user, account, qos, partitions.split(","), of_association)
-        for limit in shared.limits
-    ):
-        return None
-    return LimitWait(job, needed, reason)
+    names_association = reason.startswith("Assoc")
+    # For a limit on the number of jobs, the end of one holder is enough.
+    n_nodes = 1 if "Jobs" in reason else int(size)
+    for limit in shared.limits:
+        is_counted = _counts(limit, user, account, qos, partitions.split(","), names_association)
+        if is_counted and n_nodes <= limit.nodes:
+            return LimitWait(job, n_nodes, reason)
+    return None
 
 
 def _counts(
@@ -130,11 +135,16 @@ def _counts(
     account: str,
     qos: str,
     partitions: Iterable[str],
-    of_association: bool,
+    names_association: bool,
 ) -> bool:
-    """Return whether a limit counts jobs with these properties. ``of_association``: the job's
-    reason names a limit of an association, not of a QOS or partition.
+    """Return whether a job with these properties may wait for a limit, which counts such jobs.
+    ``names_association``: the job's reason names a limit of an association, not of a QOS or
+    partition.
     """
+    if names_association != bool(limit.accounts):
+        return False
     if limit.accounts:
-        return of_association and account in limit.accounts and limit.user in ("", user)
-    return not of_association and (limit.qos == qos if limit.qos else limit.partition in partitions)
+        return account in limit.accounts and limit.user in ("", user)
+    if limit.qos:
+        return limit.qos == qos
+    return limit.partition in partitions

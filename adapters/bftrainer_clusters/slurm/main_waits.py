@@ -1,5 +1,5 @@
-"""Main-queue jobs that wait although held nodes would do: where preemption works, none does for
-long. Pure but for its clock.
+"""Main-queue jobs that wait although the nodes of holders would be enough for them: where
+preemption works, no such wait is long. Pure but for its clock.
 
 Such a job may wait for memory, a feature or a license. So it is no proof, but a reason to read the
 site again.
@@ -32,19 +32,20 @@ class MainJobWait:
 def waits_for_holders(
     jobs: JobList, nodes: Iterable[NodeView], user: str, own: SharedLimits
 ) -> tuple[MainJobWait, ...]:
-    """Return the main jobs that wait for nodes and would have enough if those of holders were idle.
-    ``user`` has the holders; ``own`` tells jobs of pilots from main jobs.
+    """Return the main jobs that wait for nodes and would have enough if the nodes of the holders of
+    ``user`` were idle. ``own`` has the QOS or partition of pilots' jobs, which are no main jobs.
     """
-    held = {
+    held_nodes = {
         job["%n"]
         for job in jobs.jobs
         if job["%j"] == HOLDER_NAME and job["%u"] == user and job["%T"] == "RUNNING"
     }
-    if not held:
+    if not held_nodes:
         return ()
-    reachable = [node for node in nodes if node.name in held or node.availability in _IDLE]
-    long_waits = []
+    candidates = [node for node in nodes if node.name in held_nodes or node.availability in _IDLE]
+    job_waits = []
     for job in jobs.jobs:
+        # Only names of bftrainer's own jobs are in the list: a job with a name is one of them.
         if (
             not waits(job)
             or job["%r"] != _FOR_NODES
@@ -54,10 +55,10 @@ def waits_for_holders(
         ):
             continue
         partitions = set(job["%P"].split(","))
-        usable = [node.name for node in reachable if not partitions.isdisjoint(node.partitions)]
-        if len(usable) >= int(job["%D"]) and not held.isdisjoint(usable):
-            long_waits.append(MainJobWait(job["%A"]))
-    return tuple(long_waits)
+        usable = [node.name for node in candidates if not partitions.isdisjoint(node.partitions)]
+        if len(usable) >= int(job["%D"]) and not held_nodes.isdisjoint(usable):
+            job_waits.append(MainJobWait(job["%A"]))
+    return tuple(job_waits)
 
 
 def _is_pilots(job: dict[str, str], own: SharedLimits) -> bool:
@@ -75,12 +76,12 @@ class WaitingMainJobs:
     _since_s: dict[str, float] = field(default_factory=dict)
 
     def is_too_long(self, jobs: tuple[MainJobWait, ...]) -> bool:
-        """Return whether a job has waited for :data:`PROMISED_S`, from look to look. Each job
-        counts once.
+        """Take the jobs that wait at this look, and return whether one of them has waited at each
+        look for :data:`PROMISED_S`. Each job counts once.
         """
         now_s = self.elapsed_s()
         self._since_s = {wait.job: self._since_s.get(wait.job, now_s) for wait in jobs}
-        late = [job for job, since_s in self._since_s.items() if now_s - since_s >= PROMISED_S]
-        for job in late:
-            self._since_s[job] = float("inf")
-        return bool(late)
+        overdue = [job for job, since_s in self._since_s.items() if now_s - since_s >= PROMISED_S]
+        for job in overdue:
+            self._since_s[job] = float("inf")  # so that it is never overdue again
+        return bool(overdue)

@@ -43,8 +43,8 @@ FILE_COMMAND = (
     "sacct -a -X -P -D -S now-7days -o "
     "JobIDRaw,User,Partition,NNodes,Eligible,Start,End,TimelimitRaw,Priority,Reason,NodeList,JobName"
 )
-"""What a file for an audit is made with."""
-_NEEDED = ("nnodes", "eligible", "start", "end", "nodelist", "partition", "jobname")
+"""The command that makes a file for an audit."""
+_NEEDED_COLUMNS = ("nnodes", "eligible", "start", "end", "nodelist", "partition", "jobname")
 TIMEOUT_S = 300.0
 """Timeout of one call of sacct: slurmdbd takes minutes for a busy day."""
 _DAY_S = 86_400.0
@@ -54,9 +54,11 @@ _MAX_LISTED = 10_000_000
 _MAX_LINE = 1_000_000
 _MAX_DIGITS = 13
 _UNKNOWN = ("", "Unknown", "None", "N/A")
-_OF_NODES = frozenset({"None", "", "Priority", "Resources", "Unknown", "BeginTime", "Dependency"})
-"""Reasons that say nothing of another obstacle than nodes: a job is not eligible before the time or
-the jobs that it waits for.
+_NODE_REASONS = frozenset(
+    {"None", "", "Priority", "Resources", "Unknown", "BeginTime", "Dependency"}
+)
+"""Reasons that name no other obstacle than nodes. BeginTime and Dependency are among them: a job
+that waits for these is not eligible yet, and its wait begins later.
 """
 _ID = re.compile(r"\d+(?:[_+]\S*)?")
 _EVENT_FIELDS = ("NodeName", "TimeStart", "TimeEnd", "State")
@@ -64,15 +66,17 @@ _EVENT_FIELDS = ("NodeName", "TimeStart", "TimeEnd", "State")
 
 @dataclass
 class _Records:
-    """Rows of sacct as jobs. Records that cannot be read are counted."""
+    """Jobs from rows of sacct; a later row of the same job and start replaces the earlier one.
+    ``skipped`` is the number of rows that could not be read.
+    """
 
     lists: HostLists = field(default_factory=lambda: HostLists(most_listed=_MAX_LISTED))
     jobs: dict[tuple[str, float | None], PastJob] = field(default_factory=dict)
     skipped: int = 0
 
     def take(self, row: Mapping[str, str], is_holder: bool) -> None:
-        """Add the job of a row, whose keys are the columns' names in lower case; a row that cannot
-        be read is counted.
+        """Add the job of a row, whose keys are the columns' names in lower case, if it has one; a
+        row that cannot be read is counted.
         """
         try:
             job = _job(row, is_holder, self.lists)
@@ -87,19 +91,20 @@ def live_log(
     days: float, ask: RunCommand, now_s: float | None = None, user: str = "root"
 ) -> JobLog:
     """Ask sacct for the jobs of the last days, day by day. Raises ``CommandError`` where sacct does
-    not answer.
+    not answer; without outages, a remark says so.
 
-    slurmdbd may hide jobs of others from ``user``, and says so nowhere: a remark does where none is
-    seen.
+    slurmdbd may hide jobs of others from ``user``, who asks, and says so nowhere. So where no main
+    job of another user is seen, a remark says that they may be hidden.
     """
     end_s = time.time() if now_s is None else now_s
     begin_s = end_s - days * _DAY_S
     records = _Records()
     for from_s, to_s in _days(begin_s, end_s):
         holder_argv = _argv(from_s, to_s, ("JobIDRaw",), f"--name={HOLDER_NAME}")
-        holders = frozenset(ask(holder_argv).split())
-        for row in _rows(ask(_argv(from_s, to_s, COLUMNS)).splitlines(), COLUMNS, records):
-            records.take(row, row["jobidraw"] in holders)
+        holder_ids = frozenset(ask(holder_argv).split())
+        lines = ask(_argv(from_s, to_s, COLUMNS)).splitlines()
+        for row in _rows(lines, COLUMNS, records):
+            records.take(row, is_holder=row["jobidraw"] in holder_ids)
     remarks = []
     partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
     try:
@@ -119,7 +124,9 @@ def live_log(
 
 
 def file_log(path: Path) -> JobLog:
-    """Read the jobs in a file of ``sacct -P`` with a header. Raises ``InputFileError``."""
+    """Read the jobs in a file of ``sacct -P`` with a header. Raises ``InputFileError`` if it cannot
+    be read, lacks a column, or has no jobs.
+    """
     records = _Records()
     try:
         refuse_pipe(path)
@@ -138,7 +145,7 @@ def file_log(path: Path) -> JobLog:
 
 
 def _days(begin_s: float, end_s: float) -> Iterator[tuple[float, float]]:
-    """Yield the days of a period as (from, to), so that no answer has to hold all of it."""
+    """Yield the days of a period as (from, to), so that no answer has all jobs of the period."""
     from_s = begin_s
     while from_s < end_s:
         to_s = min(from_s + _DAY_S, end_s)
@@ -164,11 +171,11 @@ def _clock(at_s: float) -> str:
 
 
 def _header(path: Path, line: str) -> tuple[str, ...]:
-    """Return the names of the columns in lower case. Raises ``InputFileError`` if a needed one is
-    missing.
+    """Return the names of the columns in the header ``line``, in lower case and without widths
+    (``User%20``). Raises ``InputFileError`` if a needed one is missing.
     """
     names = tuple(name.strip().lower().partition("%")[0] for name in line.split("|"))
-    missing = [name for name in _NEEDED if name not in names]
+    missing = [name for name in _NEEDED_COLUMNS if name not in names]
     if not {"jobid", "jobidraw"} & set(names):
         missing.append("jobid")
     if missing:
@@ -197,13 +204,14 @@ def _bounded(path: Path, lines: Iterable[str]) -> Iterator[str]:
 def _rows(
     lines: Iterable[str], names: tuple[str, ...], records: _Records
 ) -> Iterator[dict[str, str]]:
-    """Yield the rows that have all columns, by name; others are counted. If the job's name comes
-    last, it may contain bars.
+    """Yield the rows that have all columns, as values by the columns' names in lower case. Other
+    rows are counted in ``records``, but for empty lines.
     """
     keys = [name.lower() for name in names]
-    bars = len(keys) - 1 if keys[-1] == "jobname" else -1
+    # If the job's name comes last, it may contain bars.
+    max_splits = len(keys) - 1 if keys[-1] == "jobname" else -1
     for line in lines:
-        fields = line.split("|", bars)
+        fields = line.split("|", max_splits)
         if len(fields) == len(keys):
             yield dict(zip(keys, fields, strict=True))
         elif line:
@@ -211,21 +219,27 @@ def _rows(
 
 
 def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob | None:
-    """Parse a row into a job; None for a step, and for a job that has never been eligible."""
+    """Parse a row into a job; None for a step, and for a job that has neither been eligible nor
+    started. Raises ``ValueError``, ``KeyError`` or ``SchedulerError`` if it cannot be read.
+    """
     job_id = row.get("jobidraw") or row["jobid"]
     if "." in job_id:
         return None
     if not _ID.fullmatch(job_id):
         raise ValueError(job_id)
-    start_s, end_s = _time(row["start"]), _time(row["end"])
+    start_s = _time(row["start"])
+    end_s = _time(row["end"])
     eligible_s = _time(row["eligible"])
-    if eligible_s is None:
+    if eligible_s is None:  # without this time, the job counts as one that has not waited
         eligible_s = start_s
     if eligible_s is None:
         return None
     if start_s is None:  # a job that was canceled in the queue has waited until then
         start_s = end_s
-    nodes = row["nodelist"]
+    node_list = row["nodelist"]
+    nodes = frozenset[str]()
+    if node_list not in (*NOTHING, "None assigned"):
+        nodes = lists.read(node_list)
     reason = row.get("reason", "")
     return PastJob(
         job_id,
@@ -234,18 +248,18 @@ def _job(row: Mapping[str, str], is_holder: bool, lists: HostLists) -> PastJob |
         eligible_s,
         start_s,
         end_s,
-        frozenset() if nodes in (*NOTHING, "None assigned") else lists.read(nodes),
+        nodes,
         row.get("user", ""),
-        _limit(row),
+        _limit_s(row),
         _priority(row),
-        "" if reason in _OF_NODES else reason,
+        "" if reason in _NODE_REASONS else reason,
         is_holder,
     )
 
 
-def _limit(row: Mapping[str, str]) -> float:
-    """Return the time limit of a row in seconds: TimelimitRaw is in minutes, Timelimit like
-    ``1-00:00:00``. Infinite if neither is there.
+def _limit_s(row: Mapping[str, str]) -> float:
+    """Return the time limit of a row in seconds: from TimelimitRaw, in minutes, or else from
+    Timelimit, such as ``1-00:00:00``. Infinite if neither is a limit.
     """
     raw = row.get("timelimitraw", "")
     if raw.isdecimal() and len(raw) < _MAX_DIGITS:
@@ -273,6 +287,7 @@ def _time(text: str) -> float | None:
 
 
 def _times(job: PastJob) -> Iterator[float]:
+    """Yield the times of a job that are known."""
     yield job.eligible_s
     yield from (at_s for at_s in (job.start_s, job.end_s) if at_s is not None)
 

@@ -31,20 +31,24 @@ from bftrainer_clusters.slurm.user_weights import Weights
 
 FORMAT = "%A|%u|%T|%j|%r|%D|%k"
 _HEADER = "JOBID|USER|STATE|NAME|REASON|NODES|COMMENT"
-_WORDS = re.compile(
-    r"bftrainer: (?:idle node held by )?pilot (\S+) of [^;]*(?:; least ([0-9]{1,7})|;[^;]*?)??"
-    r"(?:; wants ([0-9]{1,7})( short)?)?(?:; hosts (\S+))?"
+_CLAIM = re.compile(
+    r"bftrainer: (?:idle node held by )?pilot (?P<pilot>\S+) of [^;]*"
+    r"(?:; least (?P<least>[0-9]{1,7})|;[^;]*?)??"
+    r"(?:; wants (?P<wants>[0-9]{1,7})(?P<short> short)?)?(?:; hosts (?P<hosts>\S+))?"
 )
+"""The comment of a holder or of a pilot's own job."""
 _MAX_CHARACTERS = 700
 """Slurm rejects comments of more than 1,024."""
-_MOST_WANTED = 9_999_999
-_MOST_CHARACTERS_OF_A_USER = 20 * _MAX_CHARACTERS
+_MAX_DEMAND = 9_999_999
+_MAX_CHARACTERS_OF_A_USER = 20 * _MAX_CHARACTERS
 """The most characters of a user's host lists that are read; more than any user's pilots claim."""
 
 
 @dataclass(frozen=True, slots=True)
 class _PilotJob:
-    """A holder, or the job that a pilot runs in. ``claim`` is its comment; None: any other text."""
+    """A holder, or the job that a pilot runs in. ``claim`` is its comment, None if that is any
+    other text; ``nodes`` is the number of nodes that a holder has.
+    """
 
     id: str
     user: str
@@ -55,8 +59,8 @@ class _PilotJob:
 
     @property
     def key(self) -> tuple[str, str]:
-        """The user and the pilot. A holder with any other comment still counts."""
-        return self.user, self.claim[1] if self.claim else "unknown"
+        """The user and the pilot, which is "unknown" for a holder with any other comment."""
+        return self.user, self.claim["pilot"] if self.claim else "unknown"
 
     @property
     def is_pilots_own(self) -> bool:
@@ -64,53 +68,63 @@ class _PilotJob:
 
     @property
     def wants(self) -> int | None:
-        """The number of nodes that the pilot could use, by a job that has nodes."""
-        if self.claim is None or not self.claim[3] or self.waits:
+        """The number of nodes that the pilot could use. None if the comment does not name it, and
+        for a pending job.
+        """
+        if self.claim is None or not self.claim["wants"] or self.waits:
             return None
-        return int(self.claim[3])
+        return int(self.claim["wants"])
 
     @property
     def hosts(self) -> str:
         """The list of hosts that a job with nodes claims; empty if it claims none."""
-        return (self.claim[5] or "") if self.claim and not self.waits else ""
+        if self.claim is None or self.waits:
+            return ""
+        return self.claim["hosts"] or ""
 
 
 def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:
-    """Return all pilots in squeue's output but this one of this user, in the order of user and
-    name.
+    """Return all pilots in squeue's output but ``pilot`` of ``user``, in the order of user and
+    name. The output has the columns of :data:`FORMAT` and the mark of its call. Raises
+    ``SchedulerError``.
     """
     pilots: dict[tuple[str, str], PeerPilot] = {}
-    claims: dict[tuple[str, str], dict[str, None]] = {}
-    characters: Counter[str] = Counter()
+    host_lists: dict[tuple[str, str], dict[str, None]] = {}  # of each pilot, in order
+    characters: Counter[str] = Counter()  # of the different lists of each user
     for job in _pilot_jobs(text, mark):
         if job.key == (user, pilot):
             continue
-        before = pilots.get(job.key) or PeerPilot(job.key[1], job.user, job=job.id)
-        pilots[job.key] = _with_job(before, job)
-        lists = claims.setdefault(job.key, {})
-        if job.hosts and job.hosts not in lists:  # all holders of a pilot repeat its list
+        peer = pilots.get(job.key)
+        if peer is None:
+            _, name = job.key
+            peer = PeerPilot(name, job.user, job=job.id)
+        pilots[job.key] = _with_job(peer, job)
+        pilot_lists = host_lists.setdefault(job.key, {})
+        if job.hosts and job.hosts not in pilot_lists:  # all holders of a pilot repeat its list
             characters[job.user] += len(job.hosts)
-            if characters[job.user] <= _MOST_CHARACTERS_OF_A_USER:
-                lists[job.hosts] = None
-    return tuple(replace(pilots[key], hosts=_split(claims[key])) for key in sorted(pilots))
+            if characters[job.user] <= _MAX_CHARACTERS_OF_A_USER:
+                pilot_lists[job.hosts] = None
+    return tuple(replace(pilots[key], hosts=_split(host_lists[key])) for key in sorted(pilots))
 
 
 def _pilot_jobs(text: str, mark: str) -> Iterator[_PilotJob]:
     """Yield the jobs that count: holders that may start or run, and running jobs of pilots."""
     for record in parse_records(text, mark, _HEADER, "pilots"):
-        job, owner, state, name, reason, size, words = fields_of(record, 7)
-        claim = _WORDS.fullmatch(words)
+        job_id, owner, state, name, reason, size, comment = fields_of(record, 7)
+        claim = _CLAIM.fullmatch(comment)
         waits = JOB_PHASES.get(state) is JobPhase.WAITS
-        if waits and reason in NOT_ELIGIBLE:
+        if waits and reason in NOT_ELIGIBLE:  # such a job costs its user nothing
             continue
         if name == PILOT_NAME and (waits or claim is None):
             continue
         nodes = number(size) if name == HOLDER_NAME and not waits else 0
-        yield _PilotJob(job, owner, name, waits, nodes, claim)
+        yield _PilotJob(job_id, owner, name, waits, nodes, claim)
 
 
 def _with_job(peer: PeerPilot, job: _PilotJob) -> PeerPilot:
-    """Return what is known of a pilot, with what one more of its jobs shows."""
+    """Return a pilot with one more of its jobs: a holder adds to its nodes, and a comment may
+    change its demand.
+    """
     if job.name == HOLDER_NAME:
         peer = replace(
             peer,
@@ -118,17 +132,19 @@ def _with_job(peer: PeerPilot, job: _PilotJob) -> PeerPilot:
             held=peer.held + job.nodes,
             asks=peer.asks or job.waits,
         )
-    # The comment of the pilot's own job is up to date, that of a holder is as old as the holder.
-    if job.claim is None or job.wants is None or not (peer.wants is None or job.is_pilots_own):
+    if job.claim is None or job.wants is None:
         return peer
-    least = int(job.claim[2] or 1)
-    is_short = job.is_pilots_own and bool(job.claim[4])
+    # The comment of the pilot's own job is up to date, that of a holder is as old as the holder.
+    if peer.wants is not None and not job.is_pilots_own:
+        return peer
+    least = int(job.claim["least"] or 1)
+    is_short = job.is_pilots_own and bool(job.claim["short"])
     return replace(peer, wants=job.wants, is_short=is_short, least=least)
 
 
 def of_jobs(jobs: JobList, pilot: str = "", user: str = "") -> tuple[PeerPilot, ...]:
-    """Return all pilots in a list of jobs but this one of this user, with the weights of their
-    users.
+    """Return all pilots in the scheduler's job list but ``pilot`` of ``user``, with the weights of
+    their users.
     """
     text = jobs.as_printed(
         FORMAT, lambda job: bool(job["%j"]) and JOB_PHASES.get(job["%T"]) is not JobPhase.OVER
@@ -144,11 +160,17 @@ def _split(lists: Iterable[str]) -> tuple[str, ...]:
 
 
 def claim_words(hosts: tuple[str, ...], wants: int | None = None, is_short: bool = False) -> str:
-    """Return the end of a comment: how many nodes the trainers could use, and the hosts that the
-    pilot claims (``; wants 8; hosts n[01-04]``).
+    """Return the end of a comment: how many nodes the trainers could use, whether the pilot is
+    short of nodes, and the hosts that the pilot claims (``; wants 8 short; hosts n[01-04]``).
     """
-    words = "" if wants is None else f"; wants {min(wants, _MOST_WANTED)}{' short' * is_short}"
-    return f"{words}; hosts {','.join(hosts)}" if hosts else words
+    words = ""
+    if wants is not None:
+        words += f"; wants {min(wants, _MAX_DEMAND)}"
+        if is_short:
+            words += " short"
+    if hosts:
+        words += f"; hosts {','.join(hosts)}"
+    return words
 
 
 def check_hosts(hosts: tuple[str, ...]) -> None:
@@ -182,10 +204,10 @@ def announce_argv(job: str, comment: str) -> list[str]:
 
 @dataclass
 class SlurmPeerPilots:
-    """Finds the pilots of all users, and shows them what this one claims.
+    """Lists the pilots of all users, and shows them what this one claims.
 
     ``job`` is the pilot's own, or empty. ``on_holders`` puts the claims into the comments of new
-    holders. ``weights``: for a list of jobs without them.
+    holders. ``weights`` are read where the scheduler's job list comes without weights.
     """
 
     pilot: str
@@ -198,11 +220,15 @@ class SlurmPeerPilots:
     _weight: int = 1
     _has_announced: bool = False
     _news: str = ""
+    """The broker's mark of the jobs and demands that the latest look has seen."""
     _next_news_s: float = 0.0
     _demand: tuple[int | None, bool] = (None, False)
+    """The latest demand: the nodes that the trainers could use, whether the pilot is short."""
     _hosts: tuple[str, ...] = ()
-    _claims: bool = False
-    """Whether a host list was announced, and not compared yet with those that are no older."""
+    _needs_present_jobs: bool = False
+    """Whether another host list was announced since the latest look, which has to compare it with
+    lists that are no older.
+    """
 
     def announce(
         self,
@@ -211,17 +237,28 @@ class SlurmPeerPilots:
         is_short: bool = False,
         least: int = 1,
     ) -> None:
-        """Show the hosts and the demand in the comments of the pilot's own job and of new
-        holders.
+        """Show the hosts and the demand in the comments of the pilot's own job and of new holders.
+
+        Args:
+            hosts: The host list that the pilot claims.
+            wants: The number of nodes that the trainers could use; None: as announced before.
+            is_short: Whether the pilot is short of nodes.
+            least: The smallest number of nodes that the trainers can use.
+
+        Raises:
+            InvalidValueError: The host list does not fit into a comment.
         """
         check_hosts(hosts)
-        self._hosts, self._claims = hosts, self._claims or hosts != self._hosts
-        self._demand = self._demand if wants is None else (wants, is_short)
+        if hosts != self._hosts:
+            self._needs_present_jobs = True
+        self._hosts = hosts
+        if wants is not None:
+            self._demand = (wants, is_short)
         words = claim_words(hosts, *self._demand)
         # Without whether the pilot is short of nodes: that changes too often for holders' comments.
         self.on_holders(claim_words(hosts, self._demand[0]))
         if self.job and (words or self._has_announced):
-            smallest = f"; least {min(least, _MOST_WANTED)}" if least > 1 else ""
+            smallest = f"; least {min(least, _MAX_DEMAND)}" if least > 1 else ""
             argv = announce_argv(
                 self.job, f"bftrainer: pilot {self.pilot} of {self.user}{smallest}{words}"
             )
@@ -233,11 +270,11 @@ class SlurmPeerPilots:
         observation that follows uses as well.
         """
         self._news = self._published_news()
-        jobs = self.calls.jobs(self.timeout_s, of_now=self._claims)
-        self._claims = False
+        jobs = self.calls.jobs(self.timeout_s, of_now=self._needs_present_jobs)
+        self._needs_present_jobs = False
         is_alone = all(job["%u"] == self.user for job in jobs.jobs if job["%j"])
         if jobs.weights is None and self.weights is not None and not is_alone:
-            jobs = replace(jobs, weights=self.weights.now())
+            jobs = replace(jobs, weights=self.weights.current())
         self._weight = (jobs.weights or {}).get(self.user, 1)
         return of_jobs(jobs, self.pilot, self.user)
 

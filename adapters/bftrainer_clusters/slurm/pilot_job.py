@@ -64,7 +64,7 @@ def parse_job(text: str) -> SlurmJobFacts | None:
     lines = text.split("\n")
     if not lines[0]:
         return None
-    fields = lines[0].split("|", 8)
+    fields = lines[0].split("|", 8)  # the name comes last, and may contain bars
     if len(fields) != 9:
         raise SchedulerError(f"squeue: line truncated or garbled: {lines[0][:80]!r}")
     state, ends, user, *repeated, name = fields
@@ -81,9 +81,9 @@ def waiting_argv(user: str, name: str) -> list[str]:
     return ["squeue", "-a", "-h", "-t", "PD", "-u", user, "-n", name, "-o", "%i"]
 
 
-def successor_argv(of: SlurmJobFacts, job: str, name: str, script: Path) -> list[str]:
-    """Build the ``sbatch`` command of the successor; options on the command line win over the
-    script's.
+def successor_argv(facts: SlurmJobFacts, job: str, name: str, script: Path) -> list[str]:
+    """Build the ``sbatch`` command of the successor, which is called ``name``, of the job with the
+    id ``job`` and these facts; options on the command line win over the script's.
     """
     return [
         "sbatch",
@@ -91,7 +91,7 @@ def successor_argv(of: SlurmJobFacts, job: str, name: str, script: Path) -> list
         f"--dependency=afterany:{job},singleton",
         "-J",
         name,
-        *of.options,
+        *facts.options,
         str(script),
     ]
 
@@ -106,29 +106,31 @@ class SlurmPilotJob:
     script: Path
 
     def ends_s(self) -> float | None:
-        """The end of its time limit; None if unknown."""
+        """Ask Slurm for the end of the job's time limit, in seconds since 1970; None if unknown."""
         facts = parse_job(self._run(job_argv(self.job)))
         return None if facts is None else facts.ends_s
 
     def submit_successor(self) -> str:
         """Submit the same batch script to start when this job is over, unless a successor is
-        pending; return the successor's id.
+        pending; return the successor's id. Raises ``SchedulerError`` if squeue does not list the
+        pilot's own job, or if the successor is on another cluster.
         """
-        job = parse_job(self._run(job_argv(self.job)))
-        if job is None:
+        facts = parse_job(self._run(job_argv(self.job)))
+        if facts is None:
             raise SchedulerError(f"squeue does not list the pilot's own job {self.job}")
+        # A name for this state directory: see above. A successor's name has the suffix already.
         suffix = f"-{zlib.crc32(str(self.script.parent.absolute()).encode()):08x}"
-        name = job.name.removesuffix(suffix) + suffix
-        if waiting := self._run(waiting_argv(job.user, name)).split():
-            return waiting[0]
+        name = facts.name.removesuffix(suffix) + suffix
+        if pending_ids := self._run(waiting_argv(facts.user, name)).split():
+            return pending_ids[0]
         remove_file(self.script)
         self._run(["scontrol", "write", "batch_script", self.job, str(self.script)])
-        submission = parse_submitted(self._run(successor_argv(job, self.job, name, self.script)))
-        here = os.environ.get(HOST_CLUSTER, "")
-        if here and submission.cluster not in ("", here):
+        submission = parse_submitted(self._run(successor_argv(facts, self.job, name, self.script)))
+        own_cluster = os.environ.get(HOST_CLUSTER, "")
+        if own_cluster and submission.cluster not in ("", own_cluster):
             raise SchedulerError(
                 f"sbatch submitted the successor, job {submission.job}, to cluster "
-                f"{submission.cluster}, expected {here}; "
+                f"{submission.cluster}, expected {own_cluster}; "
                 f"`scancel -M {submission.cluster} {submission.job}` ends it"
             )
         return submission.job
@@ -146,6 +148,7 @@ def job_is_gone(job: str) -> bool | None:
         facts = parse_job(command.run(job_argv(job), timeout_s=_TIMEOUT_S))
         if facts is not None:
             return facts.state in _OVER
+        # squeue does not list it; only the error of this query says that there is no such job.
         command.run(exists_argv(job), timeout_s=_TIMEOUT_S)
     except CommandError as error:
         return True if is_unknown_job(error.problem) else None

@@ -45,8 +45,8 @@ def _import_probed(env: Mapping[str, str]) -> Any:
 
 @dataclass
 class PyslurmScheduler:
-    """Observes Slurm by pyslurm. ``load`` returns the module; it is called at the first
-    observation.
+    """Observes Slurm by pyslurm. ``commands`` reads what pyslurm does not; ``load`` returns the
+    module, and is called with the environment at the first observation.
     """
 
     commands: SlurmScheduler = field(default_factory=SlurmScheduler)
@@ -54,7 +54,9 @@ class PyslurmScheduler:
     _module: Any = None
 
     def observe(self) -> Observation:
-        """Observe the cluster in the order of SlurmScheduler: jobs, nodes, time."""
+        """Observe the cluster in the order of SlurmScheduler: jobs, nodes, time. Raises
+        ``SchedulerError`` if slurmctld does not answer.
+        """
         self.commands.check_budget()
         if self._module is None:
             self._module = self.load(self.commands.calls.env)
@@ -62,10 +64,11 @@ class PyslurmScheduler:
             jobs, nodes = self._module.Jobs.load(), self._module.Nodes.load()
         except self._module.RPCError as error:
             raise SchedulerError(f"pyslurm: {error}") from error
-        seen, pending = command.parsed(
+        # Errors in pyslurm's values become SchedulerErrors there, as errors in a command's text do.
+        views, pending_jobs = command.parsed(
             ["pyslurm"], "", lambda _: (_nodes(nodes), _all_pending(jobs))
         )
-        return self.commands.observe_rest(seen, pending)
+        return self.commands.observe_rest(views, pending_jobs)
 
 
 def _nodes(nodes: Any) -> tuple[NodeView, ...]:
@@ -80,17 +83,17 @@ def _all_pending(jobs: Any) -> tuple[PendingJob, ...]:
 
 
 def _node(node: Any) -> NodeView:
-    partitions, gres = (
-        _words(getattr(node, "partitions", ())),
-        _gres(getattr(node, "configured_gres", None)),
-    )
     return node_view(
-        str(node.name), str(node.state), partitions, gres, int(getattr(node, "total_cpus", 0) or 0)
+        str(node.name),
+        str(node.state),
+        partitions=_words(getattr(node, "partitions", ())),
+        gres=_gres(getattr(node, "configured_gres", None)),
+        cpus=int(getattr(node, "total_cpus", 0) or 0),
     )
 
 
 def _pending(job: Any, lists: HostLists) -> PendingJob:
-    # 0 or None: no plan.
+    """Build a pending job from pyslurm's; a start time of 0 or None means that none is planned."""
     return PendingJob(
         id=str(job.id),
         user=str(getattr(job, "user_name", "") or ""),
@@ -103,6 +106,7 @@ def _pending(job: Any, lists: HostLists) -> PendingJob:
 
 
 def _words(value: object) -> tuple[str, ...]:
+    """Return the words of a text with commas, or of a sequence; none of any other value."""
     words: Iterable[object] = ()
     if isinstance(value, str):
         words = value.split(",")

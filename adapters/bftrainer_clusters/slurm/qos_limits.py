@@ -25,24 +25,26 @@ def exempt_time(config: Mapping[str, str], at: Holders) -> Iterator[Check]:
     It counts whatever PreemptType is. A time without an end is one that is not set (slurm.conf: -1
     and INFINITE disable it).
     """
-    of_qos = {
+    exempt_s_by_qos = {
         qos.name: qos.exempt_s
         for qos in (at.partition_qos, at.qos)
         if qos is not None and qos.exempt_s is not None and qos.exempt_s < math.inf
     }
-    name = max(of_qos, key=lambda name: of_qos[name], default="")
-    exempt, whose, remedy = exempt_s(config), "", "PreemptExemptTime=0"
+    name = max(exempt_s_by_qos, key=lambda name: exempt_s_by_qos[name], default="")
     if name:
-        exempt, whose = of_qos[name], f"QOS {name} has "
-        remedy = f"sacctmgr modify qos {name} set PreemptExemptTime=0"
+        protected_s = exempt_s_by_qos[name]
+        owner = f"QOS {name} has "
+        change = f"sacctmgr modify qos {name} set PreemptExemptTime=0"
+    else:
+        protected_s, owner, change = exempt_s(config), "", "PreemptExemptTime=0"
     detail = (
-        f"{whose}PreemptExemptTime {exempt:g} s: a holder cannot be preempted in its "
-        f"first {exempt:g} s"
+        f"{owner}PreemptExemptTime {protected_s:g} s: a holder cannot be preempted in its "
+        f"first {protected_s:g} s"
     )
-    remedy = f"{remedy}; set it in the QOS of the jobs that need it"
-    if 0 < exempt <= _BRIEF_S:
+    remedy = f"{change}; set it in the QOS of the jobs that need it"
+    if 0 < protected_s <= _BRIEF_S:
         yield Check.warning("exempt time", detail, remedy)
-    elif _BRIEF_S < exempt < math.inf:
+    elif _BRIEF_S < protected_s < math.inf:
         yield Check.broken("exempt time", detail, remedy)
 
 
@@ -53,13 +55,15 @@ def limits(
     (nodes.max_nodes).
     """
     yield from _longest(settings, at)
-    yield from _over(config, at.partition)
+    yield from _over_time_limit(config, at.partition)
     yield from _caps(at, max_nodes)
     yield from _hours(at)
 
 
 def _longest(settings: SlurmSettings, at: Holders) -> Iterator[Check]:
-    """Check how long holders may last, if that is less than ``slurm.longest_s``."""
+    """Check how long holders may last, if that is less than ``slurm.longest_s``: not for a minute,
+    for less than an hour, or for longer.
+    """
     longest_s, why = at.longest
     if longest_s >= settings.longest_s:
         return
@@ -81,11 +85,13 @@ def _longest(settings: SlurmSettings, at: Holders) -> Iterator[Check]:
         yield Check.ok("max wall", f"{limit}, and nodes are held again after that")
 
 
-def _over(config: Mapping[str, str], partition: Partition | None) -> Iterator[Check]:
-    """Report OverTimeLimit, by which Slurm lets jobs run past the time limits by which it plans.
-    The pilot does not.
+def _over_time_limit(config: Mapping[str, str], partition: Partition | None) -> Iterator[Check]:
+    """Report OverTimeLimit, by which Slurm lets jobs run past their time limits, although it plans
+    by these. Holders end in time. A partition's value comes before the cluster's.
     """
-    text = (partition.over_min if partition is not None else "") or config.get("OverTimeLimit", "0")
+    text = config.get("OverTimeLimit", "0")
+    if partition is not None and partition.over_min:
+        text = partition.over_min
     minutes = 0.0
     if text.upper() == "UNLIMITED":
         minutes = math.inf
@@ -105,54 +111,50 @@ def _caps(at: Holders, max_nodes: int) -> Iterator[Check]:
     jobs that count as well. A holder counts as a job of one node.
     """
     nodes_of_partition = at.partition.nodes if at.partition is not None else ()
-    capped = {source.name: _cap(source, at) for source in at.sources}
-    alone = min((capped[s.name] for s in at.sources if not s.beside), default=math.inf)
-    max_held = min(alone, max_nodes, len(nodes_of_partition) or math.inf)
+    caps = {source.name: _cap_nodes(source, at) for source in at.sources}
+    # As many nodes as could be held if no limit were shared with main jobs.
+    holders_cap = min((caps[s.name] for s in at.sources if not s.beside), default=math.inf)
+    max_held = min(holders_cap, max_nodes, len(nodes_of_partition) or math.inf)
     for source in at.sources:
-        caps = f"{source.name}: " + ", ".join(
-            f"{key} {value}" for key, value in source.caps.items()
-        )
         if not source.caps:
             continue
-        if capped[source.name] == 0:
-            yield Check.broken("limits", f"{caps}: no holder may run", "raise the limit that is 0")
+        values = ", ".join(f"{key} {value}" for key, value in source.caps.items())
+        text = f"{source.name}: {values}"
+        cap_nodes = caps[source.name]
+        if cap_nodes == 0:
+            yield Check.broken("limits", f"{text}: no holder may run", "raise the limit that is 0")
         elif source.beside:
-            yield _shared(source, caps, capped[source.name], max_held)
+            yield _shared(source, text, cap_nodes, max_held)
+        elif cap_nodes < math.inf:
+            held = f"at most {counted(cap_nodes, 'node is', 'nodes are')} held"
+            yield Check.ok("limits", f"{text}: {held}")
         else:
-            nodes = capped[source.name]
-            held = (
-                f"at most {counted(nodes, 'node is', 'nodes are')} held"
-                if nodes < math.inf
-                else "these limit the nodes that are held"
-            )
-            yield Check.ok("limits", f"{caps}: {held}")
+            yield Check.ok("limits", f"{text}: these limit the nodes that are held")
 
 
-def _cap(source: LimitSource, at: Holders) -> float:
+def _cap_nodes(source: LimitSource, at: Holders) -> float:
     """Return the most nodes that the limits of one place allow; infinite without a limit."""
     caps = (most_nodes(key, value, at.partition) for key, value in source.caps.items())
     return min(caps, default=math.inf)
 
 
-def _shared(source: LimitSource, caps: str, nodes: float, max_held: float) -> Check:
+def _shared(source: LimitSource, text: str, cap_nodes: float, max_held: float) -> Check:
     """Check a limit that also counts main-queue jobs: whether it leaves room for them beside
-    ``max_held`` held nodes.
+    ``max_held`` held nodes. ``text`` describes the limit, which allows ``cap_nodes`` nodes in all.
     """
-    if nodes > max_held:
-        left = (
-            f"at least {nodes - max_held:g} are left"
-            if nodes < math.inf
-            else "counted in other units than nodes"
-        )
+    if cap_nodes > max_held:
+        left = "counted in other units than nodes"
+        if cap_nodes < math.inf:
+            left = f"at least {cap_nodes - max_held:g} are left"
         return Check.ok(
             "limits",
-            f"{caps}: holders and {source.beside} count; {left} beside {max_held:g} held nodes",
+            f"{text}: holders and {source.beside} count; {left} beside {max_held:g} held nodes",
         )
     return Check.broken(
         "limits",
-        f"{caps}: holders count, so {source.beside} would wait for them: Slurm preempts for "
+        f"{text}: holders count, so {source.beside} would wait for them: Slurm preempts for "
         "nodes, not for limits",
-        f"{source.remedy}; or set nodes.max_nodes to less than {nodes:g}, by as much as those "
+        f"{source.remedy}; or set nodes.max_nodes to less than {cap_nodes:g}, by as much as those "
         "jobs need",
     )
 
@@ -163,9 +165,9 @@ def _hours(at: Holders) -> Iterator[Check]:
     """
     if not at.is_enforced or (at.qos is not None and not at.qos.usage_factor):
         return
-    budgets = (
-        [(f"QOS {at.qos.name}", at.qos.hours)] if at.qos is not None and not at.has_own_qos else []
-    )
+    budgets: list[tuple[str, Mapping[str, str]]] = []
+    if at.qos is not None and not at.has_own_qos:  # else no main job has this QOS
+        budgets.append((f"QOS {at.qos.name}", at.qos.hours))
     budgets += [(association.name, association.hours) for association in at.associations]
     for name, hours in budgets:
         if hours:
@@ -178,8 +180,8 @@ def _hours(at: Holders) -> Iterator[Check]:
 
 
 def grace_s(config: Mapping[str, str], partition: Partition | None, qos: Qos | None) -> int:
-    """Return the GraceTime of a holder: the QOS's with preemption by QOS, otherwise the
-    partition's.
+    """Return the GraceTime of a holder in seconds: the QOS's with preemption by QOS, otherwise the
+    partition's; 0 if that is None.
     """
     if config.get("PreemptType") == "preempt/qos":
         return qos.grace_s if qos is not None else 0

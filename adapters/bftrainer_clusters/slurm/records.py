@@ -45,14 +45,16 @@ class MarkedQuery:
 
 
 def parse_records(text: str, mark: str, header: str, what: str) -> list[str]:
-    """Split squeue's output into the records after the header, without their marks. Raises
-    ``SchedulerError`` if it is truncated.
+    """Split squeue's output into the records after the header, without their marks. ``what`` names
+    the records in errors. Raises ``SchedulerError`` if the output is truncated or has another
+    header.
     """
     if not text.strip():
         raise SchedulerError(f"Slurm printed nothing about {what}")
     first, *records = text.split(f"|{mark}\n")
     if first != header:
         raise SchedulerError(f"squeue's header is {first[:80]!r}, expected {header!r}")
+    # After the last mark nothing follows: any text there is a record without its end.
     if not records or records.pop():
         raise SchedulerError(f"the output about {what} is truncated: ...{text[-60:]!r}")
     return records
@@ -60,7 +62,7 @@ def parse_records(text: str, mark: str, header: str, what: str) -> list[str]:
 
 def fields_of(record: str, count: int) -> list[str]:
     """Split a record that begins with a job id into ``count`` fields; the last one may contain
-    bars.
+    bars. Raises ``SchedulerError`` for fewer fields, and without an id.
     """
     fields = record.split("|", count - 1)
     if len(fields) != count or not is_number(fields[0]):
@@ -76,5 +78,5 @@ def number(text: str) -> int:
 
 
 def is_number(text: str) -> bool:
-    """Whether this is a number as Slurm writes it; 19 digits hold all of its numbers."""
+    """Return whether this is a number as Slurm writes it; 19 digits hold all of its numbers."""
     return text.isascii() and text.isdecimal() and len(text) < 20

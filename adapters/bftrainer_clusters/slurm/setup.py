@@ -133,10 +133,11 @@ def qos_argv() -> list[str]:
 
 
 def parse_config(text: str) -> dict[str, str]:
-    """Parse ``scontrol show config``: lines ``Key = value``."""
-    config = {
-        m[1]: m[2].strip() for m in re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)
-    }
+    """Parse ``scontrol show config``: lines ``Key = value``. Raises ``SchedulerError`` for output
+    without a version.
+    """
+    lines = re.finditer(r"^([\w\[\]]+)\s+= ?(.*)$", text, re.MULTILINE)
+    config = {line[1]: line[2].strip() for line in lines}
     if "SLURM_VERSION" not in config:
         raise SchedulerError(
             "scontrol show config does not show SLURM_VERSION: the output is truncated or from "
@@ -203,12 +204,13 @@ def backfill_every_s(config: Mapping[str, str]) -> int | None:
     if config.get("SchedulerType") != "sched/backfill":
         return None
     match = re.search(r"\bbf_interval=(\d+)", config.get("SchedulerParameters", ""))
-    return int(match[1]) if match else 30
+    return int(match[1]) if match else 30  # Slurm's default
 
 
 def next_turn_s(config_text: str) -> float:
     """Return within how many seconds backfill looks at a job: its interval, and as long again for
-    the look itself, ten minutes at most.
+    the cycle itself, ten minutes at most; 0 without backfill. ``config_text`` is the output of
+    ``scontrol show config``.
     """
     return min(2.0 * (backfill_every_s(parse_config(config_text)) or 0), 600.0)
 
@@ -228,19 +230,23 @@ _ALONE = re.compile(
 
 
 def _partition(line: str, lists: HostLists) -> Partition:
-    """Parse the line of one partition."""
+    """Parse the line of one partition. Raises ``SchedulerError``."""
     value = partial(value_of, line)
     min_nodes = value("MinNodes", "0")
+    qos = value("QoS", "")
+    over_min = value("OverTimeLimit", "NONE")
+    whole_nodes = _ALONE.search(line)
+    forced_sharing = _FORCED.search(line)
     return Partition(
-        value("PartitionName"),
-        int(value("PriorityTier")),
-        value("PreemptMode").upper(),
-        seconds(value("GraceTime")),
-        lists.read(value("Nodes")),
-        limit_s(value("MaxTime")),
-        value("State"),
-        value("RootOnly") == "YES",
-        qos="" if (qos := value("QoS", "")) in NOTHING else qos,
+        name=value("PartitionName"),
+        tier=int(value("PriorityTier")),
+        preempt_mode=value("PreemptMode").upper(),
+        grace_s=seconds(value("GraceTime")),
+        nodes=lists.read(value("Nodes")),
+        max_s=limit_s(value("MaxTime")),
+        state=value("State"),
+        root_only=value("RootOnly") == "YES",
+        qos="" if qos in NOTHING else qos,
         allowed_qos=_unless_all(value("AllowQos", "ALL")),
         denied_qos=frozenset(value("DenyQos", "").split(",")) - {""},
         allowed_accounts=_unless_all(value("AllowAccounts", "ALL")),
@@ -248,11 +254,11 @@ def _partition(line: str, lists: HostLists) -> Partition:
         allowed_groups=_unless_all(value("AllowGroups", "ALL")),
         min_nodes=int(min_nodes) if min_nodes.isdecimal() else 0,
         is_default=value("Default", "") == "YES",
-        over_min="" if (over := value("OverTimeLimit", "NONE")) == "NONE" else over,
+        over_min="" if over_min == "NONE" else over_min,
         tres=parse_tres(value("TRES", "")),
-        whole_nodes=alone[0].strip() if (alone := _ALONE.search(line)) else "",
+        whole_nodes=whole_nodes[0].strip() if whole_nodes else "",
         spreads=value("LLN", "") == "YES",
-        jobs_a_core=int(forced[1]) if (forced := _FORCED.search(line)) else 1,
+        jobs_a_core=int(forced_sharing[1]) if forced_sharing else 1,
         whole_blocks=bool(re.search(r"\s(ExclusiveTopo=YES|Exclusive=TOPO)\b", line)),
     )
 
@@ -263,15 +269,18 @@ def _unless_all(text: str) -> frozenset[str]:
 
 
 def parse_tres(text: str) -> dict[str, float]:
-    """Parse TRES: ``cpu=8,mem=8000M,node=4,gres/gpu=16``; memory becomes bytes."""
+    """Parse TRES: ``cpu=8,mem=8000M,node=4,gres/gpu=16``; memory becomes bytes. Text of another
+    form is left out.
+    """
     amounts = re.findall(r"(?:^|,)([^=,]+)=(\d+(?:\.\d+)?)([KMGTP]?)(?=,|$)", text)
-    return {
-        name: float(number) * 1024 ** " KMGTP".index(unit or " ") for name, number, unit in amounts
-    }
+    exponents = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+    return {name: float(number) * 1024 ** exponents[unit] for name, number, unit in amounts}
 
 
 def seconds(text: str) -> int:
-    """Return the number at the beginning of a text: ``30 sec`` -> 30."""
+    """Return the number of seconds at the beginning of a text: ``30 sec`` -> 30. Raises
+    ``SchedulerError`` if there is none.
+    """
     match = re.match(r"\d+", text)
     if match is None:
         raise SchedulerError(f"{text[:40]!r} is not a number of seconds")
@@ -280,7 +289,7 @@ def seconds(text: str) -> int:
 
 def limit_s(text: str) -> float:
     """Parse a time limit into seconds: ``7-00:00:00``, ``01:00:00``, ``30:00`` (minutes and
-    seconds), or UNLIMITED (infinite).
+    seconds), or UNLIMITED (infinite). Raises ``SchedulerError`` for another text.
     """
     if text.upper() in ("UNLIMITED", "INFINITE", "NONE"):
         return float("inf")

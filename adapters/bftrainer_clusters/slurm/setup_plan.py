@@ -23,6 +23,7 @@ from bftrainer_clusters.slurm.text import parse_has_cgroups
 HOLDERS = "scavenger"
 PILOTS = "pilots"
 _BRIEF_S = 2.0
+"""Within this time, a PreemptExemptTime is left as it is."""
 _EXEMPT_PRIORITY = "min_exempt_priority"
 
 
@@ -62,17 +63,18 @@ class SetupPlan:
 
 
 def plan_setup(view: SiteView, partition: str = "", qos: str = "") -> SetupPlan:
-    """Plan the changes for this site; the plan is empty if main jobs preempt holders
-    already.
+    """Plan the changes for this site; the plan is empty if main jobs preempt holders already.
 
-    Raises ``UserError`` where the named partition or QOS is that of main jobs.
+    ``partition`` and ``qos`` are the names of the holders' partition and QOS; empty: the plan
+    chooses them. Raises ``UserError`` where they are those of main jobs, and for a QOS where
+    partitions decide about preemption.
     """
     for place in places(view):
         is_named = partition in ("", place.partition.name) and qos in ("", place.qos)
         if place.way is Way.SITE and not place.exclude and is_named:
-            keys = (("partition", place.partition.name), ("qos", place.qos))
-            remark = f"{place.words}: {place.why}"
-            return SetupPlan(tuple(key for key in keys if key[1]), remarks=(remark,))
+            names = (("partition", place.partition.name), ("qos", place.qos))
+            keys = tuple((key, name) for key, name in names if name)
+            return SetupPlan(keys, remarks=(f"{place.words}: {place.why}",))
     if view.is_by_qos:
         return _by_qos(view, partition, qos or HOLDERS)
     if qos:
@@ -95,7 +97,9 @@ def _preemptible(view: SiteView) -> str:
 
 
 def _by_partition(view: SiteView, name: str) -> SetupPlan:
-    """Plan for preemption by partition: holders get a partition below all others."""
+    """Plan for preemption by partition: holders get the partition ``name``, below all others.
+    Raises ``UserError`` if it is the default, or the only one.
+    """
     facts = view.facts
     others = [other for other in facts.partitions.values() if other.name != name]
     ours = facts.partitions.get(name)
@@ -108,16 +112,15 @@ def _by_partition(view: SiteView, name: str) -> SetupPlan:
         raise UserError(f"--partition {name}: no other partition has nodes; name a new one")
     config = tuple(_preemption(view, BY_PARTITION))
     is_changed = any(change.key in ("PreemptType", "PreemptMode") for change in config)
+    # The holders' tier: it stays if it is the lowest already, else it becomes 1, and all others are
+    # raised until they are above that.
     tier = 1 if ours is None or not _is_lowest(ours, others) else ours.tier
-    lowest = min(other.tier for other in others)
-    shift = 0 if tier > 1 else max(0, 2 - lowest)
-    raised = [_raised(other, shift, is_changed, facts.config) for other in others]
-    nodes = frozenset[str]().union(
-        *(other.nodes for other in others if other.starts_jobs and not other.whole_blocks)
-    )
-    nodes = nodes.difference(*(other.nodes for other in others if other.whole_blocks))
-    own = _new_partition(name, nodes) if ours is None else _lowered(ours, nodes, tier)
-    changed = [change for change in (own, *raised) if change.settings]
+    lowest_tier = min(other.tier for other in others)
+    tier_shift = 0 if tier > 1 else max(0, 2 - lowest_tier)
+    main_changes = [_raised(other, tier_shift, is_changed, facts.config) for other in others]
+    nodes = _holder_nodes(others)
+    own_change = _new_partition(name, nodes) if ours is None else _lowered(ours, nodes, tier)
+    changed = [change for change in (own_change, *main_changes) if change.settings]
     remarks = []
     if exempt_s(facts.config) > _BRIEF_S:
         old = facts.config["PreemptExemptTime"]
@@ -128,6 +131,16 @@ def _by_partition(view: SiteView, name: str) -> SetupPlan:
     commands = [*_exempt_commands(view, ours, "")]
     keys = (("partition", name),)
     return SetupPlan(keys, config, tuple(changed), tuple(commands), tuple(remarks))
+
+
+def _holder_nodes(others: list[Partition]) -> frozenset[str]:
+    """Return the nodes of the main partitions in which jobs start, but for those of partitions
+    whose jobs share no block of the topology with other jobs.
+    """
+    of_started_jobs = frozenset[str]().union(
+        *(other.nodes for other in others if other.starts_jobs)
+    )
+    return of_started_jobs.difference(*(other.nodes for other in others if other.whole_blocks))
 
 
 def _new_partition(name: str, nodes: frozenset[str]) -> PartitionChange:
@@ -149,7 +162,9 @@ def _is_lowest(ours: Partition, others: list[Partition]) -> bool:
 
 
 def _lowered(ours: Partition, nodes: frozenset[str], tier: int) -> PartitionChange:
-    """Return the changes that make an existing partition that of holders, on ``nodes`` only."""
+    """Return the changes that make the existing partition ``ours`` the holders' partition, with
+    PriorityTier ``tier`` and on no other nodes than ``nodes``.
+    """
     changes = []
     if ours.nodes - nodes:
         old, new = (",".join(folded(names)) for names in (ours.nodes, ours.nodes & nodes))
@@ -169,22 +184,25 @@ def _lowered(ours: Partition, nodes: frozenset[str], tier: int) -> PartitionChan
 
 
 def _raised(
-    other: Partition, shift: int, is_changed: bool, config: dict[str, str]
+    other: Partition, tier_shift: int, is_preemption_new: bool, config: dict[str, str]
 ) -> PartitionChange:
-    """Return the changes of a main partition. All are raised alike, so that their order stays;
-    where preemption is new, they have to say that their own jobs stay out of it.
+    """Return the changes of a main partition. All are raised by the same ``tier_shift``, so that
+    their order stays; where preemption is new, they have to say that their own jobs stay out of it.
     """
     changes = []
-    if shift:
-        changes.append(SettingChange("PriorityTier", str(other.tier), str(other.tier + shift)))
+    if tier_shift:
+        tier = other.tier + tier_shift
+        changes.append(SettingChange("PriorityTier", str(other.tier), str(tier)))
     was_preemptible = config.get("PreemptType") == BY_PARTITION and other.preempt_mode != "OFF"
-    if is_changed and not was_preemptible:
+    if is_preemption_new and not was_preemptible:
         changes.append(SettingChange("PreemptMode", other.preempt_mode, "OFF"))
     return PartitionChange(other.name, tuple(changes))
 
 
 def _by_qos(view: SiteView, partition: str, name: str) -> SetupPlan:
-    """Plan for preemption by QOS: holders get a QOS that all others preempt, and an account."""
+    """Plan for preemption by QOS: holders get the QOS ``name``, which all others preempt, and an
+    account. Raises ``UserError`` if the QOS is that of jobs that name none.
+    """
     facts = view.facts
     catalog = facts.accounting.qos or {}
     if name == facts.accounting.default_qos:
@@ -192,43 +210,51 @@ def _by_qos(view: SiteView, partition: str, name: str) -> SetupPlan:
             f"--qos {name}: jobs that name no QOS have it; name another one for holders"
         )
     ours = _partition_for(view, partition)
-    changes = []
-    if ours.allowed_qos and name not in ours.allowed_qos:
-        old = ",".join(sorted(ours.allowed_qos))
-        changes.append(SettingChange("AllowQos", old, f"{old},{name}"))
-    if name in ours.denied_qos:
-        old, new = (
-            ",".join(sorted(names)) for names in (ours.denied_qos, ours.denied_qos - {name})
-        )
-        changes.append(SettingChange("DenyQos", old, new))
-    if not ours.admits_account(PILOTS):
-        old = ",".join(sorted(ours.allowed_accounts))
-        changes.append(SettingChange("AllowAccounts", old, f"{old},{PILOTS}"))
-    if ours.jobs_a_core > 1:
-        changes.append(SettingChange("OverSubscribe", f"FORCE:{ours.jobs_a_core}", "NO"))
+    changes = _opening_changes(ours, name)
     commands: list[tuple[str, ...]] = []
     if name not in catalog:
         commands.append(("add", "qos", name))
     settings = "Priority=0", "UsageFactor=0", "PreemptMode=cancel", "PreemptExemptTime=00:00:00"
     commands.append(("modify", "qos", name, "set", *settings))
-    silent = [q.name for q in catalog.values() if q.name != name and name not in q.preempts]
-    if silent:
-        commands.append(("modify", "qos", ",".join(sorted(silent)), "set", f"Preempt+={name}"))
+    others = [qos.name for qos in catalog.values() if qos.name != name and name not in qos.preempts]
+    if others:
+        commands.append(("modify", "qos", ",".join(sorted(others)), "set", f"Preempt+={name}"))
     commands += _exempt_commands(view, ours, name)
     commands.append(("add", "account", PILOTS))
     commands.append(("add", "user", "USER", f"account={PILOTS}"))
     where = ("where", f"account={PILOTS}")
     commands.append(("modify", "user", "USER", *where, "set", f"qos={name}"))
     keys = (("partition", ours.name), ("qos", name), ("account", PILOTS))
-    changed = (PartitionChange(ours.name, tuple(changes)),) if changes else ()
+    changed = (PartitionChange(ours.name, changes),) if changes else ()
     remark = "the last two commands are for each USER who may run a pilot"
     config = tuple(_preemption(view, "preempt/qos"))
     return SetupPlan(keys, config, changed, tuple(commands), (remark,))
 
 
+def _opening_changes(ours: Partition, qos: str) -> tuple[SettingChange, ...]:
+    """Return the changes of a partition for holders of this QOS and of the account PILOTS to run
+    there, without sharing cores with other jobs.
+    """
+    changes = []
+    if ours.allowed_qos and qos not in ours.allowed_qos:
+        old = ",".join(sorted(ours.allowed_qos))
+        changes.append(SettingChange("AllowQos", old, f"{old},{qos}"))
+    if qos in ours.denied_qos:
+        old = ",".join(sorted(ours.denied_qos))
+        new = ",".join(sorted(ours.denied_qos - {qos}))
+        changes.append(SettingChange("DenyQos", old, new))
+    if not ours.admits_account(PILOTS):
+        old = ",".join(sorted(ours.allowed_accounts))
+        changes.append(SettingChange("AllowAccounts", old, f"{old},{PILOTS}"))
+    if ours.jobs_a_core > 1:
+        changes.append(SettingChange("OverSubscribe", f"FORCE:{ours.jobs_a_core}", "NO"))
+    return tuple(changes)
+
+
 def _partition_for(view: SiteView, name: str) -> Partition:
-    """Return the named partition, or else the one with the most GPUs, then nodes, in which no jobs
-    share a core.
+    """Return the named partition. Without a name: of those in which no jobs share a core, the one
+    with the most GPUs, then nodes; without any such, the one with the most nodes. Raises
+    ``UserError`` for an unknown name.
     """
     partitions = view.facts.partitions
     if name:
@@ -240,12 +266,15 @@ def _partition_for(view: SiteView, name: str) -> Partition:
         return partitions[name]
     usable = [place.partition for place in places(view) if place.partition.jobs_a_core == 1]
     if usable:
-        return usable[0]
+        return usable[0]  # places are in this order
     return max(partitions.values(), key=lambda partition: (len(partition.nodes), partition.name))
 
 
 def _exempt_commands(view: SiteView, ours: Partition | None, qos: str) -> Iterator[tuple[str, ...]]:
-    """Yield the commands that unset the PreemptExemptTime of QOSes that holders cannot avoid."""
+    """Yield the commands that unset the PreemptExemptTime of the QOSes that holders cannot avoid:
+    that of their partition ``ours``, and the default one where they have no QOS of their own
+    (``qos``). The command that makes their own QOS unsets its time.
+    """
     catalog = view.facts.accounting.qos or {}
     names = {"" if ours is None else ours.qos, qos or "normal"} - {""}
     for name in sorted(names & catalog.keys()):
@@ -253,13 +282,13 @@ def _exempt_commands(view: SiteView, ours: Partition | None, qos: str) -> Iterat
             yield ("modify", "qos", name, "set", "PreemptExemptTime=00:00:00")
 
 
-def _preemption(view: SiteView, by: str) -> Iterator[SettingChange]:
+def _preemption(view: SiteView, preempt_type: str) -> Iterator[SettingChange]:
     """Yield the changes of the cluster's preemption: its type, a mode that ends jobs, and no
     exceptions.
     """
     config = view.facts.config
-    if config.get("PreemptType") != by:
-        yield SettingChange("PreemptType", config.get("PreemptType", ""), by)
+    if config.get("PreemptType") != preempt_type:
+        yield SettingChange("PreemptType", config.get("PreemptType", ""), preempt_type)
     old = config.get("PreemptMode", "OFF")
     words = [word for word in old.upper().split(",") if word not in ("PRIORITY", "OFF")]
     new = ",".join(words) or "CANCEL"
@@ -269,7 +298,8 @@ def _preemption(view: SiteView, by: str) -> Iterator[SettingChange]:
     kept = [word for word in parameters.split(",") if not word.startswith(_EXEMPT_PRIORITY)]
     if ",".join(kept) != parameters:
         yield SettingChange("PreemptParameters", parameters, ",".join(kept))
-    if exempt_s(config) > _BRIEF_S and by == BY_PARTITION:
+    # With preemption by QOS, the holders' QOS has a time of its own.
+    if exempt_s(config) > _BRIEF_S and preempt_type == BY_PARTITION:
         yield SettingChange("PreemptExemptTime", config["PreemptExemptTime"], "00:00:00")
 
 
@@ -288,8 +318,8 @@ def recommendations(view: SiteView) -> list[str]:
 
 
 def plan_text(plan: SetupPlan, view: SiteView, advice: Iterable[str] = ()) -> str:
-    """Format the plan for an administrator: a difference of slurm.conf, commands, and what users
-    set then.
+    """Format the plan for an administrator: a difference of slurm.conf, commands, and the settings
+    of users' pilots. ``advice`` are further settings that are recommended.
     """
     config = view.facts.config
     cluster = config.get("ClusterName", "this cluster")

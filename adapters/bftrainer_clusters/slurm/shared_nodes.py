@@ -21,49 +21,8 @@ def shared_nodes(
     """
     yield _cgroups(config)
     yield _order(settings, config, partitions)
-    select, words = config.get("SelectType", ""), config.get("SelectTypeParameters", "").upper()
-    if "MEMORY" in words:
-        yield Check.ok(
-            "memory",
-            "jobs request memory: a holder takes no more than slurm.mem_per_gpu for each GPU",
-        )
-    else:
-        detail = (
-            f"SelectTypeParameters={words or '(null)'}: jobs request no memory, so a "
-            "holder cannot bound its own"
-        )
-        yield Check.broken(
-            "memory", detail, 'SelectTypeParameters=CR_Core_Memory, or nodes.unit = "node"'
-        )
-    ours = partitions.get(settings.parts_partition or settings.partition)
-    main = [
-        p
-        for p in partitions.values()
-        if ours is None
-        or (p.name not in (settings.partition, settings.parts_partition) and p.nodes & ours.nodes)
-    ]
-    alone = [f"{p.name} ({p.whole_nodes})" for p in main if p.whole_nodes]
-    if select.endswith("linear") or (main and len(alone) == len(main)):
-        why = select if select.endswith("linear") else ", ".join(alone)
-        yield Check.warning(
-            "shared nodes",
-            f"jobs get whole nodes: {why}",
-            'set nodes.unit = "node": there are no parts',
-        )
-    elif ours is not None and ours.whole_nodes:
-        yield Check.broken(
-            "shared nodes",
-            f"holders of {ours.name} get whole nodes: {ours.whole_nodes}",
-            "OverSubscribe=NO",
-        )
-    else:
-        spreads = "LLN" in words or any(p.spreads for p in main)
-        sharing = (
-            "jobs go to the emptiest nodes (LLN): many parts, few whole nodes"
-            if spreads
-            else "jobs share nodes"
-        )
-        yield Check.ok("shared nodes", sharing)
+    yield _memory(config)
+    yield _sharing(settings, config, partitions)
     if programs := [key for key in ("Prolog", "Epilog") if _is_set(config, key)]:
         yield Check.warning(
             "beside jobs",
@@ -73,21 +32,78 @@ def shared_nodes(
         )
 
 
+def _memory(config: Mapping[str, str]) -> Check:
+    """Check whether Slurm gives jobs the memory that they request, and no more."""
+    parameters = config.get("SelectTypeParameters", "").upper()
+    if "MEMORY" in parameters:
+        return Check.ok(
+            "memory",
+            "jobs request memory: a holder takes no more than slurm.mem_per_gpu for each GPU",
+        )
+    detail = (
+        f"SelectTypeParameters={parameters or '(null)'}: jobs request no memory, so a "
+        "holder cannot bound its own"
+    )
+    return Check.broken(
+        "memory", detail, 'SelectTypeParameters=CR_Core_Memory, or nodes.unit = "node"'
+    )
+
+
+def _sharing(
+    settings: SlurmSettings, config: Mapping[str, str], partitions: Mapping[str, Partition]
+) -> Check:
+    """Check whether main jobs, and holders of parts, share nodes with other jobs. Main jobs are
+    those of other partitions with nodes of the holders' one; of all partitions, if there is no such
+    partition.
+    """
+    select_type = config.get("SelectType", "")
+    parameters = config.get("SelectTypeParameters", "").upper()
+    ours = partitions.get(settings.parts_partition or settings.partition)
+    own_names = (settings.partition, settings.parts_partition)
+    main = [
+        partition
+        for partition in partitions.values()
+        if ours is None or (partition.name not in own_names and partition.nodes & ours.nodes)
+    ]
+    exclusive = [
+        f"{partition.name} ({partition.whole_nodes})" for partition in main if partition.whole_nodes
+    ]
+    is_linear = select_type.endswith("linear")
+    if is_linear or (main and len(exclusive) == len(main)):
+        why = select_type if is_linear else ", ".join(exclusive)
+        return Check.warning(
+            "shared nodes",
+            f"jobs get whole nodes: {why}",
+            'set nodes.unit = "node": there are no parts',
+        )
+    if ours is not None and ours.whole_nodes:
+        return Check.broken(
+            "shared nodes",
+            f"holders of {ours.name} get whole nodes: {ours.whole_nodes}",
+            "OverSubscribe=NO",
+        )
+    if "LLN" in parameters or any(partition.spreads for partition in main):
+        return Check.ok(
+            "shared nodes", "jobs go to the emptiest nodes (LLN): many parts, few whole nodes"
+        )
+    return Check.ok("shared nodes", "jobs share nodes")
+
+
 def _order(
     settings: SlurmSettings, config: Mapping[str, str], partitions: Mapping[str, Partition]
 ) -> Check:
-    """Check whether Slurm ends holders of parts before those of whole nodes: it ends one after the
-    other until the main job fits, the youngest first or the lowest priority first.
+    """Check whether Slurm ends holders of parts before those of whole nodes: it ends holders one
+    after the other until the main job fits, the youngest first or the lowest priority first.
 
-    So a main job of one GPU lands where the first holder was (src/interfaces/preempt.c; 22.05 and
-    later).
+    So a main job of one GPU lands where the first ended holder was (src/interfaces/preempt.c; 22.05
+    and later).
     """
     name = "parts first"
     if not settings.holds_parts:
         detail = "only idle nodes are held: no partition or QOS of a lower priority for parts"
         return Check.warning(name, detail, "set slurm.parts_partition (or slurm.parts_qos)")
-    words = f"{config.get('SchedulerParameters', '')},{config.get('PreemptParameters', '')}"
-    if "youngest_first" in words:
+    parameters = f"{config.get('SchedulerParameters', '')},{config.get('PreemptParameters', '')}"
+    if "youngest_first" in parameters:
         detail = (
             "Slurm preempts the youngest holders first, on idle nodes as well as parts: "
             "main jobs would land anywhere"
@@ -123,19 +139,23 @@ def _cgroups(config: Mapping[str, str]) -> Check:
     beside it.
     """
     missing = [key for key in CONSTRAINED if config.get(key, "no").lower() != "yes"]
-    plugin = "task/cgroup" not in config.get("TaskPlugin", "")
-    if not plugin and not missing:
+    settings = [f"{key}=yes" for key in missing]
+    if "task/cgroup" not in config.get("TaskPlugin", ""):
+        settings.insert(0, "TaskPlugin=task/cgroup")
+    if not settings:
         return Check.ok("limits", "cgroups limit cores, memory and devices of jobs")
-    lacks = ["TaskPlugin=task/cgroup"] * plugin + [f"{key}=yes" for key in missing]
     detail = "training could take cores, memory or GPUs of the jobs beside it: no cgroup limits"
     return Check.broken(
         "limits",
         detail,
-        f'set {", ".join(lacks)} (slurm.conf, cgroup.conf), or nodes.unit = "node"',
+        f'set {", ".join(settings)} (slurm.conf, cgroup.conf), or nodes.unit = "node"',
     )
 
 
 def _is_set(config: Mapping[str, str], key: str) -> bool:
+    """Return whether a setting has a value, under its name or, if it is a list, that of its first
+    entry.
+    """
     return any(config.get(name, "(null)") not in NOTHING for name in (key, f"{key}[0]"))
 
 

@@ -21,11 +21,12 @@ BY_QOS = "preempt/qos"
 
 @dataclass(frozen=True, slots=True)
 class LimitSource:
-    """One place where limits are set. ``beside`` are the main-queue jobs that count as well; empty:
-    none does.
+    """One place where limits are set. ``caps`` are the limits on jobs and nodes by sacctmgr's name,
+    ``max_s`` is the longest time limit of a job.
 
-    ``of_...`` say which jobs those are: of an account and the accounts below it, of a user in it,
-    of a QOS, or of a partition.
+    ``beside`` describes the main-queue jobs that count as well (empty: none does), and ``remedy``
+    says how to let holders alone count. ``of_...`` say which jobs count: those of an account and
+    the accounts below it, of a user in it, of a QOS, or of a partition.
     """
 
     name: str
@@ -43,6 +44,7 @@ class LimitSource:
 class Holders:
     """Where holders run: by the settings, or by Slurm's defaults where these are empty.
 
+    ``partition_qos`` is the QOS of the partition, whose limits come before those of ``qos``.
     ``associations``: that of the user, then its accounts up to the root. ``by`` is PreemptType.
     ``has_own_qos``: the QOS is not that of main-queue jobs. ``is_enforced``: whether slurmctld
     applies limits at all.
@@ -66,33 +68,33 @@ class Holders:
 
     @property
     def sources(self) -> tuple[LimitSource, ...]:
-        """All places whose limits apply to holders, in Slurm's order of precedence; none if
+        """All places with limits that apply to holders, in Slurm's order of precedence; none if
         slurmctld enforces no limits.
         """
-        limits = (
+        if not self.is_enforced:
+            return ()
+        sources = (
             *self._of_partition(),
             *self._of_qos(),
             *map(self._of_association, self.associations),
         )
-        return (
-            tuple(limit for limit in limits if limit.caps or limit.max_s < math.inf)
-            if self.is_enforced
-            else ()
-        )
+        return tuple(source for source in sources if source.caps or source.max_s < math.inf)
 
     def _of_partition(self) -> Iterator[LimitSource]:
         """Yield the limits of the partition's QOS, which come before those of a job's own."""
         if self.partition is None or (qos := self.partition_qos) is None:
             return
-        name, own = self.partition.name, self.qos.name if self.qos is not None else ""
-        is_shared = self.by == BY_QOS and self.partition.allowed_qos != {own}
+        name = self.partition.name
+        holders_qos = self.qos.name if self.qos is not None else ""
+        # With preemption by partition, the partition is for holders alone.
+        is_shared = self.by == BY_QOS and self.partition.allowed_qos != {holders_qos}
         yield LimitSource(
             f"QOS {qos.name} of partition {name}",
             qos.caps,
             qos.max_s,
-            f"main jobs in {name}" if is_shared else "",
-            f"add a partition of the same nodes without a QOS, for {own} only (AllowQos), and "
-            "set slurm.partition",
+            beside=f"main jobs in {name}" if is_shared else "",
+            remedy="add a partition of the same nodes without a QOS, for "
+            f"{holders_qos} only (AllowQos), and set slurm.partition",
             of_partition=name,
         )
 
@@ -103,28 +105,33 @@ class Holders:
             remedy = "give holders a QOS of their own (slurm.qos)"
             name = self.qos.name
             yield LimitSource(
-                f"QOS {name}", self.qos.caps, self.qos.max_s, beside, remedy, of_qos=name
+                f"QOS {name}",
+                self.qos.caps,
+                self.qos.max_s,
+                beside=beside,
+                remedy=remedy,
+                of_qos=name,
             )
 
     def _of_association(self, association: Association) -> LimitSource:
         """Return the limits of a user or account; its main jobs count as well, unless the
-        association is for holders alone.
+        association is for holders alone: it allows only the holders' QOS, or it is for the holders'
+        partition, where preemption is by partition.
         """
-        names = {self.qos.name} if self.qos is not None and self.has_own_qos else set()
-        is_alone = (bool(association.qos) and association.qos <= names) or (
-            bool(association.partition) and self.by != BY_QOS
-        )
-        whose = (
-            f"your main jobs in account {association.account}"
-            if association.user
-            else f"main jobs of account {association.account}"
-        )
+        holders_qos = {self.qos.name} if self.qos is not None and self.has_own_qos else set()
+        has_only_holders_qos = bool(association.qos) and association.qos <= holders_qos
+        has_only_holders_partition = bool(association.partition) and self.by != BY_QOS
+        beside = ""
+        if not has_only_holders_qos and not has_only_holders_partition:
+            beside = f"main jobs of account {association.account}"
+            if association.user:
+                beside = f"your main jobs in account {association.account}"
         return LimitSource(
             association.name,
             association.caps,
             association.max_s,
-            "" if is_alone else whose,
-            "give pilots an account of their own, without limits above it (slurm.account)",
+            beside=beside,
+            remedy="give pilots an account of their own, without limits above it (slurm.account)",
             of_account=association.account,
             of_user=association.user,
         )
@@ -137,27 +144,34 @@ def holders_of(
     qos: Mapping[str, Qos],
     associations: tuple[Association, ...] = (),
 ) -> Holders:
-    """Return where the holders of these settings run, and so which limits apply to them."""
-    default = next((p for p in partitions.values() if p.is_default), None)
-    partition = partitions.get(settings.partition) if settings.partition else default
-    name = settings.qos or (associations[0].default_qos if associations else "") or "normal"
-    enforced = {"limits", "safe"} & set(
-        config.get("AccountingStorageEnforce", "").lower().split(",")
-    )
+    """Return where the holders of these settings run, and so which limits apply to them.
+
+    ``config`` is Slurm's, ``partitions`` and ``qos`` are all of the cluster, by name.
+    ``associations``: that of holders, then those of its accounts up to the root.
+    """
+    if settings.partition:
+        partition = partitions.get(settings.partition)
+    else:
+        partition = next((other for other in partitions.values() if other.is_default), None)
+    # As Slurm chooses: the QOS that the job names, the association's, or else "normal".
+    default_qos = associations[0].default_qos if associations else ""
+    name = settings.qos or default_qos or "normal"
+    enforcement = config.get("AccountingStorageEnforce", "").lower().split(",")
     return Holders(
         partition,
-        qos.get(name),
-        None if partition is None else qos.get(partition.qos),
-        associations,
-        config.get("PreemptType", ""),
-        bool(settings.qos),
-        bool(enforced),
+        qos=qos.get(name),
+        partition_qos=None if partition is None else qos.get(partition.qos),
+        associations=associations,
+        by=config.get("PreemptType", ""),
+        has_own_qos=bool(settings.qos),
+        is_enforced="limits" in enforcement or "safe" in enforcement,
     )
 
 
 def most_nodes(key: str, value: str, partition: Partition | None) -> float:
-    """Return how many one-node jobs a limit such as ``GrpTRES`` ``cpu=512,node=8`` allows; infinite
-    if it names nothing that nodes have. What a node has is the partition's average.
+    """Return how many one-node jobs a limit allows, of sacctmgr's name ``key`` (``GrpTRES``) and
+    value (``cpu=512,node=8``); infinite if it names nothing that nodes have. Each node counts as
+    the average node of the partition.
     """
     if value.isdecimal():
         return int(value)

@@ -17,8 +17,6 @@ from bftrainer.config.pilot import NodesConfig
 from bftrainer.counted import counted
 from bftrainer.errors import UndecidedError
 from bftrainer_clusters.slurm.config import SlurmSettings
-from bftrainer_clusters.slurm.setup import parse_version
-from bftrainer_clusters.slurm.several_nodes import SHRINKS_SINCE
 from bftrainer_clusters.slurm.site_choice import Place, SiteChoice, SiteView, Way
 from bftrainer_clusters.slurm.site_limits import Holders
 from bftrainer_clusters.slurm.text import hides_jobs
@@ -69,7 +67,7 @@ def proposal_of(
         *_size_keys(view, place, holders, wishes),
         *_network_keys(network, wishes),
     ]
-    return SiteProposal(tuple(keys), tuple(_remarks(choice, network, holders, view)))
+    return SiteProposal(tuple(keys), tuple(_remarks(choice, network)))
 
 
 def settings_of(proposal: SiteProposal) -> SlurmSettings:
@@ -170,7 +168,7 @@ def _size_keys(
     per_holder, cap, why = _nodes_per_holder(place, holders)
     if wishes.nodes_per_holder is not None:
         yield DecidedKey("slurm", "nodes_per_holder", wishes.nodes_per_holder, _BY_OPTION)
-    elif per_holder > 1 and parse_version(view.facts.config["SLURM_VERSION"]) >= SHRINKS_SINCE:
+    elif per_holder > 1:
         reason = f"{why}: {cap} jobs for {counted(place.nodes, 'node')}"
         yield DecidedKey("slurm", "nodes_per_holder", per_holder, reason)
 
@@ -215,9 +213,7 @@ def _network_keys(network: Network, wishes: SiteWishes) -> Iterator[DecidedKey]:
         yield DecidedKey("workers", "allow_from", (network.network,), reason)
 
 
-def _remarks(
-    choice: SiteChoice, network: Network, holders: Holders, view: SiteView
-) -> Iterator[str]:
+def _remarks(choice: SiteChoice, network: Network) -> Iterator[str]:
     """Yield remarks for the user: who frees nodes, the second-best place, and what is left
     undecided.
     """
@@ -228,11 +224,6 @@ def _remarks(
         yield f"Second best: {second.words}, mode {second.way.value} ({second.why})."
     else:
         yield "There is no second partition for holders."
-    per_holder, cap, why = _nodes_per_holder(choice.place, holders)
-    version = view.facts.config["SLURM_VERSION"]
-    if per_holder > 1 and parse_version(version) < SHRINKS_SINCE:
-        held = f"at most {cap} of {counted(choice.place.nodes, 'node')} are held"
-        yield f"{why}: {held}, because holders of several nodes need Slurm 24.11 ({version})."
     if network.why_none:
         yield f"workers.interface is not decided ({network.why_none}): set it."
 

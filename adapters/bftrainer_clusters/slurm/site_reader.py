@@ -51,7 +51,8 @@ Route = Callable[[str], tuple[str, IPv4Network]]
 
 def propose(wishes: SiteWishes) -> SiteProposal | None:
     """Propose the keys for a pilot of this user at the Slurm of this host; None where Slurm is not
-    installed.
+    installed. Raises ``UserError`` if sbatch would refuse a holder, and ``CommandError`` or
+    ``SchedulerError`` if Slurm cannot be read.
     """
     if any(shutil.which(name) is None for name in COMMANDS):
         return None
@@ -75,13 +76,16 @@ def setup_steps(partition: str, qos: str) -> str:
 
 
 def _ask_of(cluster: str) -> RunCommand:
+    """Return a function that runs a command of Slurm for this cluster."""
     return lambda argv: command.run(
         of_cluster(argv, cluster), timeout_s=_TIMEOUT_S, env=ENVIRONMENT
     )
 
 
 def _read(ask: RunCommand, cluster: str) -> tuple[SiteView, tuple[NodeView, ...], str]:
-    """Read the site and its nodes; return also the text about the nodes."""
+    """Read the site and its nodes; return both, and the text about the nodes, which has their
+    addresses.
+    """
     text = config_text(_TIMEOUT_S, ENVIRONMENT, cluster)
     argv = [*NODES_ARGV]
     nodes_text = ask(argv)
@@ -92,33 +96,43 @@ def _read(ask: RunCommand, cluster: str) -> tuple[SiteView, tuple[NodeView, ...]
 def read_view(
     text: str, nodes: Iterable[NodeView], user: str, groups: frozenset[str], ask: RunCommand
 ) -> SiteView:
-    """Read what a user sees of a site whose configuration is ``text``.
+    """Read what a user sees of a site.
 
-    Raises ``CommandError`` where accounting is configured and does not answer: a QOS may protect
-    holders from preemption.
+    Args:
+        text: The configuration (``scontrol show config``).
+        nodes: All nodes, for their GPUs.
+        user: The user.
+        groups: The names of the user's groups.
+        ask: Runs a command.
+
+    Raises:
+        CommandError: Accounting is configured and does not answer: a QOS may protect holders from
+            preemption.
     """
     partitions = command.parsed(partitions_argv(), ask(partitions_argv()), parse_partitions)
     facts = SiteSetup(text, partitions)
     gpus = {node.name: node.gpu_count for node in nodes if node.gpu_count}
     if not has_slurmdbd(text):
         return SiteView(facts, user, groups=groups, gpus=gpus)
-    name = facts.config.get("ClusterName", "")
+    cluster = facts.config.get("ClusterName", "")
     qos = command.parsed(qos_argv(), ask(qos_argv()), parse_qos)
-    own_argv = associations.argv(name, user=user)
-    own = command.parsed(own_argv, ask(own_argv), associations.parse)
-    default = ask(associations.default_account_argv(user)).strip()
-    above = associations.chain(ask, name, user, default, "")
-    facts = replace(facts, accounting=Accounting(qos, above))
-    view = SiteView(facts, user, tuple(own), default, groups, gpus)
-    return _with_unused(view, ask)
+    user_argv = associations.argv(cluster, user=user)
+    of_user = command.parsed(user_argv, ask(user_argv), associations.parse)
+    default_account = ask(associations.default_account_argv(user)).strip()
+    chain = associations.chain(ask, cluster, user, default_account, "")
+    facts = replace(facts, accounting=Accounting(qos, chain))
+    view = SiteView(facts, user, tuple(of_user), default_account, groups, gpus)
+    return _with_unused_qos(view, ask)
 
 
-def _with_unused(view: SiteView, ask: RunCommand) -> SiteView:
-    """Return the view with the QOSes that no job has had for a week, which the checks ignore."""
+def _with_unused_qos(view: SiteView, ask: RunCommand) -> SiteView:
+    """Return the view with the QOSes that no job has had for a week, which the checks ignore.
+    Unchanged where QOSes do not decide about preemption, and where other users' jobs are hidden.
+    """
     if not view.is_by_qos or hides_jobs(view.facts.config_text, view.user):
         return view
     facts = view.facts
-    in_question = frozenset[str]().union(
+    waiting_qos = frozenset[str]().union(
         *(
             qos_that_keep_waiting(
                 place.settings(), facts.config, facts.partitions, facts.accounting, lambda _: True
@@ -126,42 +140,46 @@ def _with_unused(view: SiteView, ask: RunCommand) -> SiteView:
             for place in places(view)
         )
     )
-    if not in_question:
+    if not waiting_qos:
         return view
-    return replace(view, facts=replace(facts, unused_qos=unused(in_question, view.user, ask)))
+    return replace(view, facts=replace(facts, unused_qos=unused(waiting_qos, view.user, ask)))
 
 
 def read_limits(view: SiteView, choice: SiteChoice, ask: RunCommand) -> Holders:
     """Read the limits of holders with the chosen account, and of the accounts above it."""
     facts = view.facts
-    above: tuple[Association, ...] = ()
+    chain: tuple[Association, ...] = ()
     if view.associations:
-        name = facts.config.get("ClusterName", "")
+        cluster = facts.config.get("ClusterName", "")
         account = choice.account or view.default_account
-        above = associations.chain(ask, name, view.user, account, choice.place.partition.name)
-    catalog = facts.accounting.qos
-    accounted = replace(facts, accounting=Accounting(catalog, above))
-    return accounted.holders(choice.place.settings(choice.account))
+        chain = associations.chain(ask, cluster, view.user, account, choice.place.partition.name)
+    # The facts have the chain of the default account.
+    chosen_facts = replace(facts, accounting=Accounting(facts.accounting.qos, chain))
+    return chosen_facts.holders(choice.place.settings(choice.account))
 
 
 def read_network(nodes_text: str, nodes: frozenset[str], route: Route) -> Network:
     """Find the interface and network by which this host reaches the nodes of a partition, by the
     addresses that Slurm has of them; ``why_none`` says why none is proposed.
+
+    ``nodes_text`` is scontrol's text about all nodes, ``nodes`` are those of the partition, and
+    ``route`` returns the interface and its network for an address. The result is empty where the
+    route is this host's loopback.
     """
     addresses: Mapping[str, str] = dict(_ADDRESS.findall(nodes_text))
-    looked_up = [name for name in sorted(nodes) if name in addresses][:_MAX_LOOKED_UP]
-    if not looked_up:
+    sample = [name for name in sorted(nodes) if name in addresses][:_MAX_LOOKED_UP]
+    if not sample:
         return Network(why_none="Slurm shows no address of a node")
-    node = looked_up[0]
+    node = sample[0]
     try:
         interface, network = route(addresses[node])
     except InvalidValueError as error:
         return Network(why_none=str(error))
     if network.is_loopback:
         return Network()
-    strangers = [name for name in looked_up if not _is_within(addresses[name], network)]
-    if strangers:
-        why = f"node {strangers[0]} is outside of {network}, the network of {interface}"
+    outsiders = [name for name in sample if not _is_within(addresses[name], network)]
+    if outsiders:
+        why = f"node {outsiders[0]} is outside of {network}, the network of {interface}"
         return Network(why_none=f"{why}; workers.allow_from needs its network")
     return Network(interface, str(network), node)
 

@@ -66,25 +66,27 @@ _SUFFIXES = {
 
 @lru_cache(maxsize=1024)
 def flags_of(state: str) -> frozenset[NodeFlag]:
-    """Return all flags of a state as Slurm writes it: ``IDLE+DRAIN``, ``idle*``,
-    ``mixed-``.
+    """Return all flags of a state as Slurm writes it: ``IDLE+DRAIN``, ``idle*``, ``mixed-``.
 
-    Raises :class:`~bftrainer.errors.UnknownStateError` with the text: unknown is not
-    idle.
+    Raises :class:`~bftrainer.errors.UnknownStateError` with the text for a word that is no flag:
+    unknown is not idle.
     """
     flags: set[NodeFlag] = set()
-    for word in state.split("+"):
-        name = word.strip().rstrip("".join(_SUFFIXES))
-        flags.update(_SUFFIXES[suffix] for suffix in word.strip()[len(name) :])
-        for spelling in _SPELLINGS.get(name.upper(), name.upper()).split("+"):
-            if spelling not in NodeFlag.__members__:
+    for part in state.split("+"):
+        word = part.strip()
+        name = word.rstrip("".join(_SUFFIXES))
+        suffixes = word[len(name) :]
+        flags.update(_SUFFIXES[suffix] for suffix in suffixes)
+        # One spelling may stand for two flags: DRAINED is IDLE+DRAIN.
+        for flag_name in _SPELLINGS.get(name.upper(), name.upper()).split("+"):
+            if flag_name not in NodeFlag.__members__:
                 raise UnknownStateError("node", state)
-            flags.add(NodeFlag[spelling])
+            flags.add(NodeFlag[flag_name])
     return frozenset(flags)
 
 
 LATEST_S = 1e11
-"""A number above it is no time."""
+"""Slurm's larger numbers are no times."""
 # Flags that say how a node came to be, not what it may be used for.
 _HARMLESS = frozenset({NodeFlag.CLOUD, NodeFlag.DYNAMIC_NORM})
 _ASLEEP = frozenset({NodeFlag.POWERED_DOWN, NodeFlag.POWERING_UP})
@@ -149,21 +151,21 @@ def node_view(
     cpus: int,
     last_busy_s: float = 0.0,
 ) -> NodeView:
-    """Build the view of a node from what Slurm's commands or pyslurm show. ``last_busy_s`` is 0
-    where Slurm has not seen a job there.
+    """Build the view of a node from the values that Slurm's commands or pyslurm show.
+    ``last_busy_s`` is the end of its latest job in seconds since 1970, 0 where Slurm has not seen a
+    job there. Raises :class:`~bftrainer.errors.UnknownStateError`.
     """
-    flags, devices = flags_of(state), gpus_of(gres)
+    flags = flags_of(state)
     return NodeView(
         name,
         availability_of(state),
-        partitions,
-        devices,
-        cpus,
-        None,
-        state,
-        NodeFlag.CLOUD in flags,
-        last_busy_s if 0 < last_busy_s < LATEST_S else None,
-        bool(flags & _WITHDRAWN),
+        partitions=partitions,
+        devices=gpus_of(gres),
+        cpus=cpus,
+        state=state,
+        is_cloud=NodeFlag.CLOUD in flags,
+        last_busy_s=last_busy_s if 0 < last_busy_s < LATEST_S else None,
+        is_withdrawn=bool(flags & _WITHDRAWN),
     )
 
 
@@ -182,38 +184,37 @@ def idle_gpus(gres: str, used: str, drained: str) -> int | None:
     """
     names = {part.partition(":")[0] for part in _PART.findall(gres)}
     devices = gpus_of(gres)
-    if (
-        len(devices) != 1
-        or names & {"shard", "mps"}
-        or _MIG.search(devices[0].kind)
-        or drained != "N/A"
-    ):
+    if len(devices) != 1 or names & {"shard", "mps"}:
         return None
-    used_gpus = [
-        part
-        for part in _PART.findall(used.replace("(null)", ""))
-        if part.partition(":")[0] == "gpu"
-    ]
-    read = _GPUS_USED.fullmatch(used_gpus[0]) if len(used_gpus) == 1 else None
-    if read is None or (count := int(read[1])) > devices[0].count:
+    if _MIG.search(devices[0].kind) or drained != "N/A":
+        return None
+    n_gpus = devices[0].count
+    parts = _PART.findall(used.replace("(null)", ""))
+    used_gpus = [part for part in parts if part.partition(":")[0] == "gpu"]
+    match = _GPUS_USED.fullmatch(used_gpus[0]) if len(used_gpus) == 1 else None
+    if match is None or int(match[1]) > n_gpus:
         raise SchedulerError(
             f"cannot tell which GPUs of {gres[:40]!r} are used from GresUsed={used[:80]!r}"
         )
-    if count == 0:
-        return devices[0].count
-    ranges = [part.partition("-") for part in (read[2] or "N/A").split(",")]
-    if not ranges[0][0].isdecimal():
+    n_used = int(match[1])
+    if n_used == 0:
+        return n_gpus
+    # IDX:0-1,3, or N/A where used GPUs have no index.
+    index_ranges = [part.partition("-") for part in (match[2] or "N/A").split(",")]
+    if not index_ranges[0][0].isdecimal():
         return None
-    if sum(int(last or first) - int(first) + 1 for first, _, last in ranges) != count:
+    n_listed = sum(int(last or first) - int(first) + 1 for first, _, last in index_ranges)
+    if n_listed != n_used:
         raise SchedulerError(f"GresUsed={used[:80]!r} lists other GPUs than it counts")
-    return devices[0].count - count
+    return n_gpus - n_used
 
 
 def with_idle(node: NodeView, idle: Idle | None) -> NodeView:
-    """Return the node with its idle part. The node counts as shared if that has GPUs, and no flag
-    of its state forbids that jobs start there.
+    """Return the node with its idle part. The node counts as shared if its idle part has GPUs, it
+    runs jobs, and no flag of its state forbids that further jobs start there.
     """
     flags = flags_of(node.state) - _HARMLESS
-    shared = idle is not None and idle.gpus > 0 and flags - {NodeFlag.PLANNED} == {NodeFlag.MIXED}
-    availability = Availability.SHARED if shared else node.availability
+    takes_jobs_beside = flags - {NodeFlag.PLANNED} == {NodeFlag.MIXED}
+    is_shared = idle is not None and idle.gpus > 0 and takes_jobs_beside
+    availability = Availability.SHARED if is_shared else node.availability
     return replace(node, idle=idle, availability=availability, is_planned=NodeFlag.PLANNED in flags)

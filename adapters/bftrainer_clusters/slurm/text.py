@@ -48,47 +48,63 @@ def parse_nodes(text: str) -> tuple[NodeView, ...]:
     A comment or reason may contain line breaks, so a record begins where a line begins with
     ``NodeName=``. Only operators can write these texts.
     """
-    nodes = []
-    for record in _beginning_with("NodeName", text, "nodes"):
-        own = _FREE_TEXT.split(record, maxsplit=1)[0]
-        name = value_of(own, "NodeName")
-        state = value_of(own, "State")
-        cpus = value_of(own, "CPUTot", "")
-        gres = "" if (gres := value_of(own, "Gres", "")) in NOTHING else gres
-        partitions = _words(value_of(own, "Partitions", ""))
-        busy = value_of(own, "LastBusyTime", "")
-        busy_s = float(busy) if is_number(busy) else 0.0
-        node = node_view(name, state, partitions, gres, int(cpus) if is_number(cpus) else 0, busy_s)
-        nodes.append(with_idle(node, _idle(own, gres)) if value_of(own, "GresUsed", "") else node)
-    for name, times in Counter(node.name for node in nodes).items():
-        if times > 1:
+    nodes = [_node(record) for record in _beginning_with("NodeName", text, "nodes")]
+    for name, n_records in Counter(node.name for node in nodes).items():
+        if n_records > 1:
             raise SchedulerError(f"node {name} is listed twice")
     return tuple(nodes)
 
 
+def _node(record: str) -> NodeView:
+    """Parse the record of one node; one that was asked for with ``-d`` has an idle part as well."""
+    slurms_fields = _FREE_TEXT.split(record, maxsplit=1)[0]
+    name = value_of(slurms_fields, "NodeName")
+    state = value_of(slurms_fields, "State")
+    cpus = value_of(slurms_fields, "CPUTot", "")
+    gres = value_of(slurms_fields, "Gres", "")
+    if gres in NOTHING:
+        gres = ""
+    partitions = _words(value_of(slurms_fields, "Partitions", ""))
+    last_busy = value_of(slurms_fields, "LastBusyTime", "")
+    node = node_view(
+        name,
+        state,
+        partitions,
+        gres,
+        cpus=int(cpus) if is_number(cpus) else 0,
+        last_busy_s=float(last_busy) if is_number(last_busy) else 0.0,
+    )
+    if not value_of(slurms_fields, "GresUsed", ""):
+        return node
+    return with_idle(node, _idle(slurms_fields, gres))
+
+
 def _idle(record: str, gres: str) -> Idle | None:
-    """Return what no job has of a node that was asked for with ``-d``, without the cores and memory
-    that the node keeps for itself; None if its GPUs cannot be held one by one.
+    """Return the part of a node that no job has, without the cores and memory that the node keeps
+    for itself; None if its GPUs cannot be held one by one. The record is of a node that was asked
+    for with ``-d``.
     """
     gpus = idle_gpus(gres, value_of(record, "GresUsed", ""), value_of(record, "GresDrain"))
     if gpus is None:
         return None
     cpus = _count(record, "CPUEfctv") - _count(record, "CPUAlloc")
-    spared = value_of(record, "MemSpecLimit", "")
-    of_mib = _count(record, "RealMemory")
-    mib = of_mib - _count(record, "AllocMem") - (int(spared) if is_number(spared) else 0)
-    return Idle(gpus, max(cpus, 0), max(mib, 0), of_mib)
+    reserved = value_of(record, "MemSpecLimit", "")
+    reserved_mib = int(reserved) if is_number(reserved) else 0
+    total_mib = _count(record, "RealMemory")
+    idle_mib = total_mib - _count(record, "AllocMem") - reserved_mib
+    return Idle(gpus, max(cpus, 0), max(idle_mib, 0), total_mib)
 
 
 def _count(record: str, key: str) -> int:
+    """Return the number of a field. Raises ``SchedulerError`` if it is missing, or no number."""
     if not is_number(value := value_of(record, key)):
         raise SchedulerError(f"{key}={value[:40]!r} is not a number in {record[:80]!r}")
     return int(value)
 
 
 def parse_pending(text: str, mark: str) -> tuple[PendingJob, ...]:
-    """Parse the pending jobs in ``squeue -o JOB_FORMAT|mark``; its header tells an empty queue from
-    missing output.
+    """Parse the pending jobs in ``squeue -o JOB_FORMAT|mark``; the header tells an empty queue from
+    missing output. Raises ``SchedulerError``.
     """
     lists = HostLists()
     return tuple(
@@ -118,36 +134,43 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 
 
 def parse_times(text: str) -> tuple[float, float | None]:
-    """Return from sdiag's output the server's time and that of its latest backfill cycle (None:
-    there was none since it started).
+    """Return from sdiag's output the time of slurmctld and the time of its latest backfill cycle
+    (None: there was none since slurmctld started), both in seconds since 1970. Raises
+    ``SchedulerError`` without the first one.
     """
-    at = re.search(r"^sdiag output at .* \((\d+)\)$", text, re.MULTILINE)
-    if at is None:
-        first = next((line for line in text.split("\n") if line.strip("* ")), "nothing")
-        raise SchedulerError(f"sdiag does not show the server's time in seconds: {first[:80]!r}")
-    planned = re.search(
+    server_time = re.search(r"^sdiag output at .* \((\d+)\)$", text, re.MULTILINE)
+    if server_time is None:
+        first_line = next((line for line in text.split("\n") if line.strip("* ")), "nothing")
+        raise SchedulerError(
+            f"sdiag does not show the server's time in seconds: {first_line[:80]!r}"
+        )
+    cycle_time = re.search(
         r"^Backfilling stats.*?Last cycle when: .*? \((\d+)\)$", text, re.MULTILINE | re.DOTALL
     )
-    return float(at[1]), float(planned[1]) if planned and int(planned[1]) else None
+    cycle_s = None
+    if cycle_time is not None and int(cycle_time[1]) > 0:  # 0: no cycle yet
+        cycle_s = float(cycle_time[1])
+    return float(server_time[1]), cycle_s
 
 
-_COUNTED = ("submitted", "started", "completed", "canceled", "failed")
+_COUNTERS = ("submitted", "started", "completed", "canceled", "failed")
 
 
 def parse_counters(text: str) -> JobCounters:
     """Return from sdiag's output how many jobs of all users were submitted, started and ended since
     midnight or ``sdiag --reset``.
 
-    ``pending`` is up to 30 s old. While a backfill cycle goes on, its time is None.
+    ``pending`` is up to 30 s old. While a backfill cycle goes on, the time of the latest cycle is
+    None. Raises ``SchedulerError`` if a number is missing.
     """
-    at_s, planned_s = parse_times(text)
+    at_s, cycle_s = parse_times(text)
     counts = {
         word: int(number)
         for word, number in re.findall(r"^Jobs (\w+):\s+(\d{1,18})$", text, re.MULTILINE)
     }
-    if missing := [word for word in _COUNTED if word not in counts]:
+    if missing := [word for word in _COUNTERS if word not in counts]:
         raise SchedulerError(f"sdiag does not show the line 'Jobs {missing[0]}:'")
-    shown = re.search(r"^Job states ts:.* \((\d+)\)$", text, re.MULTILINE)
+    pending_time = re.search(r"^Job states ts:.* \((\d+)\)$", text, re.MULTILINE)
     is_planning = re.search(r"^Backfilling stats \(WARNING", text, re.MULTILINE)
     return JobCounters(
         at_s,
@@ -155,19 +178,17 @@ def parse_counters(text: str) -> JobCounters:
         counts["started"],
         counts["completed"] + counts["canceled"] + counts["failed"],
         counts.get("pending", 0),
-        float(shown[1]) if shown else 0.0,
-        None if is_planning else planned_s,
+        float(pending_time[1]) if pending_time else 0.0,
+        None if is_planning else cycle_s,
     )
 
 
 def parse_hidden(text: str, user: str) -> frozenset[Hidden]:
-    """Return what PrivateData hides from ``user``, by ``scontrol show config``; nothing is hidden
-    from root and SlurmUser.
+    """Return the kinds of data that PrivateData hides from ``user``, by ``scontrol show config``;
+    nothing is hidden from root and SlurmUser. Raises ``SchedulerError`` if PrivateData is missing.
     """
-    config = {
-        m[1]: m[2].strip()
-        for m in re.finditer(r"^(PrivateData|SlurmUser)\s*=(.*)$", text, re.MULTILINE)
-    }
+    lines = re.finditer(r"^(PrivateData|SlurmUser)\s*=(.*)$", text, re.MULTILINE)
+    config = {line[1]: line[2].strip() for line in lines}
     if "PrivateData" not in config:
         raise SchedulerError("scontrol show config does not show PrivateData")
     if user in ("root", config.get("SlurmUser", "").partition("(")[0]):
@@ -228,13 +249,14 @@ def whole_lines(text: str, what: str) -> list[str]:
 
 
 def _beginning_with(key: str, text: str, what: str) -> list[str]:
-    """Split an output into records, each of which begins with ``key=`` at the beginning
-    of a line.
+    """Split an output into records, each of which begins with ``key=`` at the beginning of a line.
+    ``what`` names the records in errors. Raises ``SchedulerError`` if the output is empty or
+    truncated, or begins otherwise.
     """
     whole_lines(text, what)
-    before, *records = re.split(rf"^(?={key}=)", text, flags=re.MULTILINE)
-    if before.strip():
-        raise SchedulerError(f"no {key} in {before[:80]!r}")
+    head, *records = re.split(rf"^(?={key}=)", text, flags=re.MULTILINE)
+    if head.strip():
+        raise SchedulerError(f"no {key} in {head[:80]!r}")
     return records
 
 
@@ -250,10 +272,16 @@ def value_of(line: str, key: str, default: str | None = None) -> str:
 
 
 def _words(text: str) -> tuple[str, ...]:
+    """Return the words of a list with commas; none for Slurm's words for nothing."""
     return () if text in NOTHING else tuple(text.split(","))
 
 
-def _epoch(text: str, of: str) -> float:
+def _epoch(text: str, what: str) -> float:
+    """Parse a time in seconds since 1970. Raises ``SchedulerError`` about ``what`` for another
+    text.
+    """
     if not is_number(text):
-        raise SchedulerError(f"{of}: {text[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)")
+        raise SchedulerError(
+            f"{what}: {text[:40]!r} is not a time in seconds (SLURM_TIME_FORMAT=%s)"
+        )
     return float(text)

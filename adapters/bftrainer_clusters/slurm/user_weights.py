@@ -17,8 +17,8 @@ from bftrainer_clusters.slurm.calls import SlurmCalls
 from bftrainer_clusters.slurm.setup import parse_config
 
 EVERY_S = 900.0
-"""Read at the first look in each quarter of an hour by the clock, so that pilots read new shares at
-nearly the same time.
+"""Shares are read at the first look in each quarter of an hour by the clock, so that pilots read
+new ones at nearly the same time.
 """
 
 
@@ -30,15 +30,17 @@ def argv(cluster: str, account: str) -> list[str]:
 
 def parse(text: str, user: str) -> dict[str, int]:
     """Return users' weights, where they differ from 1. Empty if no user but ``user``, who asks, is
-    shown: PrivateData may hide the others.
+    shown: PrivateData may hide the others. Raises ``SchedulerError`` for text of another form.
     """
     weights = dict[str, int]()
     rows = [line.split("|") for line in filter(str.strip, text.splitlines())]
-    for fields in sorted(rows):  # a user's own before those in a partition
+    # Sorted: a user's association without a partition comes before those in one, and counts.
+    for fields in sorted(rows):
         if len(fields) != 3 or not (fields[2].isdecimal() or fields[2] == "parent"):
             raise SchedulerError(f"sacctmgr: line truncated or garbled: {'|'.join(fields)[:80]!r}")
-        if fields[0]:  # else the account's own
-            weights.setdefault(fields[0], 1 if fields[2] == "parent" else int(fields[2]))
+        name, _, fairshare = fields
+        if name:  # else it is the account's association
+            weights.setdefault(name, 1 if fairshare == "parent" else int(fairshare))
     if not weights.keys() - {user}:
         return {}
     return {name: weight for name, weight in weights.items() if weight != 1}
@@ -47,7 +49,8 @@ def parse(text: str, user: str) -> dict[str, int]:
 @dataclass
 class Weights:
     """The weights of users as they were last read. If they cannot be read, they stay as they were,
-    so that running pilots go on with the same.
+    so that running pilots go on with the same weights. ``account`` returns the account of holders,
+    ``host_s`` the time in seconds since 1970.
     """
 
     calls: SlurmCalls
@@ -55,24 +58,31 @@ class Weights:
     timeout_s: float = 10.0
     host_s: Callable[[], float] = time.time
     _weights: Mapping[str, int] = field(default_factory=dict)
-    _read: tuple[str, float] = ("", 0.0)
+    _latest_read: tuple[str, float] = ("", 0.0)
+    """The account whose weights were read, and the quarter of an hour."""
 
-    def now(self) -> Mapping[str, int]:
+    def current(self) -> Mapping[str, int]:
         """Return the weights of users, after at most one command. Empty without an account or
         accounting: all users weigh the same.
         """
         account, quarter = self.account(), self.host_s() // EVERY_S
-        if (account, quarter) != self._read:
-            self._weights, self._read = (
-                self._weights if account == self._read[0] else {},
-                (account, quarter),
-            )
-            with suppress(CommandError, SchedulerError):
-                config = parse_config(self.calls.config(self.timeout_s)) if account else {}
-                query = argv(config.get("ClusterName", ""), account)
-                if "slurmdbd" in config.get("AccountingStorageType", ""):
-                    text = self.calls.run(query, CallKind.LOOK, self.timeout_s)
-                    self._weights = command.parsed(
-                        query, text, lambda text: parse(text, self.calls.user)
-                    )
+        latest_account, _ = self._latest_read
+        if (account, quarter) != self._latest_read:
+            if account != latest_account:
+                self._weights = {}
+            self._latest_read = (account, quarter)
+            if account:
+                with suppress(CommandError, SchedulerError):
+                    self._read(account)
         return self._weights
+
+    def _read(self, account: str) -> None:
+        """Read the weights of users in this account, if there is accounting. Raises
+        ``CommandError`` or ``SchedulerError``.
+        """
+        config = parse_config(self.calls.config(self.timeout_s))
+        if "slurmdbd" not in config.get("AccountingStorageType", ""):
+            return
+        query = argv(config.get("ClusterName", ""), account)
+        text = self.calls.run(query, CallKind.LOOK, self.timeout_s)
+        self._weights = command.parsed(query, text, lambda text: parse(text, self.calls.user))

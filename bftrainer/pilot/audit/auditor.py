@@ -35,12 +35,16 @@ START_AFTER_S = 60.0
 important work.
 """
 _START_AGAIN_S = 600.0
-_MOST_WAITING = 200
+_MAX_QUEUED = 200
 _MODULE = "bftrainer.pilot.audit.process"
 
 
 class Audit(Protocol):
-    """What a pilot does with an audit. ``tick`` returns lines for the event log."""
+    """What a pilot does with an audit.
+
+    ``decided`` queues the answers of a decision, ``tick`` is called in every tick of the loop and
+    returns lines for the event log, ``close`` ends the audit's process.
+    """
 
     def decided(self, number: int, solved: Iterable[Solved]) -> None: ...
 
@@ -61,8 +65,11 @@ class NoAudit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Waiting:
-    """An answer of a decision that has not been sent yet."""
+class _QueuedAnswer:
+    """An answer of a decision that has not been sent to the process yet.
+
+    ``place``: its index among the answers of the decision. ``value``: its objective value.
+    """
 
     decision: int
     place: int
@@ -77,13 +84,13 @@ class Auditor:
         self._state_dir = state_dir
         self._clock = clock
         self._start_after_s = start_after_s
-        self._waiting: deque[_Waiting] = deque()
-        self._dropped = 0
+        self._queue: deque[_QueuedAnswer] = deque()
+        self._dropped_count = 0
         self._process: subprocess.Popen[bytes] | None = None
-        self._started_with: tuple[float, bool] | None = None
-        self._not_before_s: float | None = None  # None: nothing was decided yet
-        self._unsent = b""
-        self._is_busy = False
+        self._process_settings: tuple[float, bool] | None = None
+        self._start_at_s: float | None = None  # None: nothing was decided yet
+        self._unsent_bytes = b""
+        self._is_busy = False  # a problem was sent, or begun to be, and its result was not read
         self._lines = JsonTail(state_dir / AUDIT_LOG)
 
     def decided(self, number: int, solved: Iterable[Solved]) -> None:
@@ -92,36 +99,46 @@ class Auditor:
         """
         for place, (problem, answer) in enumerate(solved):
             if answer.status is Status.OPTIMAL:
-                waiting = _Waiting(number, place, problem, answer.objective_value)
-                self._waiting.append(waiting)
-        while len(self._waiting) > _MOST_WAITING:
-            self._waiting.popleft()
-            self._dropped += 1
-        if self._not_before_s is None:
-            self._not_before_s = self._clock.elapsed_s() + self._start_after_s
+                self._queue.append(
+                    _QueuedAnswer(
+                        decision=number,
+                        place=place,
+                        problem=problem,
+                        value=answer.objective_value,
+                    )
+                )
+        while len(self._queue) > _MAX_QUEUED:
+            self._queue.popleft()
+            self._dropped_count += 1
+        if self._start_at_s is None:
+            self._start_at_s = self._clock.elapsed_s() + self._start_after_s
 
     def tick(self, config: DecisionsConfig) -> Sequence[str]:
-        """Start the process if it is time, send the next problem, and read what has come out."""
-        wanted = config.audit_share, config.restricted_license
-        if self._process is not None and self._started_with != wanted:
-            self.close()
+        """Start the process if it is time, read its new results, and send the next problem. An
+        error of the operating system suspends the audit.
+
+        Returns lines for the event log.
+        """
+        settings = config.audit_share, config.restricted_license
+        if self._process is not None and self._process_settings != settings:
+            self.close()  # started again below, with the settings of the reloaded configuration
         if not config.audit_share:
-            self._waiting.clear()
+            self._queue.clear()
             return ()
         notes: list[str] = []
         try:
-            notes += self._ended()
+            notes += self._check_process()
             if self._process is None and self._is_due():
-                self._start(wanted)
-            notes += self._differing()
+                self._start(settings)
+            notes += self._read_results()
             if self._process is not None:
                 self._send()
         except OSError as error:
-            notes += self._given_up(f"{error.strerror or error}")
+            notes += self._suspend(f"{error.strerror or error}")
         return notes
 
     def close(self) -> None:
-        """End the process."""
+        """End the process, if one runs. The answer that it was comparing is lost."""
         if self._process is None:
             return
         process, self._process = self._process, None
@@ -131,21 +148,21 @@ class Auditor:
             process.stdin.close()
         with suppress(subprocess.TimeoutExpired):  # a file system that hangs keeps no pilot
             process.wait(1.0)
-        self._unsent, self._is_busy = b"", False
+        self._unsent_bytes, self._is_busy = b"", False
 
     def _is_due(self) -> bool:
         return (
-            bool(self._waiting)
-            and self._not_before_s is not None
-            and self._clock.elapsed_s() >= self._not_before_s
+            bool(self._queue)
+            and self._start_at_s is not None
+            and self._clock.elapsed_s() >= self._start_at_s
         )
 
-    def _start(self, wanted: tuple[float, bool]) -> None:
-        """Start the process of the audit with the ``wanted`` settings: its share of a core, and
-        whether Gurobi's license in its package may be used.
+    def _start(self, settings: tuple[float, bool]) -> None:
+        """Start the process of the audit with these ``settings``: its share of a core, and whether
+        Gurobi's license in its package may be used.
         """
-        share, restricted = wanted
-        self._lines.skip()  # what earlier audits found was told then
+        share, restricted = settings
+        self._lines.skip()  # the event log has the results of earlier audits
         arguments = (str(self._state_dir), repr(share), str(int(restricted)))
         with (self._state_dir / ERRORS).open("wb") as errors:
             process = subprocess.Popen(  # noqa: S603  # our own program
@@ -159,50 +176,53 @@ class Auditor:
             )
         assert process.stdin is not None, "it was started with a pipe"
         os.set_blocking(process.stdin.fileno(), False)
-        self._process, self._started_with = process, wanted
+        self._process, self._process_settings = process, settings
 
-    def _ended(self) -> list[str]:
+    def _check_process(self) -> list[str]:
+        """Suspend the audit if its process has ended. Returns a line for the event log then, else
+        none.
+        """
         if self._process is None or (status := self._process.poll()) is None:
             return []
-        return self._given_up(f"its process ended with status {status}")
+        return self._suspend(f"its process ended with status {status}")
 
-    def _given_up(self, cause: str) -> list[str]:
-        """Stop the audit and try again later. Returns a line for the event log; decisions go on
-        without it.
+    def _suspend(self, cause: str) -> list[str]:
+        """Stop the audit for ``_START_AGAIN_S``. Returns a line for the event log with the
+        ``cause``; decisions go on without the audit.
         """
         self.close()
-        self._not_before_s = self._clock.elapsed_s() + _START_AGAIN_S
+        self._start_at_s = self._clock.elapsed_s() + _START_AGAIN_S
         return [
             f"stopped for {_START_AGAIN_S / 60:g} minutes: {cause} (see {ERRORS}); decisions do "
             "not depend on it"
         ]
 
     def _send(self) -> None:
-        """Send the next problem if the process has done the last one, or the rest of one, as far as
-        the pipe takes it.
+        """Write to the process as much as its pipe takes: the rest of the last problem or, once
+        its result was read, the next problem. Call only while the process runs.
         """
         assert self._process is not None
         assert self._process.stdin is not None
-        if not self._unsent and not self._is_busy and self._waiting:
-            self._unsent, self._is_busy = self._message(self._waiting.popleft()), True
-            self._dropped = 0
-        if self._unsent:
+        if not self._unsent_bytes and not self._is_busy and self._queue:
+            self._unsent_bytes, self._is_busy = self._message(self._queue.popleft()), True
+            self._dropped_count = 0  # the message tells the process how many there were
+        if self._unsent_bytes:
             with suppress(BlockingIOError):
-                sent = os.write(self._process.stdin.fileno(), self._unsent)
-                self._unsent = self._unsent[sent:]
+                sent = os.write(self._process.stdin.fileno(), self._unsent_bytes)
+                self._unsent_bytes = self._unsent_bytes[sent:]
 
-    def _message(self, waiting: _Waiting) -> bytes:
+    def _message(self, answer: _QueuedAnswer) -> bytes:
         """Return an answer with its problem as one line of JSON for the process of the audit."""
         message = {
-            "decision": waiting.decision,
-            "place": waiting.place,
-            "value": waiting.value,
-            "dropped": self._dropped,
-            "problem": document_of(waiting.problem),
+            "decision": answer.decision,
+            "place": answer.place,
+            "value": answer.value,
+            "dropped": self._dropped_count,
+            "problem": document_of(answer.problem),
         }
         return f"{json.dumps(message)}\n".encode()
 
-    def _differing(self) -> list[str]:
+    def _read_results(self) -> list[str]:
         """Read the audit's new lines. Returns a line for the event log about each answer that
         differs.
         """
@@ -210,9 +230,9 @@ class Auditor:
         if not self._is_busy or self._lines.is_read():
             return notes
         for line in self._lines.read():
-            self._is_busy = False
+            self._is_busy = False  # one line per problem, and one problem at a time
             if line.get("result") == "differs":
-                where = line.get("problem")
-                kept = f"; for a bug report, the problem is in {where}" if where else ""
-                notes.append(f"decision {line.get('decision')}: {line.get('reason')}{kept}")
+                file = line.get("problem")
+                hint = f"; for a bug report, the problem is in {file}" if file else ""
+                notes.append(f"decision {line.get('decision')}: {line.get('reason')}{hint}")
         return notes

@@ -25,26 +25,31 @@ if TYPE_CHECKING:
 SOLVE_S = 10.0
 """Time limit of each MILP solver."""
 LOG_BYTES = 8 << 20
-_MOST_PROBLEMS = 20  # files kept for bug reports
+_MAX_PROBLEM_FILES = 20  # files kept for bug reports
 NO_TIME = "no time within decisions.audit_share"
 
 
 @dataclass(slots=True)
 class AuditBook:
-    """Compares problems one by one and writes what came out. ``totals`` go on from the file."""
+    """Compares problems one by one and writes the results. ``totals`` start with those of the
+    audit's file.
+    """
 
     state_dir: Path
     solver: Allocator
     totals: AuditTotals
     now_s: Callable[[], float] = field(default=time.time)
 
-    def take(self, message: dict[str, Any]) -> None:
-        """Compare one problem, and append the result to the audit's file."""
+    def compare(self, message: dict[str, Any]) -> None:
+        """Compare the answer of one problem with the MILP, and append the result to the audit's
+        file. ``message``: a line of the pilot (``Auditor._message``). A problem that cannot be read
+        counts as skipped.
+        """
         from bftrainer.config.problem_file import problem_of
         from bftrainer.decide.allocation.audit import AuditResult, AuditVerdict, audited
         from bftrainer.errors import InputFileError
 
-        began_s = time.perf_counter()
+        start_s = time.perf_counter()
         try:
             problem = problem_of(message["problem"], "the pilot's problem")
             verdict = audited(problem, message["value"], self.solver, SOLVE_S)
@@ -61,10 +66,10 @@ class AuditBook:
             "value": message["value"],
             "optimum": verdict.optimum,
             "reason": verdict.reason,
-            "took_s": round(time.perf_counter() - began_s, 4),
+            "took_s": round(time.perf_counter() - start_s, 4),
         }
         if verdict.result.value == "differs":
-            line["problem"] = self._keep(message)
+            line["problem"] = self._save_problem(message)
         self._append(line)
 
     def _count(self, verdict: AuditVerdict, dropped: int) -> None:
@@ -79,7 +84,7 @@ class AuditBook:
         if dropped:
             self.totals = replace(self.totals, skipped=self.totals.plus_skipped(NO_TIME, dropped))
 
-    def _keep(self, message: dict[str, Any]) -> str:
+    def _save_problem(self, message: dict[str, Any]) -> str:
         """Write a problem to a file for a bug report. Returns its path; empty if there are enough
         files.
         """
@@ -87,7 +92,7 @@ class AuditBook:
         from bftrainer.system.files import write_atomically
 
         folder = self.state_dir / PROBLEMS
-        if folder.is_dir() and len(list(folder.glob("*.json"))) >= _MOST_PROBLEMS:
+        if folder.is_dir() and len(list(folder.glob("*.json"))) >= _MAX_PROBLEM_FILES:
             return ""
         path = folder / f"decision-{message['decision']}-{message['place']}.json"
         write_atomically(path, json.dumps(message["problem"], indent=1).encode(), 0o600)
@@ -102,14 +107,18 @@ class AuditBook:
 
 
 def pause_s(cpu_s: float, wall_s: float, share: float) -> float:
-    """Return how long to pause after ``wall_s`` seconds that took ``cpu_s`` of a core, to use
-    ``share`` of it on average.
+    """Return the seconds to pause after ``wall_s`` seconds in which ``cpu_s`` CPU seconds were
+    used, so that on average ``share`` of a core is used.
     """
     return max(cpu_s / share - wall_s, 0.0)
 
 
 def main(arguments: list[str]) -> None:
-    """Compare problems until the input ends."""
+    """Compare problems until the input ends, or the pilot that started this process has ended.
+
+    ``arguments``: the state directory, the share of a core, and "1" if Gurobi's license in its
+    package may be used.
+    """
     os.nice(19)  # before the imports below, which take most of the first second
     state_dir, share, restricted = Path(arguments[0]), float(arguments[1]), arguments[2] == "1"
     from bftrainer.decide.allocation.audit import audit_solver
@@ -117,19 +126,21 @@ def main(arguments: list[str]) -> None:
 
     totals = read_totals(state_dir) or AuditTotals()
     book = AuditBook(state_dir, audit_solver(SOLVE_S, restricted), totals)
-    pilot = os.getppid()
+    pilot_pid = os.getppid()
     cpu_s, wall_s = 0.0, time.monotonic()  # the start counts as well
     while line := sys.stdin.buffer.readline():
-        book.take(json.loads(line))
-        used_s = time.process_time() - cpu_s
-        rest_s = pause_s(used_s, time.monotonic() - wall_s, share)
-        if is_over_within(rest_s) or os.getppid() != pilot:
+        book.compare(json.loads(line))
+        used_cpu_s = time.process_time() - cpu_s
+        idle_s = pause_s(used_cpu_s, time.monotonic() - wall_s, share)
+        if is_input_closed_within(idle_s) or os.getppid() != pilot_pid:
             return
         cpu_s, wall_s = time.process_time(), time.monotonic()
 
 
-def is_over_within(seconds: float) -> bool:
-    """Wait for ``seconds``. Returns whether the writer of standard input is gone by then."""
+def is_input_closed_within(seconds: float) -> bool:
+    """Wait for ``seconds``, or until the writer of standard input has closed it. Returns whether
+    it has.
+    """
     poll = select.poll()
     poll.register(0, 0)  # POLLHUP and POLLERR are always reported
     return bool(poll.poll(1000 * seconds))

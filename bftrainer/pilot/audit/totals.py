@@ -41,7 +41,7 @@ class AuditTotals:
         return text
 
     def plus_skipped(self, reason: str, count: int = 1) -> dict[str, int]:
-        """The skipped ones with ``count`` more."""
+        """Return the counts of skipped answers with ``count`` more for this ``reason``."""
         return {**self.skipped, reason: self.skipped.get(reason, 0) + count}
 
     def as_dict(self) -> dict[str, object]:
@@ -69,7 +69,9 @@ def _is_count(value: object) -> bool:
 
 
 def read_totals(state_dir: Path) -> AuditTotals | None:
-    """Return the totals of a state directory's audit; None where there has been none."""
+    """Return the totals of a state directory's audit; None where there has been none. Its file may
+    just have been rotated, so the older part is read as well.
+    """
     path = state_dir / AUDIT_LOG
     for part in (path, older_part(path)):
         for line in reversed(_last_lines(part)):
@@ -79,6 +81,7 @@ def read_totals(state_dir: Path) -> AuditTotals | None:
 
 
 def _last_lines(path: Path) -> list[dict[str, Any]]:
+    """Return the lines in the last ``_LAST_BYTES`` of a file; none if it is missing."""
     tail = JsonTail(path)
     tail.skip(but_bytes=_LAST_BYTES)
     return tail.read()

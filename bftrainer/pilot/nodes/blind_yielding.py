@@ -26,9 +26,8 @@ EXPECTED_S = 60.0
 MAX_CREDIT = 10.0
 """The number of void offers that may follow one another without a rest."""
 REFILL_S = 60.0
-"""After that, there is a void offer for each time so long: pilots that do not see one another, and a
-user who submits and cancels jobs all the time, would otherwise move all trainers for ever. At a busy
-site most events cost a void offer: in the logs of docs/main-jobs.md, this is enough for all of them.
+"""After that, there is one for each time so long. Pilots that do not see one another, and a user
+who submits and cancels jobs all the time, would otherwise move all trainers for ever.
 """
 MAX_STEPS = 8
 """No offer takes more steps than this to release all nodes, however many there are."""
@@ -103,10 +102,11 @@ class Bell:
 class BlindMemory:
     """What a decision remembers for the next glance.
 
-    ``waiting``: jobs of others that wait, as far as the counters tell. While nodes are offered,
-    ``step`` is how many leave at the next glance (0: no offer), ``goal`` the number of waiting jobs
-    at which it is over. ``all_released_s``: since when nothing is left to release. ``credit``: how
-    many void offers are allowed.
+    ``expected``: own holders that the counters have not counted yet. ``waiting``: jobs of others
+    that wait, as far as the counters tell. While nodes are offered, ``step`` is how many are
+    released at the next glance (0: no offer), ``goal`` the number of waiting jobs at which the
+    offer is over. ``all_released_s``: since when nothing is left to release. ``bell``: what has
+    happened since the latest offer began. ``credit``: how many void offers are allowed.
     """
 
     glance: Glance | None = None
@@ -144,39 +144,42 @@ def next_blind(
     glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
 ) -> BlindDecision:
     """Decide how many held nodes to release after a glance at the scheduler's counters; the same
-    glance counts once.
+    glance counts once. The first glance only counts the jobs that wait.
 
     ``held_count`` nodes can be released. ``notice_s``: how long trainers may take to leave.
     """
-    before = memory.glance
-    if before is not None and glance.at_s <= before.at_s:
+    previous = memory.glance
+    if previous is not None and glance.at_s <= previous.at_s:
         return BlindDecision(memory)
-    if before is None:
+    if previous is None:
         waiting = max(glance.counters.pending - glance.own.pending, 0)
         return BlindDecision(replace(memory, glance=glance, waiting=waiting))
-    others, expected = _of_others(before, glance, memory.expected)
+    others, expected = _split_counts(previous, glance, memory.expected)
     waiting = max(memory.waiting + others.submitted - others.started, 0)
-    if glance.counters.pending_at_s > before.counters.pending_at_s:
-        shown = glance.counters.pending - glance.own.pending
-        waiting = max(shown, min(others.submitted, waiting), 0)
+    if glance.counters.pending_at_s > previous.counters.pending_at_s:
+        # The scheduler has counted its pending jobs again. Its number replaces the estimate, but
+        # may be older than the latest submissions.
+        pending = glance.counters.pending - glance.own.pending
+        waiting = max(pending, min(others.submitted, waiting), 0)
     memory = replace(
         memory,
         glance=glance,
         expected=expected,
         waiting=waiting,
         bell=memory.bell.rung_by(others, glance.at_s),
-        credit=min(memory.credit + (glance.at_s - before.at_s) / REFILL_S, MAX_CREDIT),
+        credit=min(memory.credit + (glance.at_s - previous.at_s) / REFILL_S, MAX_CREDIT),
     )
     if memory.offers:
-        return _go_on(glance, held_count, _extended(memory, others, notice_s), notice_s)
+        return _continue_offer(glance, held_count, _extended(memory, others, notice_s), notice_s)
     if not waiting or not held_count:
         return BlindDecision(replace(memory, bell=Bell()))
     if not memory.bell.rings or memory.credit < 1.0:
         return BlindDecision(memory)
+    # Over once as many jobs have started as have come; an end may make room for any that waits.
     goal = 0 if memory.bell.ended else max(waiting - memory.bell.submitted, 0)
     step = -(-held_count // 2 ** (MAX_STEPS - 1))
     memory = replace(memory, step=step, goal=goal, all_released_s=None, bell=Bell())
-    return _go_on(glance, held_count, memory, notice_s)
+    return _continue_offer(glance, held_count, memory, notice_s)
 
 
 def _extended(memory: BlindMemory, others: OthersCount, notice_s: float) -> BlindMemory:
@@ -190,9 +193,12 @@ def _extended(memory: BlindMemory, others: OthersCount, notice_s: float) -> Blin
     return replace(memory, goal=goal, all_released_s=all_released_s)
 
 
-def _go_on(glance: Glance, held_count: int, memory: BlindMemory, notice_s: float) -> BlindDecision:
-    """Continue an offer of nodes: release the next nodes, or end the offer because main jobs have
-    started or none takes the nodes. An event of the last seconds gets an offer of its own.
+def _continue_offer(
+    glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
+) -> BlindDecision:
+    """Continue an offer of nodes: release the next nodes, or end the offer because as many main
+    jobs have started as have come, or because none takes the nodes. Call only while nodes are
+    offered.
     """
     if memory.waiting <= memory.goal:
         memory = replace(memory, step=0, bell=Bell())
@@ -205,49 +211,55 @@ def _go_on(glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
         return BlindDecision(replace(memory, all_released_s=glance.at_s))
     if glance.at_s - memory.all_released_s < VOID_S + notice_s:
         return BlindDecision(memory)
+    # The scheduler may not have come to what was submitted in the last seconds.
     bell = memory.bell if glance.at_s - memory.bell.at_s < VOID_S else Bell()
     memory = replace(memory, step=0, bell=bell, credit=memory.credit - 1.0)
     return BlindDecision(memory, words="no main job has started: the nodes are held again")
 
 
-def _of_others(before: Glance, now: Glance, expected: Expected) -> tuple[OthersCount, Expected]:
+def _split_counts(
+    previous: Glance, latest: Glance, expected: Expected
+) -> tuple[OthersCount, Expected]:
     """Divide what the counters show between two glances into other users' jobs and own holders.
-    Returns the counts of the others, and the own holders that are still expected in the counters.
+    ``expected``: own holders that the counters did not count until the ``previous`` glance. Returns
+    the counts of the others, and the own holders that are still expected in the counters.
 
     Counters restart at midnight: then what they show is all that is known.
     """
-    was, is_now = before.counters, now.counters
-    is_reset = is_now.submitted < was.submitted or is_now.ended < was.ended
-    base = JobCounters(0.0, 0, 0, 0) if is_reset else was
-    submitted, ended = now.own.submitted - before.own.submitted, now.own.ended - before.own.ended
-    at_s = now.at_s if submitted or ended else expected.at_s
-    if now.at_s - at_s > EXPECTED_S:
+    old, new = previous.counters, latest.counters
+    is_reset = new.submitted < old.submitted or new.ended < old.ended
+    base = JobCounters(0.0, 0, 0, 0) if is_reset else old
+    own_submitted = latest.own.submitted - previous.own.submitted
+    own_ended = latest.own.ended - previous.own.ended
+    added_s = latest.at_s if own_submitted or own_ended else expected.at_s
+    if latest.at_s - added_s > EXPECTED_S:
         expected = Expected()
-    to_come = Expected(
-        expected.submitted + submitted,
-        expected.started + submitted,
-        expected.ended + ended,
-        at_s,
+    # Every own holder that was submitted is expected to start as well.
+    uncounted = Expected(
+        submitted=expected.submitted + own_submitted,
+        started=expected.started + own_submitted,
+        ended=expected.ended + own_ended,
+        at_s=added_s,
     )
     counted = OthersCount(
-        is_now.submitted - base.submitted,
-        max(is_now.started - base.started, 0),
-        is_now.ended - base.ended,
+        submitted=new.submitted - base.submitted,
+        started=max(new.started - base.started, 0),
+        ended=new.ended - base.ended,
     )
     own = Expected(
-        min(max(to_come.submitted, 0), counted.submitted),
-        min(max(to_come.started, 0), counted.started),
-        min(max(to_come.ended, 0), counted.ended),
+        submitted=min(max(uncounted.submitted, 0), counted.submitted),
+        started=min(max(uncounted.started, 0), counted.started),
+        ended=min(max(uncounted.ended, 0), counted.ended),
     )
     others = OthersCount(
-        counted.submitted - own.submitted,
-        counted.started - own.started,
-        counted.ended - own.ended,
+        submitted=counted.submitted - own.submitted,
+        started=counted.started - own.started,
+        ended=counted.ended - own.ended,
     )
-    rest = Expected(
-        to_come.submitted - own.submitted,
-        to_come.started - own.started,
-        to_come.ended - own.ended,
-        at_s,
+    still_expected = Expected(
+        submitted=uncounted.submitted - own.submitted,
+        started=uncounted.started - own.started,
+        ended=uncounted.ended - own.ended,
+        at_s=added_s,
     )
-    return others, rest
+    return others, still_expected

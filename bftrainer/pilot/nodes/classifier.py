@@ -21,27 +21,27 @@ from bftrainer.fragment_names import node_of
 
 @dataclass(frozen=True, slots=True)
 class PoolDemand:
-    """How many nodes trainers could use: (``max_nodes``, node class) of each; a class of None means
-    any class.
+    """How many nodes trainers could use.
 
-    ``moves``: what each trainer has, and the node-seconds that it loses if it leaves some of it and
-    joins another fragment.
+    ``trainer_limits``: (``max_nodes``, node class; None: any) of each trainer.
+    ``move_costs``: the fragments of each trainer, and the node-seconds that the trainer loses if it
+    leaves some of them and joins others.
     """
 
-    wants: tuple[tuple[int, str | None], ...] = ()
+    trainer_limits: tuple[tuple[int, str | None], ...] = ()
     rescale_s: float = 0.0
     """The seconds in which the quickest trainer grows onto a node."""
-    least: int = 1
+    min_size: int = 1
     """The smallest size of any trainer."""
-    moves: tuple[tuple[Nodes, float], ...] = ()
+    move_costs: tuple[tuple[Nodes, float], ...] = ()
 
     @property
     def total(self) -> int:
-        return sum(n for n, _ in self.wants)
+        return sum(n for n, _ in self.trainer_limits)
 
     def of(self, node_class: str) -> int:
-        """Most nodes of one class that trainers could use."""
-        return sum(n for n, own in self.wants if own in (None, node_class))
+        """Return the largest number of nodes of one class that trainers could use."""
+        return sum(n for n, own_class in self.trainer_limits if own_class in (None, node_class))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,40 +65,43 @@ class NodeClassifier:
         self._config = config
         self._configured = config.now.classes
         self._nodes: dict[str, _ClassedNode] = {}
-        class_of = {name: node_class for node_class, nodes in last_state.classes for name in nodes}
-        self._fragments: dict[str, str] = {name: class_of.get(name, "") for name in last_state.pool}
-        self._has_observed = False
+        classes = {name: node_class for node_class, nodes in last_state.classes for name in nodes}
+        self._fragments: dict[str, str] = {name: classes.get(name, "") for name in last_state.pool}
+        self._is_observed = False
 
-    def observe(self, seen: Observation) -> None:
-        """Classify nodes that are new or have changed; all of them once the tables of the
-        configuration have.
+    def observe(self, observation: Observation) -> None:
+        """Classify nodes that are new or have changed; all nodes if the tables of the configuration
+        have changed.
         """
         if self._config.now.classes != self._configured:
             self._configured = self._config.now.classes
+            # No node has empty traits, so each gets its class again when it is observed.
             self._nodes = {
                 name: replace(classed, traits=()) for name, classed in self._nodes.items()
             }
-        for node in seen.nodes:
+        for node in observation.nodes:
             traits = (node.partitions, node.devices, node.cpus)
             classed = self._nodes.get(node.name)
             if classed is None or classed.traits != traits:
                 node_class = class_of(node, self._configured, self._config.now.nodes.unit)
                 self._nodes[node.name] = _ClassedNode(traits, node_class, node.gpu_count)
-        self._has_observed = True
+        self._is_observed = True
 
     def configured(self, node_class: str | None) -> NodeClassConfig | None:
         """The configuration of a class, if it has a table."""
         return None if node_class is None else self._config.now.classes.get(node_class)
 
     def of_node(self, node: str) -> str | None:
-        """The node's class; None before the first observation."""
+        """Return the node's class: empty for a node that no observation has shown; None before the
+        first observation.
+        """
         classed = self._nodes.get(node)
         if classed is not None:
             return classed.node_class
-        return "" if self._has_observed else None
+        return "" if self._is_observed else None
 
     def gpus(self, node: str) -> int:
-        """All GPUs of a node."""
+        """Return the number of a node's GPUs, used or not; 0 for a node that was not observed."""
         classed = self._nodes.get(node)
         return 0 if classed is None else classed.gpus
 

@@ -217,7 +217,7 @@ def after_poll(
             if view.were_idle is None
             else view.were_idle | {node_of(name) for name in view.held}
         )
-        outcome = view.schedule.outcome(found_new=not after.were_idle <= were_idle)
+        outcome = view.schedule.outcome(has_new_idle=not after.were_idle <= were_idle)
         end_s = next_end_s(after.window_ends, poll.answer.observation, poll.answer.at_s)
         next_s = poll.ended_s + end_s + _AFTER_END_S - poll.now_s
         is_published = (

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import NamedTuple
 
 from bftrainer.cluster.model import FragmentPhase, NodeRequest
@@ -18,8 +19,14 @@ from bftrainer.config.pilot import is_quiet
 from bftrainer.decide.allocation.placement import in_name_order
 from bftrainer.decide.core.demand_cap import DemandCap
 from bftrainer.decide.domain.state import Nodes
+from bftrainer.fragment_names import is_one_of_several, job_of
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
-from bftrainer.pilot.nodes.holding_order import looked, must_stay, parts_to_end, without_parts
+from bftrainer.pilot.nodes.holding_order import (
+    after_look,
+    barred_partitions,
+    needed_by_parts,
+    parts_to_end,
+)
 from bftrainer.pilot.nodes.making_way import (
     Hasten,
     Shorten,
@@ -55,7 +62,8 @@ class GiveBack:
     """Take these fragments out of the pool. ``back_off`` is (node, no request before).
 
     ``patience_s``: how long trainers may take to leave them; None: as long as for a move. Those of
-    one ``group`` are released together.
+    one ``group`` are released together. ``renewals``: (fragment, request) of nodes that leave only
+    because their jobs end with the others; they are requested at the release.
     """
 
     names: tuple[str, ...]
@@ -63,6 +71,7 @@ class GiveBack:
     back_off: tuple[tuple[str, float], ...] = ()
     group: str = ""
     patience_s: float | None = None
+    renewals: tuple[tuple[str, NodeRequest], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,19 +122,27 @@ class _NodesDraft:
         if kept_names := self._take(names):
             self.steps.append(GiveBack(kept_names, reason, back_off))
 
-    def make_way(self, way: WayDecision, notice_s: float) -> None:
-        """Add the steps that make way for main jobs."""
+    def make_way(
+        self, way: WayDecision, notice_s: float, renewal: Callable[[HeldFragment], NodeRequest]
+    ) -> None:
+        """Add the steps that make way for main jobs. Other nodes of jobs that end are requested
+        again (``renewal``) where it is known which nodes the main jobs need.
+        """
         self.steps += way.steps
+        needed = {name for release in way.releases for name in release.names}
+        held = {h.name: h for h in self.kept}
         for release in way.releases:
             if names := self._take(release.names):
-                step = GiveBack(names, release.reason, (), release.job, notice_s)
+                others = [held[name] for name in names if name not in needed and way.renews]
+                renewals = tuple((h.name, renewal(h)) for h in others)
+                step = GiveBack(names, release.reason, (), release.job, notice_s, renewals)
                 self.steps.append(step)
 
     def _take(self, names: Iterable[str]) -> tuple[str, ...]:
-        """Remove fragments from those that are kept. Returns the ones that were still kept,
-        sorted.
+        """Remove fragments, and those whose jobs end with them, from those that are kept. Returns
+        the ones that were still kept, sorted.
         """
-        leaving = frozenset(names)
+        leaving = with_companions(frozenset(names), self.kept)
         kept_names = tuple(sorted(h.name for h in self.kept if h.name in leaving))
         self.kept = [h for h in self.kept if h.name not in leaving]
         return kept_names
@@ -159,11 +176,31 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
     ends = facts.window_ends + facts.limit_ends
     draft.due_s += [end_s for _, end_s in ends if end_s >= moment.now_s]
     way = make_way(facts, moment, draft.kept)
-    draft.make_way(way, nodes.yield_notice_s)
+    draft.make_way(way, nodes.yield_notice_s, partial(_renewal, facts, moment))
     candidates = tuple(c for c in facts.candidates if c.request.node not in way.reserved)
     facts = replace(facts, memory=way.memory, candidates=candidates)
     decision = _steps(facts, moment, draft, way.blocks)
     return replace(decision, way_words=way.words, served=way.served)
+
+
+def with_companions(names: frozenset[str], kept: Sequence[HeldFragment]) -> frozenset[str]:
+    """Return these fragments with all others of their jobs: a job of several nodes ends as a
+    whole.
+    """
+    jobs = {job_of(name) for name in names if is_one_of_several(name)}
+    if not jobs:
+        return names
+    return names | {h.name for h in kept if job_of(h.name) in jobs}
+
+
+def _renewal(facts: NodeFacts, moment: Moment, held: HeldFragment) -> NodeRequest:
+    """Return the request by which the node of a fragment is held again after its job has ended for
+    a main job.
+    """
+    window_end_s = dict(facts.window_ends).get(held.name, math.inf)
+    window_s = min(window_end_s - moment.now_s, window_cap_s(facts))
+    gpus, node_class = len(held.fragment.gpus), held.node_class or ""
+    return NodeRequest(held.node, window_s, gpus, node_class, facts.demand.rescale_s)
 
 
 def _steps(facts: NodeFacts, moment: Moment, draft: _NodesDraft, blocks: bool) -> NodeDecision:
@@ -226,7 +263,7 @@ def _in_order(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
     """Give back parts of nodes that may not be held any longer, since whole nodes are idle
     (:mod:`.holding_order`). Returns the facts after one more look.
     """
-    unheld = looked(facts.memory.unheld, facts.order, draft.kept)
+    unheld = after_look(facts.memory.unheld, facts.order, draft.kept)
     reason = (
         "an idle node of the partition is not held: main jobs would take it instead of this part"
     )
@@ -293,13 +330,14 @@ def _give_back_unused(
         return replace(memory, unused_since=()), False
     noticed = dict(memory.unused_since)
     unused_since = {name: noticed.get(name, moment.now_s) for name in sorted(unused)}
-    staying = must_stay(facts.order, draft.kept)
+    staying = needed_by_parts(facts.order, draft.kept)
     idle_fragments = [
         _IdleFragment(since_s, fragment=unused[name])
         for name, since_s in unused_since.items()
         if name not in staying
     ]
     expired = _expired(facts, moment, draft, idle_fragments)
+    expired = _with_whole_jobs(expired, draft.kept)
     window_ends = dict(facts.window_ends)
     uncapped = sorted({_class_of(h) for h in expired if h.name not in window_ends})
     caps = {cap.node_class: cap for cap in memory.caps}
@@ -317,6 +355,14 @@ def _give_back_unused(
         caps=tuple(caps[node_class] for node_class in sorted(caps)),
     )
     return memory, bool(expired)
+
+
+def _with_whole_jobs(
+    expired: Sequence[HeldFragment], kept: Sequence[HeldFragment]
+) -> list[HeldFragment]:
+    """Return the fragments that can be given back without others that are in use."""
+    names = frozenset(h.name for h in expired)
+    return [h for h in expired if with_companions(frozenset({h.name}), kept) <= names]
 
 
 def _unused_fragments(facts: NodeFacts, draft: _NodesDraft) -> dict[str, HeldFragment]:
@@ -416,7 +462,7 @@ def _grow(
 
 def _cost_of_moving(facts: NodeFacts, part: HeldFragment) -> float:
     """The GPU-seconds that trainers lose if they leave this part and join another fragment."""
-    return sum(cost for slots, cost in facts.demand.moves if not slots.isdisjoint(part.slots))
+    return sum(cost for slots, cost in facts.demand.move_costs if not slots.isdisjoint(part.slots))
 
 
 def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Candidate]:
@@ -425,7 +471,7 @@ def _free(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> dict[str, Can
     Left out are nodes that are backed off, and parts of a partition in which an idle node is not
     held: a main job would take that node instead of preempting the part (:mod:`.holding_order`).
     """
-    blocked = without_parts(facts.order, draft.kept)
+    blocked = barred_partitions(facts.order, draft.kept)
     partitions = facts.order.partitions
     ready = {c.request.node: c for c in facts.candidates if c.not_before_s <= moment.now_s}
     return {

@@ -9,10 +9,10 @@ since the last commit, as a preemption does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from bftrainer.cluster.model import Fragment, FragmentPhase
+from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.config.in_effect import ConfigCell
 from bftrainer.decide.domain.state import Nodes
 from bftrainer.pilot.facts import FragmentEvent
@@ -32,6 +32,8 @@ class HeldFragment:
     ``node_class`` is None until the scheduler was observed. ``is_released``: its holder has been
     told to end. ``slots``: what trainers get of it, if that is not itself. ``group`` and
     ``patience_s``: with which others it is released, and how long its trainer may take to leave.
+    ``renewal``: the request for its node that is made as soon as its holder has been told to end;
+    ``is_renewal``: it came from such a request.
     """
 
     fragment: Fragment
@@ -45,6 +47,8 @@ class HeldFragment:
     slots: tuple[str, ...] = ()
     group: str = ""
     patience_s: float | None = None
+    renewal: NodeRequest | None = None
+    is_renewal: bool = False
 
     @property
     def size(self) -> int:
@@ -171,15 +175,23 @@ class FragmentBook:
         now_s: PilotS,
         group: str = "",
         patience_s: float | None = None,
+        renewals: Mapping[str, NodeRequest] | None = None,
     ) -> None:
         """Take fragments out of the pool. Those of a group are released together; trainers may take
-        ``patience_s`` to leave them (None: as long as for a move).
+        ``patience_s`` to leave them (None: as long as for a move). The nodes of ``renewals``, by
+        fragment, are requested again at their release.
         """
+        renewals = renewals or {}
         for name in sorted(names):
             held = self._held.get(name)
             if held is not None and held.given_back_s is None:
                 self._held[name] = replace(
-                    held, given_back_s=now_s, reason=reason, group=group, patience_s=patience_s
+                    held,
+                    given_back_s=now_s,
+                    reason=reason,
+                    group=group,
+                    patience_s=patience_s,
+                    renewal=renewals.get(name),
                 )
                 self._recorder.fragment(name, FragmentEvent.ASKED_BACK, now_s, reason)
 
@@ -189,6 +201,12 @@ class FragmentBook:
             held = self._held.get(name)
             if held is not None and held.given_back_s is not None:
                 self._held[name] = replace(held, patience_s=patience_s)
+
+    def renewals(self, names: Iterable[str]) -> None:
+        """Remember that these were requested for nodes of jobs that are ending."""
+        for name in sorted(names):
+            if (held := self._held.get(name)) is not None:
+                self._held[name] = replace(held, is_renewal=True)
 
     def released(self, names: Iterable[str]) -> None:
         """Remember that the holders of these have been told to end."""
@@ -214,7 +232,7 @@ class FragmentBook:
             is_missed = held.ready_s is None and not held.fragment.is_part
             if is_missed:
                 base_s = min(base_s, self._config.now.times.poll_s)
-            self._backoff.preempted(held.node, now_s - since_s, base_s, now_s, is_missed)
+            self._backoff.add_preemption(held.node, now_s - since_s, base_s, now_s, is_missed)
 
 
 def _pool(held: tuple[HeldFragment, ...]) -> Nodes:

@@ -49,60 +49,69 @@ class UnheldNodes:
 
 
 def unheld(order: OrderFacts, kept: Iterable[HeldFragment]) -> tuple[tuple[str, Partitions], ...]:
-    """Return (name, partitions) of the idle nodes that no holder of ours has: a holder that is
-    pending may never start. And of parts beside which GPUs are idle and no others are in use:
-    without this pilot, their nodes would be idle.
+    """Return (name, partitions) of what is idle, or would be idle without this pilot, and is not
+    held as a whole node. ``kept``: the fragments that the decision does not give back.
+
+    - Idle nodes without a holder of ours that is ready: a pending holder may never start.
+    - Parts (by the name of the fragment) beside which GPUs are idle and no others are in use.
+      Parts that became ready after the look are not counted: the look may not show them in use.
     """
     ready = [h for h in kept if h.is_ready]
-    held = {h.node for h in ready if not h.fragment.is_part}
+    held_nodes = {h.node for h in ready if not h.fragment.is_part}
     parts = [
         h
         for h in ready
         if h.fragment.is_part and h.ready_s is not None and h.ready_s < order.looked_s
     ]
+    # Of the node's GPUs, none are in use but those of the part.
     alone = [h for h in parts if order.in_use.get(h.node, math.inf) <= h.size]
     return (
-        *((node, partitions) for node, partitions in order.idle if node not in held),
+        *((node, partitions) for node, partitions in order.idle if node not in held_nodes),
         *((h.name, order.partitions.get(h.node, frozenset())) for h in alone),
     )
 
 
-def without_parts(order: OrderFacts, kept: Iterable[HeldFragment]) -> Partitions:
+def barred_partitions(order: OrderFacts, kept: Iterable[HeldFragment]) -> Partitions:
     """Return the partitions of which no part may be requested, since a node there is idle and not
     held.
     """
     return frozenset[str]().union(*(partitions for _, partitions in unheld(order, kept)))
 
 
-def looked(before: UnheldNodes, order: OrderFacts, kept: Iterable[HeldFragment]) -> UnheldNodes:
-    """Return the counts of looks after one more look; the same look counts once."""
-    counts, adds = dict(before.looks), order.looked_s != before.looked_s
-    looks = ((node, counts.get(node, 0) + adds) for node, _ in unheld(order, kept))
+def after_look(before: UnheldNodes, order: OrderFacts, kept: Iterable[HeldFragment]) -> UnheldNodes:
+    """Return the counts of looks after the look ``order``; the same look counts once. A node that
+    is not idle any more, or is held, loses its count.
+    """
+    counts = dict(before.looks)
+    increment = 0 if order.looked_s == before.looked_s else 1
+    looks = ((node, counts.get(node, 0) + increment) for node, _ in unheld(order, kept))
     return UnheldNodes(tuple(looks), order.looked_s)
 
 
 def parts_to_end(
-    order: OrderFacts, seen: UnheldNodes, kept: Iterable[HeldFragment], used: Nodes
+    order: OrderFacts, idle_looks: UnheldNodes, kept: Iterable[HeldFragment], used: Nodes
 ) -> list[str]:
-    """Return the parts that have to end since a node of their partitions stays idle: unused ones
-    first, a look later the others. A part that alone keeps its node from being idle ends with the
-    first.
+    """Return the parts that have to end since a node of their partitions stays idle: those that no
+    trainer uses after :data:`LOOKS` looks, the ``used`` ones a look later. A part that alone keeps
+    its node from being idle ends after :data:`LOOKS` looks in any case.
     """
-    late = _idle_partitions(order, seen, LOOKS)
-    later = _idle_partitions(order, seen, LOOKS + 1)
-    alone = {name for name, looks in seen.looks if looks >= LOOKS}
+    idle_partitions = _idle_partitions(order, idle_looks, LOOKS)
+    long_idle_partitions = _idle_partitions(order, idle_looks, LOOKS + 1)
+    alone = {name for name, looks in idle_looks.looks if looks >= LOOKS}
     ending = []
     for held in kept:
         if not held.fragment.is_part:
             continue
         partitions = order.partitions.get(held.node, frozenset())
-        overdue = later if held.name in used else late
+        overdue = long_idle_partitions if held.name in used else idle_partitions
         if held.name in alone or not partitions.isdisjoint(overdue):
             ending.append(held.name)
     return ending
 
 
-def _idle_partitions(order: OrderFacts, seen: UnheldNodes, least_looks: int) -> frozenset[str]:
+def _idle_partitions(
+    order: OrderFacts, idle_looks: UnheldNodes, least_looks: int
+) -> frozenset[str]:
     """Return the partitions of nodes that were idle and not held in ``least_looks`` looks or
     more.
     """
@@ -110,23 +119,24 @@ def _idle_partitions(order: OrderFacts, seen: UnheldNodes, least_looks: int) -> 
     return frozenset[str]().union(
         *(
             partitions[node]
-            for node, looks in seen.looks
+            for node, looks in idle_looks.looks
             if looks >= least_looks and node in partitions
         )
     )
 
 
-def must_stay(order: OrderFacts, kept: Iterable[HeldFragment]) -> frozenset[str]:
-    """Return the whole nodes that are kept although no trainer uses them, because parts of their
-    partitions are held.
+def needed_by_parts(order: OrderFacts, kept: Iterable[HeldFragment]) -> frozenset[str]:
+    """Return the whole nodes that must be kept, although no trainer may use them, because parts of
+    nodes in the same partitions are held.
     """
     kept = tuple(kept)
-    nowhere = frozenset[str]()
-    beside = nowhere.union(
+    nowhere: Partitions = frozenset()
+    part_partitions = nowhere.union(
         *(order.partitions.get(h.node, nowhere) for h in kept if h.fragment.is_part)
     )
     return frozenset(
         h.name
         for h in kept
-        if not h.fragment.is_part and not beside.isdisjoint(order.partitions.get(h.node, nowhere))
+        if not h.fragment.is_part
+        and not part_partitions.isdisjoint(order.partitions.get(h.node, nowhere))
     )

@@ -41,27 +41,29 @@ def way_of(note: Note | None) -> str:
 
 @dataclass
 class HoldingPermission:
-    """The site's latest answer, and what was noted of the answers before it."""
+    """The site's latest answer (``permit``), and when the notes of it are repeated. ``ask`` asks
+    the site.
+    """
 
     ask: Callable[[], HoldingPermit]
-    now: HoldingPermit = field(default_factory=HoldingPermit)
-    _repeat_s: float = -math.inf
+    permit: HoldingPermit = field(default_factory=HoldingPermit)
+    _next_repeat_s: float = -math.inf
 
-    def look(self, elapsed_s: ElapsedS) -> Iterator[tuple[str, str]]:
+    def refresh(self, elapsed_s: ElapsedS) -> Iterator[tuple[str, str]]:
         """Take the site's latest answer, and yield (kind, text) of the notes that it is worth.
 
         A refusal, and what the user has accepted, are noted when they change, and every day.
         """
-        before, self.now = self.now, self.ask()
-        is_repeated = elapsed_s >= self._repeat_s
-        if is_repeated:
-            self._repeat_s = elapsed_s + REPEAT_S
-        if self.now.refusal and (is_repeated or self.now.refusal != before.refusal):
-            yield REFUSED, f"no node is held: {self.now.refusal}"
-        if before.refusal and not self.now.refusal:
+        previous, self.permit = self.permit, self.ask()
+        is_repeat_due = elapsed_s >= self._next_repeat_s
+        if is_repeat_due:
+            self._next_repeat_s = elapsed_s + REPEAT_S
+        if self.permit.refusal and (is_repeat_due or self.permit.refusal != previous.refusal):
+            yield REFUSED, f"no node is held: {self.permit.refusal}"
+        if previous.refusal and not self.permit.refusal:
             yield ALLOWED, "nodes may be held again"
-        if self.now.give_way is not before.give_way:
-            yield WAY, way_words(self.now)
-        if is_repeated or self.now.remarks != before.remarks:
-            for remark in self.now.remarks:
+        if self.permit.give_way is not previous.give_way:
+            yield WAY, way_words(self.permit)
+        if is_repeat_due or self.permit.remarks != previous.remarks:
+            for remark in self.permit.remarks:
                 yield ACCEPTED, remark

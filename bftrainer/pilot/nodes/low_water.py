@@ -11,13 +11,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LowWater:
-    """The low-water mark of one class of nodes. ``looks``: those that may still become the lowest:
-    (time, nodes), both rising.
+    """The low-water mark of one class of nodes.
+
+    ``looks``: (time, nodes), both rising, of the looks that are, or may yet become, the lowest of
+    the last while. A look with as many nodes as a later one, or more, cannot.
     """
 
     looks: tuple[tuple[float, int], ...] = ()
 
-    def seen(self, nodes: int, at_s: float, window_s: float) -> LowWater:
+    def after_look(self, nodes: int, at_s: float, window_s: float) -> LowWater:
         """Return the mark after a look at ``at_s`` at which ``nodes`` nodes were idle or held;
         looks older than ``window_s`` no longer count.
         """

@@ -46,8 +46,8 @@ class Hasten:
 
 @dataclass(frozen=True, slots=True)
 class WayDecision:
-    """What making way asks for. ``blocks``: nothing may be requested now, and none of the
-    ``reserved`` nodes.
+    """What making way asks for. ``blocks``: nothing may be requested now, ``renews``: but for nodes
+    that leave only because their jobs end. None of the ``reserved`` nodes may be requested.
     """
 
     memory: NodeMemory
@@ -57,6 +57,7 @@ class WayDecision:
     blocks: bool = False
     reserved: frozenset[str] = frozenset()
     words: tuple[str, ...] = ()
+    renews: bool = False
 
 
 def make_way(facts: NodeFacts, moment: Moment, kept: Sequence[HeldFragment]) -> WayDecision:
@@ -82,8 +83,15 @@ def window_cap_s(facts: NodeFacts) -> float:
     if facts.permit.give_way is GiveWay.SITE:
         return math.inf
     worst_wait_s = facts.config.nodes.worst_wait_s
-    is_waiting = facts.queue is not None and bool(facts.queue.jobs)
+    is_waiting = _waits_any(facts)
     return min(worst_wait_s, BUSY_LIMIT_S) if is_waiting else worst_wait_s
+
+
+def _waits_any(facts: NodeFacts) -> bool:
+    """Whether a main job waits, as far as the queue or, where it is hidden, the counters tell."""
+    if facts.permit.give_way is GiveWay.BLIND:
+        return facts.memory.blind.waiting > 0
+    return facts.queue is not None and bool(facts.queue.jobs)
 
 
 def settled_room(facts: NodeFacts, node_class: str, kept: Iterable[HeldFragment]) -> float:
@@ -117,7 +125,7 @@ def _with_low_water(facts: NodeFacts) -> NodeMemory:
     for node_class in marks.keys() | own.keys() | harvest.classes():
         nodes = harvest.of_class(node_class) | own.get(node_class, set())
         earlier = marks.get(node_class, LowWater())
-        marks[node_class] = earlier.seen(len(nodes), harvest.at_s, window_s)
+        marks[node_class] = earlier.after_look(len(nodes), harvest.at_s, window_s)
     return replace(memory, low_water=tuple(sorted(marks.items())), low_water_s=harvest.at_s)
 
 
@@ -144,6 +152,7 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
         served=decision.served,
         blocks=decision.memory.blocks,
         reserved=decision.memory.reserved,
+        renews=True,
     )
 
 
@@ -173,7 +182,7 @@ def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisio
 def _costs(facts: NodeFacts) -> dict[str, float]:
     """Return what a trainer loses by a rescale, for each fragment in use."""
     costs = dict.fromkeys(facts.used, 0.0)
-    for nodes, cost in facts.demand.moves:
+    for nodes, cost in facts.demand.move_costs:
         costs |= dict.fromkeys(nodes, cost)
     return costs
 

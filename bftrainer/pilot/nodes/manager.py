@@ -27,7 +27,13 @@ from bftrainer.pilot.hints import Hints
 from bftrainer.pilot.memo import Memoized
 from bftrainer.pilot.nodes.blind_yielding import OwnJobs
 from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
-from bftrainer.pilot.nodes.decisions import Ask, GiveBack, next_release, next_steps
+from bftrainer.pilot.nodes.decisions import (
+    Ask,
+    GiveBack,
+    next_release,
+    next_steps,
+    with_companions,
+)
 from bftrainer.pilot.nodes.glances import Glances
 from bftrainer.pilot.nodes.held_fragments import (
     Ends,
@@ -205,7 +211,7 @@ class NodeManager:
         are adopted.
         """
         now_s, polled = self._clock.now_s(), self._holder.poll()
-        for kind, text in self._permission.look(self._clock.elapsed_s()):
+        for kind, text in self._permission.refresh(self._clock.elapsed_s()):
             self._recorder.note(kind, "", text)
         if polled != self._polled:
             parts = [h.name for h in self._fragments.all() if h.fragment.is_part]
@@ -226,7 +232,7 @@ class NodeManager:
                     [name],
                     "its payload names no GPUs: see slurm.holder_script, and File= in gres.conf",
                 )
-                self._backoff.until(node_of(name), PilotS(now_s + MAX_BACK_OFF_S))
+                self._backoff.postpone(node_of(name), PilotS(now_s + MAX_BACK_OFF_S))
         if self._predecessor is not None:
             missing = self._predecessor.fragments.difference(h.name for h in self._fragments.all())
             if self._is_settled(self._predecessor, missing):
@@ -259,13 +265,13 @@ class NodeManager:
         """Poll the scheduler if it is time, and take its answer once it is there."""
         end_s = min((end_s for _, end_s in self.window_ends), default=math.inf) + _RELEASE_S
         memory = self._decided.memory
-        way = self._permission.now.give_way
+        way = self._permission.permit.give_way
         is_offering = memory.yielding.blocks if way is GiveWay.YIELD else memory.blind.offers
         self._polls.watch(way, self._own_jobs_now(), is_offering)
         if self._polls.attend(frozenset(h.name for h in self._fragments.all()), end_s):
             self._fragments.classify()
             self._holder.observed(self._polls.view.without_a_job)
-            self._backoff.observed(self._polls.view.were_idle or ())
+            self._backoff.end_missed(self._polls.view.were_idle or ())
 
     def _own_jobs_now(self) -> OwnJobs:
         phases = [h.fragment.phase for h in self._fragments.all()]
@@ -295,7 +301,7 @@ class NodeManager:
             view.usable,
             self._own if view.own == UNKNOWN_PILOT else view.own,
             view.order,
-            self._permission.now,
+            self._permission.permit,
             view.queue,
             self._polls.glance,
             view.harvest,
@@ -320,10 +326,10 @@ class NodeManager:
         requested = 0
         for step in decision.steps:
             match step:
-                case GiveBack(names, reason, back_off, group, notice_s):
+                case GiveBack(names, reason, back_off, group, notice_s, renewals):
                     for node, until_s in back_off:
-                        self._backoff.until(node, PilotS(until_s))
-                    self._fragments.give_back(names, reason, now_s, group, notice_s)
+                        self._backoff.postpone(node, PilotS(until_s))
+                    self._fragments.give_back(names, reason, now_s, group, notice_s, dict(renewals))
                 case Shorten(names, seconds) if self._yielding is not None:
                     self._yielding.shorten(names, seconds)
                 case Hasten(names, notice_s):
@@ -351,30 +357,53 @@ class NodeManager:
             self._recorder.fragment_seen(fragment.name, view.first_seen.get(fragment.node, {}))
         for refusal in acquired.refusals:
             self._recorder.note(REFUSED, refusal.node, refusal.reason)
-            self._backoff.until(
+            self._backoff.postpone(
                 refusal.node, PilotS(now_s + max(refusal.retry_s, self._config.now.times.poll_s))
             )
         return len(acquired.fragments)
 
+    @property
+    def hurried(self) -> Nodes:
+        """Fragments that trainers have to leave within seconds: main jobs wait for their nodes."""
+        given_back = self._fragments.given_back()
+        return Nodes(h.name for h in given_back if h.patience_s is not None)
+
     def give_back(self, names: Iterable[str], reason: str) -> None:
         """Take fragments out of the pool; their holders are released when their trainers have left
-        them.
+        them. The other fragments of jobs that end with them leave as well.
         """
-        self._fragments.give_back(names, reason, self._clock.now_s())
+        kept = [h for h in self._fragments.all() if h.given_back_s is None]
+        leaving = with_companions(frozenset(names), kept)
+        self._fragments.give_back(leaving, reason, self._clock.now_s())
 
-    def release(self, in_use: Nodes, *, at_once: bool = False) -> None:
+    def release(self, in_use: Nodes, *, at_once: bool = False, renews: bool = True) -> None:
         """End the holders of fragments that were given back and are no longer in use, or have been
-        for too long. ``at_once``: of all that were given back.
+        for too long. ``at_once``: of all that were given back. ``renews``: nodes that leave only
+        because their jobs end are requested again.
         """
         if given_back := self._fragments.given_back():
             in_use = self._holders(in_use)
             patience_s = 0.0 if at_once else self._config.now.times.move_s
             step = next_release(given_back, in_use, patience_s, self._clock.now_s())
             if step is not None:
-                ended = self._own_jobs.ended + len({job_of(name) for name in step.names})
-                self._own_jobs = replace(self._own_jobs, ended=ended)
-                self._holder.release(step.names)
-                self._fragments.released(step.names)
+                renewals = self._release(step.names)
+                if renewals and renews and not self._permission.permit.refusal:
+                    before = {h.name for h in self._fragments.all()}
+                    self._request(renewals, self._clock.now_s())
+                    self._fragments.renewals({h.name for h in self._fragments.all()} - before)
+
+    def _release(self, names: Nodes) -> tuple[NodeRequest, ...]:
+        """End the holders of these fragments. Returns requests for the nodes that leave only
+        because their jobs end: made now, a new holder is in the queue when the old one ends.
+        """
+        fragments = self._fragments.all()
+        staying = {job_of(h.name) for h in fragments if h.name not in names and not h.is_released}
+        ended = len({job_of(name) for name in names} - staying)
+        self._own_jobs = replace(self._own_jobs, ended=self._own_jobs.ended + ended)
+        self._holder.release(names)
+        self._fragments.released(names)
+        released = [h for h in fragments if h.name in names]
+        return tuple(h.renewal for h in released if h.renewal is not None)
 
     def clear(self, in_use: Nodes) -> None:
         """End the processes in fragments that no driver uses: orphans of a pilot whose job died

@@ -24,8 +24,9 @@ from bftrainer.times import PilotS
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """An idle node that the configuration allows, or the free part of a node that main jobs share.
-    ``not_before_s`` is the end of its back-off, ``size`` its nodes or GPUs, ``since_s`` when it was
-    first seen idle.
+
+    ``not_before_s`` is the end of its back-off, ``size`` the number of its slots (1 for a node,
+    else its GPUs), ``since_s`` when it was first seen idle.
     """
 
     request: NodeRequest
@@ -53,14 +54,18 @@ class LimitWaits:
 class NodeMemory:
     """What a decision remembers for the next one.
 
-    ``unused_since``: (fragment, since when no trainer uses it) of the pool. ``caps``: demand caps
-    by class. ``left_idle``: nodes that were left idle to save power. ``room``: how many fragments
-    were released for main jobs that wait for a limit; ``room_s``: when one of these was leaving
-    last. ``share``: how the split among users went. ``unheld``: idle nodes that are not held
-    (:mod:`.holding_order`). ``beside``: ((part, GPUs), since when so many GPUs are idle beside it).
-    ``yielding``, ``blind``: what was offered to main jobs (:mod:`.yielding`,
-    :mod:`.blind_yielding`). ``shortened``: (fragment, when its holder was told to end earlier).
-    ``low_water``: the low-water mark of each class, as of the look at ``low_water_s``.
+    - ``unused_since``: (fragment, since when no trainer uses it) of the pool.
+    - ``caps``: demand caps by class.
+    - ``left_idle``: nodes that were left idle to save power.
+    - ``room``: how many fragments were released for main jobs that wait for a limit; ``room_s``:
+      when the last of these fragments was released, or was still leaving.
+    - ``share``: how the split among users went.
+    - ``unheld``: idle nodes that are not held (:mod:`.holding_order`).
+    - ``beside``: ((part, GPUs), since when so many GPUs are idle beside the part).
+    - ``yielding``, ``blind``: nodes that were offered to main jobs (:mod:`.yielding`,
+      :mod:`.blind_yielding`).
+    - ``shortened``: (fragment, when its holder was told to end earlier).
+    - ``low_water``: the low-water mark of each class, as of the look at ``low_water_s``.
     """
 
     unused_since: tuple[tuple[str, float], ...] = ()
@@ -92,25 +97,31 @@ class Harvest:
         return {node_class for _, node_class in (*self.idle, *self.others)}
 
     def of_class(self, node_class: str) -> set[str]:
-        return {node for node, of in (*self.idle, *self.others) if of == node_class}
+        """Return the nodes of a class that a pilot could hold if no other did."""
+        return {node for node, own_class in (*self.idle, *self.others) if own_class == node_class}
 
     def held_by_others(self, node_class: str) -> set[str]:
-        return {node for node, of in self.others if of == node_class}
+        """Return the nodes of a class that other pilots hold."""
+        return {node for node, own_class in self.others if own_class == node_class}
 
 
 @dataclass(frozen=True, slots=True)
 class NodeFacts:
     """All that a decision depends on but the time.
 
-    ``used`` are fragments that the core gave to trainers or that trainers still occupy.
-    ``window_ends`` is (fragment, when it has to be released), where the scheduler's plans are
-    known; ``limit_ends`` is the same for the time limits of holders. ``peer_holders`` are the
-    holder jobs of peer pilots, ``rivals`` the pilots that may use some of the ``usable`` nodes, all
-    that the configuration allows; ``own`` is this one. ``order`` is empty by node. ``answers``: the
-    last poll of the scheduler succeeded. ``asleep`` are nodes that are powered down, candidates or
-    not. ``permit``: whether the site allows nodes to be held, and who frees them for main jobs;
-    if this pilot does, ``queue`` or ``glance`` shows whether it has to, and ``harvest`` what could
-    be held. ``clock_offset_s``: what this host's clock is ahead of the scheduler's.
+    - ``used``: fragments that the core gave to trainers or that trainers still occupy.
+    - ``window_ends``: (fragment, when it has to be released), where the scheduler's plans are
+      known; ``limit_ends``: the same for the time limits of holders.
+    - ``asleep``: nodes that are powered down, candidates or not.
+    - ``peer_holders``: the holder jobs of peer pilots.
+    - ``rivals``: the pilots that may use some of the ``usable`` nodes, which are all that the
+      configuration allows; ``own``: this pilot.
+    - ``order``: the latest look at single GPUs; empty where trainers get whole nodes.
+    - ``answers``: the last poll of the scheduler succeeded.
+    - ``permit``: whether the site allows nodes to be held, and who frees them for main jobs. If
+      this pilot does, ``queue`` or ``glance`` shows whether it has to, and ``harvest`` which nodes
+      could be held.
+    - ``clock_offset_s``: by how much this host's clock is ahead of the scheduler's.
     """
 
     config: PilotConfig
@@ -138,9 +149,11 @@ class NodeFacts:
     clock_offset_s: float | None = None
 
     def demand_of(self, node_class: str, now_s: float = math.inf) -> int:
-        """Return how many nodes of a class trainers would use. As long as no more nodes are
-        available at ``now_s`` than trainers have tried, these are no more than trainers used of
-        them.
+        """Return how many nodes of a class trainers would use.
+
+        A demand cap lowers the number to what trainers have used, as long as no more nodes are
+        available at ``now_s`` than when the cap was set. Without ``now_s``, nodes that are backed
+        off count as available.
         """
         demand = self.demand.of(node_class)
         for cap in self.memory.caps:
@@ -149,8 +162,10 @@ class NodeFacts:
         return demand
 
     def available(self, node_class: str, now_s: float = math.inf) -> int:
-        """Return how many nodes of a class are held, or idle and not backed off."""
-        held = {h.node for h in self.fragments}
+        """Return how many nodes of a class are held, or idle and not backed off at ``now_s``. A
+        candidate on a node where a fragment is held does not count again.
+        """
+        held_nodes = {h.node for h in self.fragments}
         idle = [
             c for c in self.candidates if c.node_class == node_class and c.not_before_s <= now_s
         ]
@@ -159,11 +174,13 @@ class NodeFacts:
             for h in self.fragments
             if (h.node_class or "") == node_class and h.given_back_s is None
         ]
-        return sum(held_sizes) + sum(c.size for c in idle if c.request.node not in held)
+        return sum(held_sizes) + sum(c.size for c in idle if c.request.node not in held_nodes)
 
     @property
     def max_slots(self) -> float:
-        """``nodes.max_nodes``, as a number of what trainers get."""
+        """The largest number of slots that may be held: ``nodes.max_nodes`` where trainers get
+        whole nodes. It counts nodes, so it is no limit for the slots of divided nodes.
+        """
         nodes = self.config.nodes
         return math.inf if nodes.unit.divides_nodes else nodes.max_nodes
 
@@ -175,9 +192,14 @@ class NodeFacts:
         }
         capped = {cap.node_class for cap in self.memory.caps}
         if not classes or not classes <= capped:
+            # In a class without a cap, trainers could use all that they want.
             return self.demand.total
-        elsewhere = sum(n for n, own in self.demand.wants if own is not None and own not in classes)
-        return min(self.demand.total, elsewhere + sum(map(self.demand_of, classes)))
+        other_classes = sum(
+            n
+            for n, own_class in self.demand.trainer_limits
+            if own_class is not None and own_class not in classes
+        )
+        return min(self.demand.total, other_classes + sum(map(self.demand_of, classes)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +216,7 @@ class Moment:
 def with_back_off(
     candidates: tuple[Candidate, ...], back_offs: tuple[BackOff, ...]
 ) -> tuple[Candidate, ...]:
-    """Return the candidates with the ends of their back-offs."""
+    """Return the candidates, with ``not_before_s`` of those that are backed off."""
     until = {back_off.node: back_off.until_s for back_off in back_offs}
     with_ends = []
     for candidate in candidates:

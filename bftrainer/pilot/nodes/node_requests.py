@@ -33,14 +33,15 @@ class NodeBackoff:
     def __init__(self) -> None:
         self._nodes: Table[BackOff] = Table()
 
-    def preempted(
+    def add_preemption(
         self, node: str, held_s: float, base_s: float, now_s: PilotS, is_missed: bool = False
     ) -> None:
         """Back off from a node that the scheduler took back after ``held_s``: each early preemption
         in a row doubles the back-off.
 
-        ``base_s`` is the length of the first one, and how long a node must be held to be in order
-        again.
+        ``base_s`` is the length of the first back-off. A node that was held for ``base_s`` or
+        longer was not preempted early, and is not backed off any more. ``is_missed``: its holder
+        never ran.
         """
         if held_s >= base_s:
             if node in self._nodes:
@@ -51,9 +52,9 @@ class NodeBackoff:
             node, PilotS(now_s + min(base_s * 2**times, MAX_BACK_OFF_S)), times + 1, is_missed
         )
 
-    def observed(self, idle: Collection[str]) -> None:
-        """End the back-off from nodes that were missed and are not idle. Such a node went to a
-        faster job: that is no reason to be late the next time.
+    def end_missed(self, idle: Collection[str]) -> None:
+        """End the back-off from nodes that were missed and are not among the ``idle`` ones. Such a
+        node went to a faster job: that is no reason to be late the next time.
         """
         for back_off in self._nodes.snapshot():
             if back_off.is_missed and back_off.node not in idle:
@@ -61,7 +62,7 @@ class NodeBackoff:
                     back_off, until_s=PilotS(-math.inf), times=back_off.times - 1, is_missed=False
                 )
 
-    def until(self, node: str, until_s: PilotS) -> None:
+    def postpone(self, node: str, until_s: PilotS) -> None:
         """Request the node no earlier than ``until_s``."""
         self._nodes[node] = BackOff(node, until_s, self._times(node))
 
@@ -80,35 +81,40 @@ TELL_EVERY_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class RequestProgress:
-    """Nodes that were requested since ``began_s``; none while ``began_s`` is None."""
+    """How many nodes were requested in a burst since ``start_s`` (None: there is no burst), and
+    when the event log had its last line about them.
+    """
 
-    began_s: float | None = None
+    start_s: float | None = None
     requested: int = 0
-    told_s: float = 0.0
+    last_line_s: float = 0.0
 
     def after(
         self, wanted: int, requested: int, ready: int, now_s: float
     ) -> tuple[RequestProgress, str]:
         """Return the progress after a round in which ``wanted`` nodes could have been requested and
-        ``requested`` were, and a line for the event log; empty if there is nothing to tell.
+        ``requested`` were, and a line for the event log; empty if no line is due.
+
+        ``ready``: nodes that are held now. A burst begins with a round of more than :data:`MANY`
+        nodes that could not all be requested, and ends with one in which none is left.
         """
         rest = max(wanted - requested, 0)
-        if self.began_s is None:
+        if self.start_s is None:
             if rest == 0 or wanted <= MANY:
                 return self, ""
-            begun = RequestProgress(now_s, requested, now_s)
-            return begun, begun._words(rest, ready)
+            started = RequestProgress(now_s, requested, now_s)
+            return started, started._line(rest, ready)
         total = replace(self, requested=self.requested + requested)
         if rest == 0:
             return (
                 RequestProgress(),
-                f"{total._words(0, ready)}; it took {now_s - self.began_s:.0f} s",
+                f"{total._line(0, ready)}; it took {now_s - self.start_s:.0f} s",
             )
-        if now_s - self.told_s < TELL_EVERY_S:
+        if now_s - self.last_line_s < TELL_EVERY_S:
             return total, ""
-        return replace(total, told_s=now_s), total._words(rest, ready)
+        return replace(total, last_line_s=now_s), total._line(rest, ready)
 
-    def _words(self, rest: int, ready: int) -> str:
+    def _line(self, rest: int, ready: int) -> str:
         return (
             f"holding {counted(self.requested + rest, 'node')}: {self.requested} requested, "
             f"{ready} held"

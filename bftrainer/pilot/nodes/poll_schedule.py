@@ -49,11 +49,11 @@ class PollRules:
     calm_s: float
     per_minute: float
 
-    def interval_s(self, announced: int) -> float:
-        """Return the seconds between two polls without a hint, after ``announced`` announced polls
-        in a row.
+    def interval_s(self, announced_count: int) -> float:
+        """Return the seconds between two polls without a hint, after ``announced_count`` polls in a
+        row whose changes a hint had announced.
         """
-        return max(self.calm_s, self.poll_s) if announced >= TRUSTED_AFTER else self.poll_s
+        return max(self.calm_s, self.poll_s) if announced_count >= TRUSTED_AFTER else self.poll_s
 
 
 def rules_of(config: PilotConfig) -> PollRules:
@@ -67,26 +67,29 @@ def rules_of(config: PilotConfig) -> PollRules:
 @dataclass(frozen=True, slots=True)
 class PollSchedule:
     """What the time of the next poll depends on. All times are seconds of one clock that never goes
-    back.
+    back, infinite where there is none.
 
-    ``unhinted_s``: the next poll without a hint. ``hinted_s``: the next one that a hint asks for,
-    ``hint_s``: the latest hint. ``allowance``: hinted polls that were allowed at ``counted_s``.
-    ``announced``: polls in a row with announced changes.
+    - ``next_unhinted_s``: the next poll that no hint asks for.
+    - ``next_hinted_s``: the next poll that a hint, or a known event, asks for.
+    - ``last_hint_s``: the latest hint. ``last_poll_s``: the start of the latest poll.
+    - ``not_before_s``: no poll begins earlier, whatever asks for it.
+    - ``allowance``: how many hinted polls were allowed at ``allowance_at_s``.
+    - ``announced_count``: polls in a row with announced changes.
     """
 
-    unhinted_s: float
-    hinted_s: float = math.inf
-    hint_s: float = -math.inf
-    begun_s: float = -math.inf
+    next_unhinted_s: float
+    next_hinted_s: float = math.inf
+    last_hint_s: float = -math.inf
+    last_poll_s: float = -math.inf
     not_before_s: float = -math.inf
     allowance: float = BURST
-    counted_s: float = -math.inf
-    announced: int = 0
+    allowance_at_s: float = -math.inf
+    announced_count: int = 0
 
     @property
     def is_calm(self) -> bool:
         """Whether polls without a hint are rarer for now."""
-        return self.announced >= TRUSTED_AFTER
+        return self.announced_count >= TRUSTED_AFTER
 
     def wait_s(self, rules: PollRules, now_s: float) -> float:
         """Seconds until the next poll."""
@@ -94,19 +97,21 @@ class PollSchedule:
 
     def hinted(self, now_s: float) -> PollSchedule:
         """Return the schedule after a hint that came at ``now_s``."""
-        return replace(self, hint_s=now_s, hinted_s=min(self.hinted_s, now_s + REPEATS_S[0]))
+        return replace(
+            self, last_hint_s=now_s, next_hinted_s=min(self.next_hinted_s, now_s + REPEATS_S[0])
+        )
 
     def expecting(self, at_s: float) -> PollSchedule:
-        """Return the schedule with a poll at ``at_s``, when something known is due. It is no hint:
-        nothing has announced itself.
+        """Return the schedule with a poll at ``at_s``, the time of a known event. The poll counts
+        against the allowance, but is no hint: nothing has announced itself.
         """
-        return self if at_s >= self.hinted_s else replace(self, hinted_s=at_s)
+        return self if at_s >= self.next_hinted_s else replace(self, next_hinted_s=at_s)
 
     def forced(self, at_s: float) -> PollSchedule:
-        """Return the schedule with a poll at ``at_s``, whatever the allowance: main jobs may wait
-        for this pilot.
+        """Return the schedule with a poll at ``at_s`` at the latest, whatever the allowance: main
+        jobs may wait for this pilot.
         """
-        return replace(self, unhinted_s=min(self.unhinted_s, at_s))
+        return replace(self, next_unhinted_s=min(self.next_unhinted_s, at_s))
 
     def postponed(self, until_s: float) -> PollSchedule:
         """Return the schedule without a poll before ``until_s``: the budget of calls allows
@@ -115,28 +120,31 @@ class PollSchedule:
         return replace(self, not_before_s=until_s)
 
     def due_s(self, rules: PollRules) -> float:
-        """When to poll next."""
-        missing = 1.0 - self._allowed(self.hinted_s, rules) if self.hinted_s < math.inf else 0.0
-        hinted_s = self.hinted_s + (
-            max(missing, 0.0) * 60.0 / rules.per_minute if rules.per_minute else math.inf
-        )
-        return max(self.not_before_s, min(self.unhinted_s, hinted_s))
+        """Return when to poll next. A poll that a hint asks for waits until the allowance has room
+        for it.
+        """
+        hinted_s = math.inf
+        if self.next_hinted_s < math.inf and rules.per_minute:
+            missing = max(1.0 - self._allowed(self.next_hinted_s, rules), 0.0)
+            hinted_s = self.next_hinted_s + missing * 60.0 / rules.per_minute
+        return max(self.not_before_s, min(self.next_unhinted_s, hinted_s))
 
     def _allowed(self, now_s: float, rules: PollRules) -> float:
         """Return how many polls that only a hint asks for are allowed at ``now_s``."""
         return min(
-            self.allowance + max(now_s - self.counted_s, 0.0) * rules.per_minute / 60.0, BURST
+            self.allowance + max(now_s - self.allowance_at_s, 0.0) * rules.per_minute / 60.0, BURST
         )
 
-    def outcome(self, found_new: bool) -> PollOutcome:
-        """Return what a poll means that begins after this state. A newly idle node counts as
-        announced if a hint has come since the poll before, less the last repeat.
+    def outcome(self, has_new_idle: bool) -> PollOutcome:
+        """Return what a poll means that began after this state. ``has_new_idle``: it has shown a
+        newly idle node. The node counts as announced if a hint has come since the poll before, or
+        at most the last repeat's time earlier: a hint may come before the scheduler knows the node.
         """
-        if not found_new:
+        if not has_new_idle:
             return PollOutcome.NOTHING
         return (
             PollOutcome.ANNOUNCED
-            if self.hint_s >= self.begun_s - REPEATS_S[-1]
+            if self.last_hint_s >= self.last_poll_s - REPEATS_S[-1]
             else PollOutcome.UNANNOUNCED
         )
 
@@ -151,22 +159,30 @@ class PollSchedule:
         """Return the schedule after a poll that began at ``begun_s``. ``stretch``: a factor on the
         interval, by chance or after failures. ``cost``: what a poll that a hint brought forward
         takes from the allowance.
+
+        A newly idle node without a hint, and a failure, end the run of announced polls. After a
+        failure no hint brings the next poll forward.
         """
-        announced = {
-            PollOutcome.NOTHING: self.announced,
-            PollOutcome.ANNOUNCED: self.announced + 1,
+        announced_count = {
+            PollOutcome.NOTHING: self.announced_count,
+            PollOutcome.ANNOUNCED: self.announced_count + 1,
         }.get(outcome, 0)
-        allowance = self._allowed(begun_s, rules) - (cost if begun_s < self.unhinted_s else 0.0)
-        unhinted_s = begun_s + stretch * rules.interval_s(announced)
-        is_answered = outcome is PollOutcome.ANNOUNCED and begun_s >= self.hint_s + REPEATS_S[0]
-        again_s = (at_s for wait_s in REPEATS_S if (at_s := self.hint_s + wait_s) > begun_s)
+        allowance = self._allowed(begun_s, rules)
+        if begun_s < self.next_unhinted_s:
+            allowance -= cost
+        next_unhinted_s = begun_s + stretch * rules.interval_s(announced_count)
+        # A poll before the first repeat of the latest hint may have come too early for its node.
+        is_answered = (
+            outcome is PollOutcome.ANNOUNCED and begun_s >= self.last_hint_s + REPEATS_S[0]
+        )
+        repeats_s = (at_s for wait_s in REPEATS_S if (at_s := self.last_hint_s + wait_s) > begun_s)
         return replace(
             self,
-            unhinted_s=unhinted_s,
-            hinted_s=math.inf if is_answered else min(again_s, default=math.inf),
-            begun_s=begun_s,
-            not_before_s=unhinted_s if outcome is PollOutcome.FAILED else -math.inf,
+            next_unhinted_s=next_unhinted_s,
+            next_hinted_s=math.inf if is_answered else min(repeats_s, default=math.inf),
+            last_poll_s=begun_s,
+            not_before_s=next_unhinted_s if outcome is PollOutcome.FAILED else -math.inf,
             allowance=max(allowance, 0.0),
-            counted_s=begun_s,
-            announced=announced,
+            allowance_at_s=begun_s,
+            announced_count=announced_count,
         )

@@ -16,54 +16,64 @@ from bftrainer.sharing.fair_share import Demand, Sharer, Split, split
 def own_split(
     facts: NodeFacts, at: Moment, kept: Collection[HeldFragment], left: Collection[str]
 ) -> tuple[Demand, Split]:
-    """Return the demand that this pilot shows the others, and the division of nodes. It has
-    ``kept`` fragments, and leaves the nodes ``left`` idle on purpose.
+    """Return the demand that this pilot shows the others, and the division of nodes. This pilot
+    holds the fragments ``kept``, and leaves the nodes ``left`` idle on purpose.
 
     A fragment that was preempted or released is no longer held, although its holder's end may not
     be known yet. A holder that is pending on a node that is not idle adds none: another job has the
     node.
     """
     nodes = facts.config.nodes
-    holds = sum(h.fragment.phase is not FragmentPhase.LEAVING for h in kept)
-    held, free = {h.node for h in facts.fragments}, {c.request.node for c in facts.candidates}
-    idle = sorted(free.difference(held, left))
+    held_count = sum(h.fragment.phase is not FragmentPhase.LEAVING for h in kept)
+    held_nodes = {h.node for h in facts.fragments}
+    idle_nodes = {c.request.node for c in facts.candidates}
+    takeable = sorted(idle_nodes.difference(held_nodes, left))
     site_limit = math.inf
     if nodes.site_max_nodes is not None:
         site_limit = nodes.site_max_nodes
-        idle = idle[: max(nodes.site_max_nodes - len(facts.peer_holders) - holds, 0)]
+        takeable = takeable[: max(nodes.site_max_nodes - len(facts.peer_holders) - held_count, 0)]
     # Before the first poll, no node is known to be usable: then max_nodes is the limit.
     wants = min(facts.total_demand, nodes.max_nodes, facts.usable or nodes.max_nodes)
     if is_quiet(nodes.quiet_hours, at.local_time):
-        wants = min(wants, holds)
+        wants = min(wants, held_count)
     own = Sharer(
         facts.own.user,
         facts.own.pilot,
         wants,
-        holds,
-        least=facts.demand.least,
+        held_count,
+        least=facts.demand.min_size,
         weight=facts.own.weight,
     )
-    leaves = sum(h.given_back_s is not None and not h.is_released for h in facts.fragments)
-    waits = (
+    leaving_count = sum(h.given_back_s is not None and not h.is_released for h in facts.fragments)
+    # A pending holder counts in held_count. Where another job has its node, this takes it off.
+    pending = (
         h for h in kept if h.fragment.phase is FragmentPhase.PENDING and h.fragment.ends_s is None
     )
-    leaves -= sum(h.node not in free for h in waits)
-    poll_s = facts.config.times.poll_s
+    leaving_count -= sum(h.node not in idle_nodes for h in pending)
     division = split(
-        own, leaves, facts.rivals, idle, site_limit, facts.memory.share, at.now_s, poll_s
+        own,
+        leaving_count,
+        facts.rivals,
+        takeable,
+        site_limit,
+        facts.memory.share,
+        at.now_s,
+        facts.config.times.poll_s,
     )
-    return Demand(wants, division.is_short, facts.demand.least), division
+    return Demand(wants, division.is_short, facts.demand.min_size), division
 
 
 def cheapest(kept: Iterable[HeldFragment], used: Nodes, division: Split) -> list[HeldFragment]:
-    """Return the fragments to give up: those that the others can use first, of these the parts,
-    then unused fragments, then the latest.
+    """Return the fragments to give up, as many as the ``division`` of nodes asks for.
+
+    Those that the others can use come first; among equals the parts of nodes, then the fragments
+    that no trainer uses, then those requested last.
     """
-    fits = division.preferred_nodes
+    preferred = division.preferred_nodes
 
     def cost(h: HeldFragment) -> tuple[bool, bool, bool, float, str]:
         return (
-            fits is not None and h.node not in fits,
+            preferred is not None and h.node not in preferred,
             not h.fragment.is_part,
             h.name in used,
             -h.asked_s,

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field, replace
 
 from bftrainer.cluster.model import ListedHolder, NodeWait
 from bftrainer.counted import counted
-from bftrainer.fragment_names import job_of, node_of
+from bftrainer.fragment_names import is_one_of_several, job_of, node_of
 from bftrainer.pilot.nodes.held_fragments import HeldFragment
 from bftrainer.times import PilotS
 
@@ -251,7 +251,8 @@ def next_yield(
                 releases.append(YieldRelease(job.job, names, reason_of(job)))
         offers.append(offer)
     if blocks and pool.pending:
-        releases.append(YieldRelease("", pool.pending, "a main job waits for nodes"))
+        names = tuple(sorted(pool.pending))
+        releases.append(YieldRelease("", names, "a main job waits for nodes"))
     served = tuple(
         _served(offer, queue)
         for offer in memory.offers
@@ -432,6 +433,8 @@ class _Pool:
     ``leaving`` will be idle soon, some of them as soon as the trainers of ``given_back`` fragments
     have left; jobs wait for those in ``awaited_since``. ``own`` and ``others`` are holders by node;
     ``pending`` are own fragments that are not ready; ``starting`` ones have their nodes already.
+    ``ended_jobs``: holder jobs that end with all their nodes, for a job that came before.
+    ``renewing``: pending fragments by node that may stay, unless a job takes the node.
     """
 
     rules: YieldRules
@@ -444,11 +447,13 @@ class _Pool:
     given_back: Mapping[str, str] = field(default_factory=dict)
     hastened: set[str] = field(default_factory=set)
     starting: frozenset[str] = frozenset()
-    pending: tuple[str, ...] = ()
+    pending: set[str] = field(default_factory=set)
+    renewing: Mapping[str, str] = field(default_factory=dict)
     released: dict[tuple[str, str], PilotS] = field(default_factory=dict)
     unresponsive: tuple[LateHolder, ...] = ()
     responsive: frozenset[str] = frozenset()
     awaited_since: dict[str, PilotS] = field(default_factory=dict)
+    ended_jobs: set[str] = field(default_factory=set)
 
     @classmethod
     def of(
@@ -478,7 +483,10 @@ class _Pool:
         limit_s = rules.notice_s + LEAVING_S
         awaited_since = {node: at_s for node, at_s in memory.leaving if node in leaving}
         hanging = {node for node, at_s in awaited_since.items() if queue.at_s - at_s >= limit_s}
-        pending = [h for h in own if h.ready_s is None and h.given_back_s is None]
+        waiting = [h for h in own if h.ready_s is None and h.given_back_s is None]
+        # A renewal starts in the same cycle as the main job, and leaves that one its nodes.
+        renewing = {h.node: h.name for h in waiting if _is_new_renewal(h, queue.at_s, rules)}
+        pending = [h for h in waiting if h.node not in renewing]
         return cls(
             rules,
             queue.at_s,
@@ -488,8 +496,9 @@ class _Pool:
             others,
             costs,
             {h.node: h.name for h in own if h.given_back_s is not None and not h.is_released},
-            starting=frozenset(h.node for h in pending if (job_of(h.name), h.node) in listed),
-            pending=tuple(sorted(h.name for h in pending)),
+            starting=frozenset(h.node for h in waiting if (job_of(h.name), h.node) in listed),
+            pending={h.name for h in pending},
+            renewing=renewing,
             released=released,
             unresponsive=unresponsive,
             responsive=responsive,
@@ -526,7 +535,7 @@ class _Pool:
         if not offer.looks and not offer.released and not offer.refused:
             offer = replace(offer, spare=frozenset(self.idle & job.nodes))
         is_enough, size = self.has_idle(job), self._size(job)
-        leaving = frozenset(self.leaving)
+        leaving, idle = frozenset(self.leaving), frozenset(self.idle)
         starting = set(self.starting & self.leaving)
         required = self._required(job)
         count = max(size - len(job.required), 0)
@@ -537,10 +546,14 @@ class _Pool:
             count -= len(taken)
         chosen = (*required, *self._chosen(job, count))
         starting -= self.leaving  # their holders are canceled
-        own = tuple(sorted(self.own.pop(node).name for node in chosen if node in self.own))
+        taken_fragments = [self.own.pop(node) for node in chosen if node in self.own]
+        self.ended_jobs |= {job_of(h.name) for h in taken_fragments}
+        own = tuple(sorted(h.name for h in taken_fragments))
         others = frozenset(self.others.pop(node) for node in chosen if node in self.others)
         for node in leaving - self.leaving:
             self.awaited_since.setdefault(node, self.at_s)
+        taken_nodes = (leaving | idle) - self.leaving - self.idle
+        self.pending |= {self.renewing[node] for node in taken_nodes & self.renewing.keys()}
         self.released |= {(job_of(name), node_of(name)): self.at_s for name in own}
         released = len(own) + len(starting)
         return self._offered(offer, released, others, is_enough, queue), own
@@ -563,19 +576,30 @@ class _Pool:
         others = [node for node in self.others if node in job.nodes]
         own = [node for node in self.own if node in job.nodes]
         if not others:
-            return sorted(own, key=self._cost)[:count]
+            return self._cheapest(own)[:count]
         holders = {node: self.others[node].job for node in others}
         holders |= {node: job_of(self.own[node].name) for node in own}
         order = sorted(holders, key=lambda node: (-_number(holders[node]), holders[node], node))
         return order[:count]
 
-    def _cost(self, node: str) -> tuple[bool, float, float, str]:
-        """Sort nodes without a trainer first, then those of the trainer that loses least, the
-        latest ones first.
+    def _cheapest(self, own: Sequence[str]) -> list[str]:
+        """Order own nodes: first those of jobs that end anyway, then jobs of one node; of these,
+        nodes without a trainer, then those of the trainer that loses least, the latest ones first.
+        Nodes of a job follow each other.
         """
-        held = self.own[node]
-        cost = self.costs.get(held.name)
-        return cost is not None, cost or 0.0, -held.asked_s, held.name
+        costs: dict[str, float] = {}
+        for held in self.own.values():
+            if held.name in self.costs:
+                job = job_of(held.name)
+                costs[job] = max(costs.get(job, 0.0), self.costs[held.name])
+
+        def rank(node: str) -> tuple[bool, bool, bool, float, float, str, str]:
+            held = self.own[node]
+            job, is_several = job_of(held.name), is_one_of_several(held.name)
+            cost, age_s = costs.get(job, 0.0), -held.asked_s
+            return job not in self.ended_jobs, is_several, job in costs, cost, age_s, job, held.name
+
+        return sorted(own, key=rank)
 
     def _offered(
         self,
@@ -614,6 +638,13 @@ class _Pool:
         for release in releases:
             released |= {(job_of(name), node_of(name)): self.at_s for name in release.names}
         return tuple((job, node, at_s) for (job, node), at_s in sorted(released.items()))
+
+
+def _is_new_renewal(held: HeldFragment, at_s: PilotS, rules: YieldRules) -> bool:
+    """Return whether a pending holder was requested less than a look ago for a node that another
+    one of this pilot is leaving.
+    """
+    return held.is_renewal and at_s - held.asked_s < rules.poll_s
 
 
 def _leaving(queue: WaitingQueue, own: Sequence[HeldFragment], own_pilot: str) -> set[str]:

@@ -124,6 +124,7 @@ def dumps(value: object) -> str:
     frozen, or whose class is neither in :data:`CLASSES` nor allowed.
     """
     trainers: list[str] = []
+    # The JSON has a mark for each trainer, in the order of their texts, which are put in here.
     pieces = _json(_encode(value, trainers)).split(f'"{_MARK}"')
     return "".join(chain.from_iterable(zip_longest(pieces, trainers, fillvalue="")))
 
@@ -133,21 +134,24 @@ def _json(value: object) -> str:
 
 
 _MARK = secrets.token_hex(16)
-"""Stands for a trainer until the rest is text: no user's text holds it."""
-_MOST_TEXTS = 10_000
-_texts: dict[int, tuple[model.Trainer, str]] = {}
+"""Stands for a trainer in the JSON of :func:`dumps` until the trainer's text replaces it. The mark
+is random, so that no user's text contains it.
+"""
+_MAX_TEXTS = 10_000
+_trainer_texts: dict[int, tuple[model.Trainer, str]] = {}
+"""By ``id`` of a trainer. The trainer is kept beside its text, so that no other gets this id."""
 
 
-def _text_of(trainer: model.Trainer) -> str:
-    """Return a trainer's JSON, which is made once: the same trainers are in the state after every
-    decision.
+def _trainer_text(trainer: model.Trainer) -> str:
+    """Return a trainer's JSON. The text is made once for each object: the same trainers are in the
+    state after every decision.
     """
-    cached = _texts.get(id(trainer))
+    cached = _trainer_texts.get(id(trainer))
     if cached is None:
-        if len(_texts) >= _MOST_TEXTS:
-            _texts.clear()
+        if len(_trainer_texts) >= _MAX_TEXTS:
+            _trainer_texts.clear()
         fields = _fields(trainer, _BY_NAME[model.Trainer.__name__], [])
-        cached = _texts[id(trainer)] = trainer, _json(fields)
+        cached = _trainer_texts[id(trainer)] = trainer, _json(fields)
     return cached[1]
 
 
@@ -184,7 +188,7 @@ def _encode(value: object, trainers: list[str]) -> object:
     appended to ``trainers``.
     """
     if type(value) is model.Trainer:
-        trainers.append(_text_of(value))
+        trainers.append(_trainer_text(value))
         return _MARK
     match value:
         case Unread():
@@ -194,13 +198,14 @@ def _encode(value: object, trainers: list[str]) -> object:
         case None | bool() | str():
             return value
         case int() | float():
-            # numpy's scalars are floats and ints by inheritance at most; json wants the plain ones.
+            # A numpy scalar may inherit from float: the last class before object is the plain one,
+            # which json writes.
             return value if type(value) in (int, float) else type(value).__mro__[-2](value)
         case tuple():
             return _encode_items(value, trainers)
         case frozenset():
             items = sorted(value)
-            return {"$set": items if _is_of_text(items) else _encode_items(items, trainers)}
+            return {"$set": items if _is_all_text(items) else _encode_items(items, trainers)}
         case Mapping():
             return {
                 "$map": [[_encode(k, trainers), _encode(v, trainers)] for k, v in value.items()]
@@ -229,8 +234,9 @@ def _fields(value: object, shape: _Shape, trainers: list[str]) -> dict[str, obje
 
 
 def _decode(value: Any, strict: bool, in_memory: bool = False) -> Any:
-    """Return the value that :func:`_encode` has turned into JSON. ``in_memory``: it belongs to a
-    policy's memory.
+    """Return the value that :func:`_encode` has turned into JSON. ``strict``: check types, and
+    refuse classes that are not allowed. ``in_memory``: the value belongs to a policy's memory, in
+    which other classes become :class:`Unread` unless ``strict``.
     """
     if isinstance(value, list):
         return tuple(
@@ -240,7 +246,7 @@ def _decode(value: Any, strict: bool, in_memory: bool = False) -> Any:
         return value
     if "$set" in value:
         items = value["$set"]
-        if not _is_of_text(items):
+        if not _is_all_text(items):
             items = [_decode(item, strict, in_memory) for item in items]
             sorted(items)  # raises for what could not be written again
         return frozenset(items)
@@ -264,27 +270,27 @@ def _decode(value: Any, strict: bool, in_memory: bool = False) -> Any:
 
 def _decode_fields(value: dict[str, Any], shape: _Shape, strict: bool, in_memory: bool) -> Any:
     """Build a dataclass from its JSON object. With ``strict``, the fields of our own classes must
-    have the declared types.
+    have the declared types. ``in_memory``: the object belongs to a policy's memory.
     """
-    holds_memory = shape.kind in (state.State, state.Plan)
+    has_memory = shape.kind in (state.State, state.Plan)
     fields = {}
     for name, item in value.items():
         if name == "$":
             continue
         if type(item) not in _PLAIN:
-            item = _decode(item, strict, in_memory or (holds_memory and name == "memory"))
+            item = _decode(item, strict, in_memory or (has_memory and name == "memory"))
         fields[name] = item
     if strict and shape.is_own:
-        for name, is_right in _checks(shape.kind):
-            if name in fields and not is_right((fields[name],)):
+        for name, is_valid in _checks(shape.kind):
+            if name in fields and not is_valid((fields[name],)):
                 raise TypeError(f"{shape.name}.{name} is {fields[name]!r:.80}")
     return shape.kind(**fields)
 
 
 @lru_cache(maxsize=256)
 def _checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
-    """Return the checks for the fields of a class of ours: (field, whether a 1-tuple holds a value
-    of its type). A row is data: it may hold anything.
+    """Return the checks for the fields of a class of ours: (field, function that tells whether a
+    1-tuple contains a value of the field's type). A row is data: it may contain anything.
     """
     hints = get_type_hints(kind)
     names = [field.name for field in dataclasses.fields(kind) if field.init]
@@ -293,17 +299,17 @@ def _checks(kind: type) -> tuple[tuple[str, Callable[[tuple[Any]], bool]], ...]:
 
 @lru_cache(maxsize=256)
 def _check(hint: Any) -> Callable[[tuple[Any]], bool]:
-    """Return a function that tells whether a 1-tuple holds a value of this type."""
-    wrapped: Any = tuple[_of_instances(hint)]  # type: ignore[misc]  # made at run time; pydantic takes no bare dataclass
+    """Return a function that tells whether a 1-tuple contains a value of this type."""
+    wrapped: Any = tuple[_shallow_type(hint)]  # type: ignore[misc]  # made at run time; pydantic takes no bare dataclass
     config = ConfigDict(strict=True, arbitrary_types_allowed=True)
     return TypeAdapter(wrapped, config=config).validator.isinstance_python
 
 
-def _of_instances(hint: Any) -> Any:
-    """Return a type in which only the class of a dataclass matters: its own fields were checked
-    when it was read.
+def _shallow_type(hint: Any) -> Any:
+    """Return the type ``hint`` with every dataclass in it replaced by "an instance of this class":
+    the fields of the dataclass were checked when it was read.
     """
-    origin, inner = get_origin(hint), tuple(map(_of_instances, get_args(hint)))
+    origin, inner = get_origin(hint), tuple(map(_shallow_type, get_args(hint)))
     if origin in (Union, UnionType):
         return reduce(or_, inner)
     if origin is not None:
@@ -312,14 +318,15 @@ def _of_instances(hint: Any) -> Any:
     return instance_of[hint] if dataclasses.is_dataclass(hint) else hint
 
 
-def _is_of_text(items: list[Any]) -> bool:
-    """Whether there are items, all of them text: sets of names are long, and are not decoded one by
-    one.
+def _is_all_text(items: list[Any]) -> bool:
+    """Whether there are items, and all of them are text. Sets of names are long: they are written
+    and read as they are, not one by one.
     """
     return bool(items) and set(map(type, items)) == {str}
 
 
 def _shape(name: str, kind: type) -> _Shape:
+    """Return how the class ``kind`` is written under ``name``; an enum has no fields."""
     package = kind.__module__.partition(".")[0]
     fields: tuple[str, ...] = ()
     if dataclasses.is_dataclass(kind):
@@ -346,8 +353,9 @@ def _shape_of(kind: type) -> _Shape:
 
 
 def _named(name: str) -> _Shape | None:
-    """Return the class that a name in a row stands for: one of the list, or one of a loaded module
-    that is allowed, or whose package is. None for any other name.
+    """Return how the class that a name in a row stands for is written: one of :data:`CLASSES`, or a
+    dataclass or enum of a loaded module that is allowed or whose package is. None for any other
+    name; ``TypeError`` if it is no text.
     """
     if not isinstance(name, str):
         raise TypeError("the name of a class is not text")

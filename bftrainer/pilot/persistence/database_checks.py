@@ -33,9 +33,9 @@ _SUPER_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 """The magic that ends a rollback journal which names another file (sqlite.org/fileformat.html). We
 attach no second database, so ours never does.
 """
-_STEPS, _STEPS_PER_BYTE, _STEPS_AT_ONCE = 50_000_000, 20, 1_000_000
+_STEPS, _STEPS_PER_BYTE, _STEPS_PER_CALL = 50_000_000, 20, 1_000_000
 _TYPES: Mapping[str, tuple[type, ...]] = {"INTEGER": (int,), "REAL": (float, int), "TEXT": (str,)}
-_OWN_OF_SQLITE = "sqlite_"
+_SQLITE_PREFIX = "sqlite_"
 _NULLABLE = frozenset(
     {
         "max_parallel",
@@ -72,7 +72,7 @@ def check_file(path: Path) -> None:
     try:
         status = path.stat()
     except FileNotFoundError:
-        return  # a file system without links: SQLite creates it in place
+        return  # no database yet: SQLite creates it in place where the file system has no links
     if not stat.S_ISREG(status.st_mode):
         raise StateDirError(f"{path}: is not a regular file, expected a pilot's database")
     journal = path.with_name(f"{path.name}-journal")
@@ -103,18 +103,21 @@ def guard(connection: sqlite3.Connection) -> None:
     for pragma in ("trusted_schema = OFF", "cell_size_check = ON"):
         connection.execute(f"PRAGMA {pragma}")
     connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST_VALUE)
-    connection.set_progress_handler(_WorkLimit(_STEPS), _STEPS_AT_ONCE)
+    connection.set_progress_handler(_WorkLimit(_STEPS), _STEPS_PER_CALL)
 
 
 @dataclass(slots=True)
 class _WorkLimit:
-    """Interrupts SQLite after a number of steps: ``left`` are those that it may still take."""
+    """A progress handler of SQLite, which interrupts a statement that takes more than
+    ``steps_left`` steps.
+    """
 
-    left: float
+    steps_left: float
 
     def __call__(self) -> bool:
-        self.left -= _STEPS_AT_ONCE
-        return self.left < 0
+        """Count the steps since the last call. Returns True to interrupt the statement."""
+        self.steps_left -= _STEPS_PER_CALL
+        return self.steps_left < 0
 
 
 def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") -> None:
@@ -126,7 +129,7 @@ def check_tables(connection: sqlite3.Connection, path: Path, *, only: str = "") 
         "SELECT type, name, substr(sql, 1, 60) FROM sqlite_master"
     ):
         is_plain = kind in ("table", "index") and not str(sql).upper().startswith("CREATE VIRTUAL")
-        if (only and name != only) or (is_plain and str(name).startswith(_OWN_OF_SQLITE)):
+        if (only and name != only) or (is_plain and str(name).startswith(_SQLITE_PREFIX)):
             continue
         if name not in names or not is_plain:
             raise StateDirError(
@@ -163,38 +166,39 @@ class BoundedReader:
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
         self._limit = _WorkLimit(math.inf)  # the pilot's own writes are small
-        connection.set_progress_handler(self._limit, _STEPS_AT_ONCE)
+        connection.set_progress_handler(self._limit, _STEPS_PER_CALL)
 
     def read(self, query: str, values: tuple[object, ...]) -> list[sqlite3.Row]:
         """Return the rows of a query. Raises :class:`~bftrainer.errors.StoreError` for a damaged
         file, or an error of sqlite3.
         """
         size = self._path.stat().st_size
-        self._limit.left = _STEPS + _STEPS_PER_BYTE * size
+        self._limit.steps_left = _STEPS + _STEPS_PER_BYTE * size
         try:
             return self._rows(query, values, size)
         finally:
-            self._limit.left = math.inf
+            self._limit.steps_left = math.inf
 
     def _rows(self, query: str, values: tuple[object, ...], size: int) -> list[sqlite3.Row]:
         """Return the rows of a query on a file of ``size`` bytes. Raises :class:`StoreError` for a
         value of another type than its column's, and for more data than such a file can have.
         """
-        room = 2 * size + (1 << 20)
-        rows, cursor = [], self._connection.execute(query, values)
+        bytes_left = 2 * size + (1 << 20)
+        rows = []
+        cursor = self._connection.execute(query, values)
         checks = [
-            (place, check)
-            for place, column in enumerate(cursor.description)
+            (index, check)
+            for index, column in enumerate(cursor.description)
             if (check := _checks().get(column[0]))
         ]
         for row in cursor:
-            for place, check in checks:
-                if not check(row[place]):
+            for index, check in checks:
+                if not check(row[index]):
                     raise self._damaged(
-                        f"{cursor.description[place][0]} is {str(row[place])[:40]!r}"
+                        f"{cursor.description[index][0]} is {str(row[index])[:40]!r}"
                     )
-            room -= sum(map(_size, row))
-            if room < 0:
+            bytes_left -= sum(map(_size, row))
+            if bytes_left < 0:
                 raise self._damaged("a query yields more than the file has")
             rows.append(row)
         return rows
@@ -210,8 +214,8 @@ def _size(value: object) -> int:
 
 @functools.cache
 def _checks() -> Mapping[str, Callable[[object], bool]]:
-    """Return a check for the values of each column, by the column's name, which has one type in all
-    tables.
+    """Return a check for the values of each column, by the column's name: a name has the same type
+    in all our tables. Times and node-seconds are bounded as well.
     """
     checks: dict[str, Callable[[object], bool]] = {}
     for table in columns().values():
@@ -225,4 +229,7 @@ def _checks() -> Mapping[str, Callable[[object], bool]]:
 
 
 def _is_value(types: tuple[type, ...], bound: float, value: object) -> bool:
+    """Whether ``value`` is of one of the ``types``, and its size at most ``bound``. Call with a
+    finite bound only where the types are numbers or None.
+    """
     return isinstance(value, types) and (bound == math.inf or value is None or abs(value) <= bound)  # type: ignore[arg-type]

@@ -79,11 +79,12 @@ class JournalWriter:
     def record(
         self, event: Event, state: State, plan: Plan, answers: tuple[Answer, ...], took_s: float
     ) -> int:
-        """Write event, plan and the state after it in one commit; return the number of the row.
-        Raises :class:`~bftrainer.errors.StoreError`.
+        """Write an event, its plan and the state after it in one commit; return the number of the
+        row. ``state``: what the plan was decided on. ``answers``: those of the solvers. ``took_s``:
+        the seconds that the decision took. Raises :class:`~bftrainer.errors.StoreError`.
         """
         if plan.decision.kept:
-            answers = ()  # those of trials, which nothing was decided on
+            answers = ()  # of trials: the decision does not follow from them
         with self._store.writing("decision") as db:
             texts = codec.dumps(event), codec.dumps(plan), codec.dumps(answers)
             cursor = db.execute(
@@ -92,11 +93,12 @@ class JournalWriter:
                 (event.at_s, self._settings_number, *texts, took_s),
             )
             assert cursor.lastrowid is not None
-            after = cursor.lastrowid, codec.dumps(adopt(state, plan))
-            db.execute("INSERT OR REPLACE INTO last_state VALUES (1, ?, ?)", after)
-            if cursor.lastrowid % STATE_EVERY == 0:
-                db.execute("INSERT INTO states VALUES (?, ?)", after)
-        return after[0]
+            number = cursor.lastrowid
+            state_row = number, codec.dumps(adopt(state, plan))
+            db.execute("INSERT OR REPLACE INTO last_state VALUES (1, ?, ?)", state_row)
+            if number % STATE_EVERY == 0:
+                db.execute("INSERT INTO states VALUES (?, ?)", state_row)
+        return number
 
 
 Admit = Callable[[Settings], object]
@@ -118,8 +120,9 @@ def last_state(store: Store) -> State | None:
 
 
 def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | None]:
-    """Return the latest snapshot of the state from before a moment, and the number of its decision;
-    (0, None) stands for the beginning of the journal.
+    """Return the number of a decision and the snapshot of the state after it, the latest from
+    before ``at_s``; (0, None) stands for the beginning of the journal. ``admit`` is called with the
+    settings of the decision before the snapshot is read.
     """
     query = (
         "SELECT journal, state, settings FROM states JOIN journal ON number = journal WHERE "
@@ -127,13 +130,14 @@ def state_before(store: Store, at_s: float, admit: Admit) -> tuple[int, State | 
         "ORDER BY journal DESC LIMIT 1"
     )
     for row in store.read(query, min(at_s, 1e300)):
-        admit(_of_row(_settings(store), row["settings"]))
+        admit(_settings_of(_settings(store), row["settings"]))
         return int(row["journal"]), codec.loads(row["state"], kind=State)
     return 0, None
 
 
 def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterator[JournalEntry]:
-    """Yield the rows of the journal in order; a few of them are read at a time.
+    """Yield the rows of the journal with numbers above ``after``, in order; a few of them are read
+    at a time.
 
     ``admit`` is called with the settings of a row before the row is read; then a class that is not
     admitted raises :class:`~bftrainer.errors.InvalidValueError`. Without it such a memory is
@@ -146,17 +150,18 @@ def entries(store: Store, after: int = 0, admit: Admit | None = None) -> Iterato
     ):
         for row in rows:
             if row["settings"] not in settings:
-                settings = _settings(store)  # a pilot has begun others since they were read
-            after, its = row["number"], _of_row(settings, row["settings"])
+                settings = _settings(store)  # a pilot has written more since they were read
+            after = row["number"]
+            row_settings = _settings_of(settings, row["settings"])
             if admit is not None:
-                admit(its)
+                admit(row_settings)
             yield JournalEntry(
-                after,
-                its,
-                codec.loads(row["event"], strict=strict, kind=Event),
-                codec.loads(row["plan"], strict=strict, kind=Plan),
-                _answers(codec.loads(row["answers"], strict=strict, kind=tuple)),
-                row["took_s"],
+                number=row["number"],
+                settings=row_settings,
+                event=codec.loads(row["event"], strict=strict, kind=Event),
+                plan=codec.loads(row["plan"], strict=strict, kind=Plan),
+                answers=_answers(codec.loads(row["answers"], strict=strict, kind=tuple)),
+                took_s=row["took_s"],
             )
 
 
@@ -173,7 +178,7 @@ def events(store: Store) -> Iterator[Event]:
             yield codec.loads(row["event"], strict=False, kind=Event)
 
 
-def begun_s(store: Store) -> tuple[HostS, ...]:
+def settings_times_s(store: Store) -> tuple[HostS, ...]:
     """Return the times at which pilots began to decide, or to decide with other settings."""
     return tuple(row["at_s"] for row in store.read("SELECT at_s FROM settings ORDER BY at_s"))
 
@@ -188,7 +193,7 @@ def _answers(values: tuple[object, ...]) -> tuple[Answer, ...]:
     return answers
 
 
-def _of_row(settings: dict[int, Settings], number: int) -> Settings:
+def _settings_of(settings: dict[int, Settings], number: int) -> Settings:
     """Return the settings with the number that a row names. Raises :class:`InvalidValueError` if
     there are none.
     """

@@ -134,7 +134,9 @@ class StageReached:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """The value that a trainer had reported when it came to a number of samples of a rule."""
+    """The ``value`` that a trainer of a ``group`` had reported when it came to the number of
+    ``samples`` at which an early-stopping ``rule`` compares trainers.
+    """
 
     group: str
     rule: str
@@ -219,7 +221,10 @@ class Registry:
 
     def metrics(self, trainer: str | None = None) -> dict[str, tuple[Metric, ...]]:
         """Return the metrics of each trainer that has any, or of one trainer."""
-        where, values = ("WHERE trainer = ?", (trainer,)) if trainer is not None else ("", ())
+        where: str = ""
+        values: tuple[str, ...] = ()
+        if trainer is not None:
+            where, values = "WHERE trainer = ?", (trainer,)
         metrics: dict[str, tuple[Metric, ...]] = {}
         for r in self.store.read(f"SELECT * FROM metrics {where} ORDER BY trainer, name", *values):  # noqa: S608  # ours
             metric = Metric(
@@ -238,21 +243,20 @@ class Registry:
     def fragments(
         self, *, open_only: bool = False, last: int = 1_000_000
     ) -> tuple[FragmentRecord, ...]:
-        """Return the latest rows of the audit of fragments, oldest first. ``open_only``: of
-        fragments that are not released.
+        """Return the ``last`` latest rows of the audit of fragments, oldest first. ``open_only``:
+        only of fragments that are not released.
         """
-        rows = self._latest(
-            "fragments WHERE released_s IS NULL" if open_only else "fragments", last
-        )
+        source = "fragments WHERE released_s IS NULL" if open_only else "fragments"
+        rows = self._latest(source, last)
         columns = itemgetter(*FragmentRecord.__dataclass_fields__)
         return tuple(FragmentRecord(*columns(row)) for row in rows)
 
     def notes(self, last: int = 100, subject: str | None = None) -> tuple[Note, ...]:
-        """Return the latest notes, oldest first. ``subject``: only those about it."""
-        of, values = (
-            ("notes WHERE subject = ?", (subject,)) if subject is not None else ("notes", ())
-        )
-        rows = self._latest(of, *values, last)
+        """Return the ``last`` latest notes, oldest first. With ``subject``, only those about it."""
+        if subject is None:
+            rows = self._latest("notes", last)
+        else:
+            rows = self._latest("notes WHERE subject = ?", subject, last)
         return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
 
     def last_note(self, kinds: tuple[str, ...], at_s: float = math.inf) -> Note | None:
@@ -263,15 +267,18 @@ class Registry:
         notes = [Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows]
         return notes[0] if notes else None
 
-    def _latest(self, of: str, *values: object) -> list[sqlite3.Row]:
-        """Return the last rows of a table, oldest first. ``of``: the table, with a condition if
-        need be; the last of ``values`` is the number of rows.
+    def _latest(self, source: str, *values: object) -> list[sqlite3.Row]:
+        """Return the last rows of a table, oldest first. ``source``: the table, with a condition if
+        need be. ``values``: those of the condition, then the number of rows.
         """
-        query = f"SELECT * FROM (SELECT * FROM {of} ORDER BY number DESC LIMIT ?) ORDER BY number"  # noqa: S608  # ours
+        query = (
+            f"SELECT * FROM (SELECT * FROM {source} ORDER BY number DESC LIMIT ?) ORDER BY number"  # noqa: S608  # ours
+        )
         return self.store.read(query, *values)
 
 
 _END_S = 1e18
+"""A time after all notes."""
 
 
 @lru_cache(maxsize=1024)  # frozen, and read again at every submission
@@ -280,8 +287,9 @@ def _spec(text: str) -> TrainerSpec:
 
 
 def _trainer(row: object) -> TrainerRecord:
-    """Return the record of a row. A trainer whose submission this version does not accept counts as
-    failed, unless it has ended. Raises :class:`StoreError` for an unknown status.
+    """Return the record of a row of the table ``trainers``. A trainer whose submission this version
+    does not accept counts as failed, unless it has ended; its ``spec`` then is a stand-in with its
+    name. Raises :class:`StoreError` for an unknown status.
     """
     r: dict[str, Any] = dict(row)  # type: ignore[call-overload]  # a Row is a mapping in all but name
     r["unfit"] = tuple((smallest, largest) for smallest, largest in json.loads(r["unfit"]))
@@ -309,4 +317,5 @@ def _trainer(row: object) -> TrainerRecord:
 
 
 def _samples(value: float | None) -> float | None:
+    """Return a number of samples; None if it is outside of the bounds, or NaN."""
     return value if value is not None and 0 <= value <= MAX_SAMPLES else None

@@ -64,21 +64,19 @@ class TrainerChange:
     reported_total: float | None = None
 
     def columns(self, record: TrainerRecord, at_s: HostS) -> dict[str, Any]:
-        """Return the columns that change, with their values. The first admission and the first
-        start stay.
+        """Return the columns of ``record`` that change, with their values. The times of the first
+        admission and of the first start are not overwritten.
         """
         plain = {
             column.name: getattr(self, column.name)
             for column in fields(self)
             if column.name not in _NO_COLUMN
         }
+        is_first_admission = self.status is TrainerStatus.WAITING and not record.admitted_s
+        is_first_start = self.status is TrainerStatus.RUNNING and not record.started_s
         times = {
-            "admitted_s": at_s
-            if self.status is TrainerStatus.WAITING and not record.admitted_s
-            else None,
-            "started_s": at_s
-            if self.status is TrainerStatus.RUNNING and not record.started_s
-            else None,
+            "admitted_s": at_s if is_first_admission else None,
+            "started_s": at_s if is_first_start else None,
             "finished_s": at_s if self.finished else None,
             "not_before_s": None if self.retry_s is None else at_s + self.retry_s,
         }
@@ -93,7 +91,8 @@ class RegistryWriter:
 
     def add_all(self, submissions: Sequence[Submission], at_s: HostS) -> tuple[bool, ...]:
         """Register submissions in one commit. Returns for each whether it is registered now: its
-        name was free, or it had been registered before.
+        name was free, or an earlier call had registered this submission. It is not if another
+        submission has the name.
         """
         added = []
         with self.store.writing("submission") as db:
@@ -132,7 +131,7 @@ class RegistryWriter:
                 columns["unfit"] = (*record.unfit, change.unfit)
         return replace(record, **columns)
 
-    def carried_out(self, spool_name: str, at_s: HostS) -> None:
+    def add_command(self, spool_name: str, at_s: HostS) -> None:
         """Record a command, so that it is not carried out twice."""
         self.store.write(
             "command", "INSERT OR IGNORE INTO commands VALUES (?, ?)", spool_name, at_s
@@ -142,14 +141,15 @@ class RegistryWriter:
         """Write usage since the last call, and the heartbeat, in one commit."""
         with self.store.writing("usage") as db:
             for u in usage:
-                added = u.held_node_s, u.trained_node_s, u.stalled_node_s, u.repeated_samples
-                db.execute(_ADD_USAGE, (*added, u.samples_done, u.name))
+                increments = u.held_node_s, u.trained_node_s, u.stalled_node_s, u.repeated_samples
+                db.execute(_ADD_USAGE, (*increments, u.samples_done, u.name))
                 for m in u.metrics:
                     values = m.last, m.least, m.least_samples, m.most, m.most_samples
                     db.execute(_ADD_METRIC, (u.name, m.name, *values))
             db.execute("UPDATE lease SET heartbeat_s = ?", (beat_s,))
 
     def rung(self, rung: Rung) -> None:
+        """Write a rung; one that is in the database stays."""
         values = rung.group, rung.rule, rung.samples, rung.trainer, rung.value
         self.store.write("rung", "INSERT OR IGNORE INTO rungs VALUES (?, ?, ?, ?, ?)", *values)
 
@@ -183,7 +183,7 @@ class RegistryWriter:
         )
         self.store.write("fragment released", statement, at_s, reason, name)
 
-    def fragments_reached(self, reached: Iterable[StageReached]) -> None:
+    def add_stages(self, reached: Iterable[StageReached]) -> None:
         """Write instants of fragments that the audit has no column for."""
         if rows := [
             (instant.fragment, instant.stage.value, instant.at_s, instant.trainer)

@@ -74,7 +74,7 @@ class Received:
 
     name: str
     request: Request | None
-    refused: str = ""
+    rejection: str = ""
 
 
 class Spool:
@@ -83,8 +83,8 @@ class Spool:
     def __init__(self, state_dir: Path, uid: int | None = None) -> None:
         self.path = state_dir / "spool"
         self._uid = os.getuid() if uid is None else uid
-        self._stuck: set[str] = set()  # rejected or carried out, and cannot be removed
-        self._listed: deque[str] = deque()
+        self._unremovable: set[str] = set()  # rejected or carried out, and cannot be removed
+        self._listing: deque[str] = deque()
 
     def put(self, request: Request) -> str:
         """Write a request and return its name. It is on disk when this returns; names sort by time.
@@ -97,32 +97,37 @@ class Spool:
         """Write requests, in order, and return their names. All are on disk under hidden names
         before the first becomes visible.
 
-        So an error leaves none of them. A crash while they become visible leaves the first ones.
+        So an error while they are written leaves none of them; an error or a crash while they
+        become visible leaves the first ones. Raises :class:`~bftrainer.errors.StoreError` if the
+        disk does not take them, and :class:`InvalidValueError` for a request that is too large.
         """
-        written: dict[str, bytes] = {}
-        since = time.time_ns()
-        for place, request in enumerate(requests):
+        files: dict[str, bytes] = {}
+        start_ns = time.time_ns()
+        for index, request in enumerate(requests):
             data = request.model_dump_json().encode()
             if len(data) > MAX_BYTES:
                 raise InvalidValueError(
                     f"the request has {len(data):,} bytes, expected at most {MAX_BYTES:,}"
                 )
-            written[f"{since + place:020d}-{secrets.token_hex(4)}{_SUFFIX}"] = data
+            # The names sort in the order of the requests.
+            files[f"{start_ns + index:020d}-{secrets.token_hex(4)}{_SUFFIX}"] = data
         visible: list[str] = []
         try:
             with suppress(FileExistsError):
                 self.path.mkdir(mode=0o700)
-            self._write(written, visible)
+            self._write(files, visible)
         except OSError as error:
-            what = "the request" if len(requests) == 1 else f"{len(requests):,} requests"
-            left = f"the first {len(visible):,} are there" if visible else "nothing has changed"
+            subject = "the request" if len(requests) == 1 else f"{len(requests):,} requests"
+            result = f"the first {len(visible):,} are there" if visible else "nothing has changed"
             raise StoreError(
-                f"{self.path}: {what} cannot be written: {error.strerror}; {left}"
+                f"{self.path}: {subject} cannot be written: {error.strerror}; {result}"
             ) from error
-        return tuple(written)
+        return tuple(files)
 
     def _write(self, files: Mapping[str, bytes], visible: list[str]) -> None:
-        """Write files; those whose names a pilot can see are appended to ``visible``."""
+        """Write ``files`` (name, content). The names that a pilot can see are appended to
+        ``visible``, also if an error ends the call.
+        """
         with _opened(self.path) as folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
             try:
@@ -144,12 +149,12 @@ class Spool:
             os.fsync(folder)
 
     def pending(self, count: int = MAX_FILES_AT_ONCE) -> tuple[Received, ...]:
-        """Return the first ``count`` pending requests, oldest first. Files stay."""
-        with suppress(
-            OSError
-            # made by its reader: a host that once found none would not look again for a minute
-            # (NFS)
-        ):
+        """Return the first ``count`` pending requests, oldest first. Files stay until
+        :meth:`remove` or :meth:`put_aside`.
+        """
+        # The reader makes the folder: on NFS, a host that has found none would not look again for a
+        # minute.
+        with suppress(OSError):
             self.path.mkdir(mode=0o700)
         if not self.path.is_dir():
             return ()
@@ -174,38 +179,38 @@ class Spool:
         The folder is listed again only when everything of the last listing has been taken: the work
         of a call does not depend on how much there is.
         """
-        if not self._listed:
+        if not self._listing:
             if not self.path.is_dir():
                 return
             with _opened(self.path) as folder:
-                self._listed = deque(self._names(folder))
-        for _ in range(min(count, len(self._listed))):
+                self._listing = deque(self._names(folder))
+        for _ in range(min(count, len(self._listing))):
             with _opened(self.path) as folder:
-                name = self._listed.popleft()
+                name = self._listing.popleft()
                 with suppress(FileNotFoundError):
                     yield self._receive(folder, name)
 
     def _names(self, folder: int) -> list[str]:
-        return [name for name in _names(folder) if name not in self._stuck]
+        return [name for name in _names(folder) if name not in self._unremovable]
 
-    def take_away(self, *names: str) -> None:
-        """Remove the files of requests that have been carried out. One that cannot be removed is
-        not pending any more.
+    def remove(self, *names: str) -> None:
+        """Remove the files of requests that have been carried out. A file that cannot be removed is
+        not read again by this pilot.
 
-        The registry has what was carried out, and the next pilot refuses it or does it again
-        without harm.
+        The registry has what was carried out, and the next pilot refuses the request or carries it
+        out again without harm.
         """
         if not names:
             return
         with suppress(OSError), _opened(self.path) as folder:
             for name in names:
-                if not _is_removed(name, folder):
-                    self._stuck.add(name)
+                if not _remove_file(name, folder):
+                    self._unremovable.add(name)
             os.fsync(folder)
 
     def put_aside(self, name: str) -> None:
-        """Move a rejected file to ``rejected``, else remove it. If neither can be done, it is not
-        pending any more.
+        """Move a rejected file to ``rejected``, else remove it. If neither can be done, this pilot
+        does not read it again.
         """
         with _opened(self.path) as folder:
             with suppress(OSError):
@@ -215,11 +220,13 @@ class Spool:
                 with suppress(OSError):
                     os.rename(name, target, src_dir_fd=folder, dst_dir_fd=folder)
                     return
-            if not _is_removed(name, folder):
-                self._stuck.add(name)
+            if not _remove_file(name, folder):
+                self._unremovable.add(name)
 
     def _receive(self, folder: int, name: str) -> Received:
-        """Read a file of the spool. Returns its request, or the reason why it is rejected."""
+        """Read a file of the spool. Returns its request, or the reason why it is rejected. Raises
+        ``FileNotFoundError`` if it is gone.
+        """
         try:
             data = _read_checked(folder, name, self._uid)
             request = Request.model_validate_json(data)
@@ -299,9 +306,9 @@ def _sync(name: str, folder: int) -> None:
         os.close(handle)
 
 
-def _is_removed(name: str, folder: int) -> bool:
-    """Delete a request's file. Returns whether it is gone: not where the file system does not allow
-    it.
+def _remove_file(name: str, folder: int) -> bool:
+    """Delete a request's file. Returns whether no such file is left; False where the file system
+    does not allow it.
     """
     try:
         os.unlink(name, dir_fd=folder)

@@ -129,17 +129,17 @@ class Store:
         or, without a job, its heartbeat three leases old.
         """
         with self._transaction("lease"):
-            last = self.holder()
+            previous = self.holder()
             if (
-                last is not None
-                and last.process != process
-                and _keeps_off(last, job_id, now_s, lease_s, job_is_gone)
+                previous is not None
+                and previous.process != process
+                and _may_be_alive(previous, job_id, now_s, lease_s, job_is_gone)
             ):
-                job = f", job {last.job_id}" if last.job_id else ""
+                job = f", job {previous.job_id}" if previous.job_id else ""
                 raise DirectoryInUseError(
-                    f"{self.path.parent}: is in use by the pilot with pid {last.process.pid} "
-                    f"on {last.host}{job} "
-                    f"(last seen {max(now_s - last.heartbeat_s, 0):.0f} s ago); stop it first, "
+                    f"{self.path.parent}: is in use by the pilot with pid {previous.process.pid} "
+                    f"on {previous.host}{job} "
+                    f"(last seen {max(now_s - previous.heartbeat_s, 0):.0f} s ago); stop it first, "
                     "or specify another --state"
                 )
             self._connection.execute(
@@ -147,7 +147,7 @@ class Store:
                 (socket.gethostname(), process.pid, process.started, job_id, now_s, now_s),
             )
         self._holder = process
-        return last
+        return previous
 
     @property
     def has_lease(self) -> bool:
@@ -183,7 +183,7 @@ def open_store(
         )
     try:
         if create and not path.exists():
-            _make_whole(path)
+            _create_complete(path)
         check_file(path)
         # `create` may read an existing file; the mode keeps a reader from making an empty one.
         connection = sqlite3.connect(
@@ -209,7 +209,7 @@ def open_store(
     return Store(connection, path, at_step)
 
 
-def _make_whole(path: Path) -> None:
+def _create_complete(path: Path) -> None:
     """Create the database with all its tables at once, so that no reader finds an empty one."""
     part = path.with_name(f".{path.name}.{os.getpid()}")
     part.unlink(missing_ok=True)
@@ -245,8 +245,8 @@ def _check_or_make_tables(connection: sqlite3.Connection, path: Path, create: bo
     check_tables(connection, path)
 
 
-def _keeps_off(
-    last: Holder,
+def _may_be_alive(
+    previous: Holder,
     job_id: str,
     now_s: float,
     lease_s: float,
@@ -255,10 +255,10 @@ def _keeps_off(
     """Whether the last pilot may still be alive, so that the lease cannot be taken
     (:meth:`Store.take_lease`).
     """
-    if last.host == socket.gethostname():
-        return is_alive(last.process)
-    if last.job_id == job_id != "":
+    if previous.host == socket.gethostname():
+        return is_alive(previous.process)
+    if previous.job_id == job_id != "":
         return False  # our own job, on the node where it was before the scheduler requeued it
-    if last.job_id:
-        return job_is_gone(last.job_id) is not True
-    return now_s - last.heartbeat_s < 3 * lease_s
+    if previous.job_id:
+        return job_is_gone(previous.job_id) is not True
+    return now_s - previous.heartbeat_s < 3 * lease_s

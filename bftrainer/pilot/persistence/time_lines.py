@@ -12,7 +12,7 @@ from bftrainer.pilot.persistence.store import Store
 from bftrainer.times import HostS
 
 _BY_WORD = {stage.value: stage for stage in NodeStage}
-MOST = 100_000
+_MAX_FRAGMENTS = 100_000
 """Fragments that are read at most, the latest ones."""
 
 
@@ -32,13 +32,13 @@ def time_lines(registry: Registry, *, open_only: bool = False) -> tuple[TimeLine
     """Return the time lines of fragments, oldest first. ``open_only``: of fragments that are not
     released.
     """
-    audit = registry.fragments(open_only=open_only, last=MOST)
+    audit = registry.fragments(open_only=open_only, last=_MAX_FRAGMENTS)
     lines = {fragment.name: _from_audit(fragment) for fragment in audit}
     trainers: dict[str, str] = {}
-    for reached in _instants(registry.store, lines):
-        lines[reached.fragment].instants[reached.stage] = reached.at_s
-        if reached.stage is NodeStage.FIRST_STEP:
-            trainers[reached.fragment] = reached.trainer
+    for instant in _instants(registry.store, lines):
+        lines[instant.fragment].instants[instant.stage] = instant.at_s
+        if instant.stage is NodeStage.FIRST_STEP:
+            trainers[instant.fragment] = instant.trainer
     return tuple(
         TimeLine(line.fragment, line.node, trainers.get(line.fragment, ""), line.instants)
         for line in lines.values()

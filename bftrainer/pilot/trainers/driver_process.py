@@ -40,10 +40,10 @@ class DriverProcess:
         self._lock = directory.driver_lock
         self._child: subprocess.Popen[bytes] | None = None
         self.foreign = ""
-        self._log_from = 0
-        self._process = self._named()
+        self._log_start_bytes = 0  # where the lines of the present driver begin in its log
+        self._process = self._read_process()
 
-    def _named(self) -> ProcessId | None:
+    def _read_process(self) -> ProcessId | None:
         """Return the process that the driver's pid file names; None where the file is missing,
         damaged or of another host. A file of another version makes the driver ``foreign``.
         """
@@ -54,22 +54,24 @@ class DriverProcess:
             return driver_of_any_version(self._directory.driver_pid)
 
     def lock(self) -> int | None:
-        """Return a descriptor that holds the driver's lock, for :meth:`start`; None where a driver
-        has the lock: that one is adopted.
+        """Return a descriptor that holds the driver's lock, for :meth:`start`, which closes the
+        descriptor; None where a driver has the lock: that driver is adopted.
         """
         lock = open_regular(self._lock, os.O_RDWR | os.O_CREAT)
         if not try_lock(lock, self._lock):
             os.close(lock)
-            self._process = None
+            self._process = None  # is_alive reads the pid file again
             return None
         return lock
 
     def start(self, module: str, lock: int) -> None:
-        """Start the program MODULE with the argument TRAINER_DIR, which inherits the lock."""
+        """Start the driver: the program ``module`` with the path of the trainer directory as its
+        argument. The driver inherits ``lock`` (:meth:`lock`), which is closed here in any case.
+        """
         path = self._directory.path
         try:
             with self._own_log() as log:
-                self._log_from = log.tell()
+                self._log_start_bytes = log.tell()
                 child = subprocess.Popen(  # noqa: S603  # our own program
                     module_command(module, str(path)),
                     stdin=subprocess.DEVNULL,
@@ -83,7 +85,9 @@ class DriverProcess:
         finally:
             os.close(lock)
         _children.append(child)
-        self._child, self._process, self.foreign = child, identify(child.pid), ""
+        self._child = child
+        self._process = identify(child.pid)
+        self.foreign = ""
 
     def _own_log(self) -> IO[bytes]:
         """Open the log of the driver to append to it; one that is too large is put aside first."""
@@ -98,38 +102,41 @@ class DriverProcess:
     def last_exception(self) -> str:
         """Return the exception that ended the driver, by its log; empty if there is none."""
         with suppress(OSError, UserError):
-            return last_exception(self._directory.driver_log, self._log_from)
+            return last_exception(self._directory.driver_log, self._log_start_bytes)
         return ""
 
     def kill(self) -> None:
-        """Send SIGKILL to the driver; its reaper ends its workers. Whatever its file says, this
-        process is not the driver.
+        """Send SIGKILL to the driver; its reaper ends its workers. This process is never killed,
+        whatever the driver's pid file says.
         """
         if self._process is not None and self._process.pid != os.getpid():
             send_signal(self._process, signal.SIGKILL)
 
     @property
     def is_known(self) -> bool:
-        """Whether there is, or was, a driver process, and it can be told which one."""
+        """Whether there is, or was, a driver process whose id is known."""
         return self._process is not None
 
     def is_alive(self) -> bool:
-        """Whether the driver runs, started here or not. Reaps a child that has ended."""
+        """Whether the driver runs, started here or not. Reaps a child that has ended. A driver that
+        is new since the last call is adopted: its pid file is read.
+        """
         if self._child is not None and self._child.poll() is not None:
             _children.remove(self._child)
             self._child = None
         if self._process is None and self._is_locked():
-            self._process = self._named()
+            self._process = self._read_process()
             return True
         if (
             self._child is not None
             and self._process is not None
             and self._child.pid == self._process.pid
         ):
-            return True  # it would have been reaped above
+            return True  # an ended child would have been reaped above
         if self._process is not None and is_alive(self._process):
             return True
-        return bool(self.foreign) and self._is_locked()  # by a process that its file does not name
+        # The pid file of another version may not name the process that has the lock.
+        return bool(self.foreign) and self._is_locked()
 
     def _is_locked(self) -> bool:
         """Whether a driver has the lock, or it cannot be told."""

@@ -15,23 +15,25 @@ from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 
 def for_core(record: TrainerRecord, config: LearningConfig) -> Trainer:
     """Return a registered trainer as the core sees it, with settings for learning if it is
-    measured. A trainer without a curve always is.
+    measured. A trainer without a curve is always measured, a pool that fills never.
 
     Measurements are kept by owner, model and node class; without a model they are the trainer's
     own.
     """
     spec = record.spec
-    trainer = replace(fitting(spec.trainer(), record.unfit), samples_total=record.samples_total)
+    trainer = replace(
+        with_fitting_sizes(spec.trainer(), record.unfit), samples_total=record.samples_total
+    )
     if trainer.fill or not (config.measure or spec.is_blank):
         return trainer
-    of_class = f" on {spec.node_class}" if spec.node_class else ""
-    by_gpu = " by GPU" if spec.grain.divides_nodes else ""
-    key = f"model {spec.model} of {record.owner}{of_class}{by_gpu}" if spec.model else ""
+    node_class = f" on {spec.node_class}" if spec.node_class else ""
+    unit = " by GPU" if spec.grain.divides_nodes else ""
+    key = f"model {spec.model} of {record.owner}{node_class}{unit}" if spec.model else ""
     settings = Learning(key, spec.is_blank, config.share, config.window_s, config.explore_after_s)
     return replace(trainer, learning=settings)
 
 
-def fits(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> tuple[int, ...]:
+def fitting_sizes(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     """Return the sizes at which a trainer's memory suffices: those in none of the ``unfit``
     ranges.
     """
@@ -42,19 +44,19 @@ def fits(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> tuple[int, ...]:
     return tuple(n for n in sizes_of(trainer) if not is_unfit(n))
 
 
-def fitting(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
+def with_fitting_sizes(trainer: Trainer, unfit: Sequence[tuple[int, int]]) -> Trainer:
     """Return the trainer with only the sizes that fit into memory; with all of them if none does:
-    then it has failed.
+    then it has failed. ``unfit``: ranges of sizes that do not fit.
     """
-    if not unfit or not (sizes := fits(trainer, unfit)):
+    if not unfit or not (sizes := fitting_sizes(trainer, unfit)):
         return trainer
     requested = trainer.requested_nodes and largest_of(sizes, trainer.requested_nodes)
-    gaps = sizes if len(sizes) <= sizes[-1] - sizes[0] else None
+    has_gaps = len(sizes) <= sizes[-1] - sizes[0]
     return replace(
         trainer,
         min_nodes=sizes[0],
         max_nodes=sizes[-1],
-        sizes=gaps,
+        sizes=sizes if has_gaps else None,  # None: all sizes from min_nodes to max_nodes
         requested_nodes=requested or None,
     )
 
@@ -65,7 +67,7 @@ def spec_to_start(spec: TrainerSpec, unfit: Sequence[tuple[int, int]]) -> Traine
     """
     if not unfit:
         return spec
-    return spec.model_copy(update={"sizes": sizes_of(fitting(spec.trainer(), unfit))})
+    return spec.model_copy(update={"sizes": sizes_of(with_fitting_sizes(spec.trainer(), unfit))})
 
 
 def due(
@@ -75,28 +77,32 @@ def due(
     start again later.
     """
     queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
-    wanted = (
+    active = (
         r for r in records if r.status is queued or r.status is waiting or r.status is running
     )
-    return MappingProxyType({r.spec.name: r for r in wanted if r.spec.name not in retry_later})
+    return MappingProxyType({r.spec.name: r for r in active if r.spec.name not in retry_later})
 
 
-def wanted_nodes(
+def trainer_limits(
     core: Mapping[str, TrainerRecord],
     count: int | None,
     names: tuple[str, ...],
     classes: tuple[str | None, ...],
 ) -> tuple[tuple[int, str | None], ...]:
-    """Return (``max_nodes``, node class; None: any) of the first ``count`` trainers, and of all
-    pools that fill. ``classes`` are those of the nodes that the trainers ``names`` have now.
+    """Return (``max_nodes``, node class; None: any) of the first ``count`` trainers of ``core``
+    (None: of all), and of all pools that fill. ``classes`` are those of the nodes that the trainers
+    ``names`` have now: a trainer with nodes wants others of their class.
     """
     class_of = dict(zip(names, classes, strict=True))
-    fill = [r for r in core.values() if r.spec.is_pool and r.spec.fill]
-    first = [*[r for r in core.values() if r not in fill][:count], *fill]
-    return tuple((r.spec.max_nodes, r.spec.node_class or class_of[r.name]) for r in first)
+    fill_pools = [r for r in core.values() if r.spec.is_pool and r.spec.fill]
+    trainers = [r for r in core.values() if r not in fill_pools]
+    return tuple(
+        (r.spec.max_nodes, r.spec.node_class or class_of[r.name])
+        for r in (*trainers[:count], *fill_pools)
+    )
 
 
-def least_of(records: Mapping[str, TrainerRecord]) -> tuple[float, int]:
+def smallest_of(records: Mapping[str, TrainerRecord]) -> tuple[float, int]:
     """Return the shortest time in which one of these trainers grows (0 for none), and their
     smallest size.
     """

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ from bftrainer.pilot.trainers.trainer_message import trainer_message
 from bftrainer.plugins import driver_module
 from bftrainer.system.json_tail import PIECE_BYTES, BadLine, JsonTail
 from bftrainer.system.regular import open_regular
+from bftrainer.wires.append import append_line
 from bftrainer.wires.bounds import text
 from bftrainer.wires.control import ControlMessage, ControlRequest
 from bftrainer.wires.hosts_file import HostSlots, write_hosts
@@ -53,18 +55,21 @@ TRAINERS_FAULT = frozenset(
 concern all trainers.
 """
 _PROGRESS_TAIL_BYTES = 1 << 16
-_BACKLOG_BYTES = 4 << 20
+_MAX_BACKLOG_BYTES = 4 << 20
 """More lines of progress than a trainer can write between two looks; then the last ones are
 enough.
 """
-_EVENTS_BYTES = 64 << 20
+_MAX_EVENTS_BYTES = 64 << 20
 """Most that is read of the events of a driver that is adopted."""
 _PROGRESS_EVERY = 5
 _READ_AT_ONCE = 100
 """Trainers whose progress is read at every ``_PROGRESS_EVERY`` looks; with more of them it is read
 less often.
 """
-_MOST_RARELY = 5
+_MAX_INTERVAL_FACTOR = 5
+_NOTICES_BYTES = 1 << 20
+"""Most that ``preempted`` has."""
+_NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 @dataclass(slots=True)
@@ -85,6 +90,7 @@ class _Driver:
     """Why the trainer cannot go on with this driver: its files cannot be read."""
 
     def request(self, request: ControlRequest) -> None:
+        """Write a request to the driver, with the next number."""
         self.requests += 1
         write_json(self.directory.control, ControlMessage(request, self.requests))
 
@@ -99,8 +105,10 @@ class Launcher(Protocol):
         own.
         """
 
-    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
-        """Tell a running driver its new hosts."""
+    def order(self, name: str, hosts: Iterable[HostSlots], hurried: Iterable[str] = ()) -> None:
+        """Tell a running driver its new hosts. ``hurried``: fragments that it loses within seconds,
+        so that it has workers save at once.
+        """
 
     def ask_to_stop(self, name: str) -> None:
         """Request a checkpoint and the end of the driver."""
@@ -126,7 +134,7 @@ class DirectoryLauncher:
         self._settings = settings
         self._now_s = now_s
         self._drivers: dict[str, _Driver] = {}
-        self._alive = 0
+        self._alive_count = 0
 
     def start(
         self, spec: TrainerSpec, hosts: Iterable[HostSlots], interface: str | None = None
@@ -143,16 +151,16 @@ class DirectoryLauncher:
             DriverSettings, {**self._settings, "driver": spec.launcher}, "driver settings"
         )
         write_json(directory.trainer, trainer_message(spec))
-        own = replace(
+        driver_settings = replace(
             settings,
             interface=interface or settings.interface,
             hang_s=spec.hang_s or settings.hang_s,
         )
-        write_json(directory.driver, own)
+        write_json(directory.driver, driver_settings)
         driver = self._driver(spec.name)
         lock = driver.process.lock()
         if lock is None:
-            return
+            return  # a driver runs, and the next look adopts it
         try:
             driver.request(ControlRequest.RUN)
             write_hosts(directory.hosts, hosts)
@@ -160,18 +168,23 @@ class DirectoryLauncher:
             for path in (directory.events, directory.progress):
                 with suppress(FileNotFoundError):
                     os.close(open_regular(path))
-            driver.events.skip()  # what an earlier driver reported is over
+            driver.events.skip()  # events of an earlier driver
         except BaseException:
-            os.close(lock)
+            os.close(lock)  # process.start closes it otherwise
             raise
         driver.process.start(module, lock)
         driver.unusable = ""
-        self._alive += not driver.view.alive
+        if not driver.view.alive:
+            self._alive_count += 1
         driver.view = after_start(driver.view)
 
-    def order(self, name: str, hosts: Iterable[HostSlots]) -> None:
-        """Replace the hosts file."""
-        write_hosts(self._driver(name).directory.hosts, hosts)
+    def order(self, name: str, hosts: Iterable[HostSlots], hurried: Iterable[str] = ()) -> None:
+        """Replace the hosts file. The driver has notice of the fragments ``hurried`` before."""
+        directory = self._driver(name).directory
+        for fragment in sorted(hurried):
+            line = json.dumps({"fragment": fragment})
+            append_line(directory.preempted, line, _NOTICES_BYTES, "the notice of a node", _NO_LINK)
+        write_hosts(directory.hosts, hosts)
 
     def ask_to_stop(self, name: str) -> None:
         """Checkpoint and leave; the driver ends with ``stopped``."""
@@ -191,7 +204,7 @@ class DirectoryLauncher:
         """
         driver = self._driver(name)
         is_alive = driver.process.is_alive()
-        # Files are read after the process was looked at: what it wrote last is not missed.
+        # Files are read after the check of the process, so that its last lines are not missed.
         if driver.process.foreign:
             driver.unusable = f"its driver cannot be adopted: {driver.process.foreign}"
         elif not driver.unusable:
@@ -205,7 +218,7 @@ class DirectoryLauncher:
                 # Whatever a line of this trainer brings about ends this trainer only.
                 driver.unusable = f"its lines cannot be read: {type(error).__name__}: {error}"
         view = driver.view
-        # The driver may have ended for the same reason, without a word.
+        # Killed also if it has just ended: it may have ended for the same reason, without a report.
         if driver.unusable and (is_alive or view.alive):
             driver.process.kill()
             view = replace(view, ending=Ending.FAILED, reason=text(driver.unusable), tail=())
@@ -213,7 +226,7 @@ class DirectoryLauncher:
             view = after_end(view, driver.process.last_exception() if view.ending is None else "")
         if view.alive != is_alive:
             view = replace(view, alive=is_alive)
-            self._alive += 1 if is_alive else -1
+            self._alive_count += 1 if is_alive else -1
         driver.view = view
         return view
 
@@ -221,52 +234,56 @@ class DirectoryLauncher:
         """Return the view with what a driver and its rank 0 have written since the last look.
         Progress is read less often while all goes well.
         """
-        view, has_news = driver.view, False
+        view = driver.view
+        has_news = False
         driver.looks += 1
         # Lines of progress carry their own times: while all goes well they can wait for a second,
         # and among many for some.
-        rarely = min(1 + self._alive // _READ_AT_ONCE, _MOST_RARELY)
-        is_due = not (is_alive and view.trains) or driver.looks % (_PROGRESS_EVERY * rarely) == 0
+        interval_factor = min(1 + self._alive_count // _READ_AT_ONCE, _MAX_INTERVAL_FACTOR)
+        is_due = (
+            not (is_alive and view.trains)
+            or driver.looks % (_PROGRESS_EVERY * interval_factor) == 0
+        )
         if not is_due and driver.events.is_read():  # its driver is a process of this host
             return view
         now_s = self._now_s()
-        for lines in _pieces(driver.events, _EVENTS_BYTES):
+        for lines in _pieces(driver.events, _MAX_EVENTS_BYTES):
             has_news = True
             view = after_events(view, lines, now_s)
         if has_news or is_due or not view.trains:
-            if (skipped := driver.progress.backlog_bytes()) > _BACKLOG_BYTES:
+            if (skipped := driver.progress.backlog_bytes()) > _MAX_BACKLOG_BYTES:
                 driver.progress.skip(_PROGRESS_TAIL_BYTES)
                 view = after_refused(
                     view,
                     "progress",
                     f"{counted(skipped, 'byte')} came at once; only the last are read",
                 )
-            for lines in _pieces(driver.progress, _BACKLOG_BYTES):
+            for lines in _pieces(driver.progress, _MAX_BACKLOG_BYTES):
                 view = after_progress(view, lines, now_s)
         return view
 
     def _driver(self, name: str) -> _Driver:
-        """Return what is known of a trainer's driver. At the first call it is found by the files of
-        the trainer directory, of which only the last part is read if they are long.
+        """Return the state of a trainer's driver. The first call makes it from the files of the
+        trainer directory, of which only the last part is read if they are long.
         """
         if name not in self._drivers:
             directory = TrainerDirectory(self._root / name)
             events, progress = JsonTail(directory.events), JsonTail(directory.progress)
-            if events.backlog_bytes() > _EVENTS_BYTES:
-                events.skip(_EVENTS_BYTES)
+            if events.backlog_bytes() > _MAX_EVENTS_BYTES:
+                events.skip(_MAX_EVENTS_BYTES)
             progress.skip(_PROGRESS_TAIL_BYTES)
-            requests = _requests(directory.control)
+            requests = _request_number(directory.control)
             self._drivers[name] = _Driver(
                 directory, DriverProcess(directory), events, progress, requests
             )
         return self._drivers[name]
 
 
-def _pieces(tail: JsonTail, most_bytes: int) -> Iterator[list[dict[str, Any] | BadLine]]:
-    """Yield the unread lines piece by piece, up to about ``most_bytes``: a trainer may write faster
+def _pieces(tail: JsonTail, max_bytes: int) -> Iterator[list[dict[str, Any] | BadLine]]:
+    """Yield the unread lines piece by piece, up to about ``max_bytes``: a trainer may write faster
     than they are read.
     """
-    for _ in range(most_bytes // PIECE_BYTES + 1):
+    for _ in range(max_bytes // PIECE_BYTES + 1):
         before = tail.offset
         if lines := tail.read_lines():
             yield lines
@@ -274,9 +291,9 @@ def _pieces(tail: JsonTail, most_bytes: int) -> Iterator[list[dict[str, Any] | B
             return
 
 
-def _requests(control: Path) -> int:
-    """Return how many requests the pilot before this one has made; 0 where its file is missing,
-    damaged or of another version.
+def _request_number(control: Path) -> int:
+    """Return the number of the last request that the previous pilot has written to the file
+    ``control``; 0 where the file is missing, damaged or of another version.
 
     Readers look at the request only: the next one replaces the file.
     """

@@ -12,7 +12,7 @@ from bftrainer.pilot.memo import Memoized
 from bftrainer.pilot.persistence.registry import TrainerRecord, Usage
 from bftrainer.pilot.trainers.meter import TrainerMeter
 from bftrainer.pilot.trainers.outcomes import samples_of
-from bftrainer.pilot.trainers.steps import TrainerState, holds
+from bftrainer.pilot.trainers.steps import TrainerState, occupied_nodes
 from bftrainer.times import PilotS
 from bftrainer.wires.metrics import Metric
 
@@ -30,7 +30,7 @@ class ManagedTrainer:
     state: TrainerState
     meter: TrainerMeter = field(default_factory=TrainerMeter)
     fault: str = ""
-    ran: frozenset[int] = frozenset()
+    trained_sizes: frozenset[int] = frozenset()
     """Sizes at which it has trained under this pilot."""
     held_node_s: float = 0.0
     trained_node_s: float = 0.0
@@ -46,7 +46,7 @@ class ManagedTrainer:
     """Nodes that were not lost when a worker was killed there, since the last progress."""
     killed_incarnation: int = 0
     """The incarnation of the kill that was counted last."""
-    judged: TrainerRecord | None = None
+    judged_record: TrainerRecord | None = None
     """The record with which the last report was compared."""
 
     @property
@@ -72,8 +72,10 @@ class ManagedTrainer:
     def account(self, passed_s: float) -> None:
         """Count the node-seconds of the last ``passed_s`` seconds as held, and also as trained, as
         stalled, or as not reported yet. Trained: rank 0 has reported since the last change of size.
+        Nothing is counted while no driver runs.
         """
-        view, node_s = self.state.view, len(self.state.ordered) * passed_s
+        view = self.state.view
+        node_s = len(self.state.ordered) * passed_s
         if not view.alive:
             return
         self.held_node_s += node_s
@@ -98,8 +100,8 @@ class ManagedTrainer:
         self.unreported_node_s = 0.0
 
     def take_usage(self) -> Usage | None:
-        """Return the usage that is not in the registry yet, for the caller to write; None if there
-        is none.
+        """Return the usage that is not in the registry yet, for the caller to write; None if no
+        driver runs and there is none. The counts start at 0 again.
         """
         metrics = self.state.view.metrics
         changed = metrics if metrics and metrics is not self.metrics else ()
@@ -113,16 +115,16 @@ class ManagedTrainer:
 
 
 @dataclass(frozen=True, slots=True)
-class Union:
-    """The union of sets. ``disjoint``: no two of them have a member in common."""
+class NodeUnion:
+    """The union of sets. ``is_disjoint``: no two of them have a member in common."""
 
     nodes: Nodes = frozenset()
-    disjoint: bool = True
+    is_disjoint: bool = True
 
 
-def _union(sets: tuple[Nodes, ...]) -> Union:
+def _union(sets: tuple[Nodes, ...]) -> NodeUnion:
     nodes = frozenset().union(*sets)
-    return Union(nodes, len(nodes) == sum(map(len, sets)))
+    return NodeUnion(nodes, len(nodes) == sum(map(len, sets)))
 
 
 def _outside(nodes: Nodes, pool: Nodes) -> Nodes:
@@ -130,24 +132,28 @@ def _outside(nodes: Nodes, pool: Nodes) -> Nodes:
 
 
 class Occupancy:
-    """Tells which fragments trainers were given, and which they occupy."""
+    """Tells which fragments trainers were given, and which they occupy. The unions are computed
+    only when a set has changed.
+    """
 
     def __init__(self, trainers: Mapping[str, ManagedTrainer]) -> None:
         self._trainers = trainers
-        self._held, self._desired, self._used = Memoized(_union), Memoized(_union), Memoized(_union)
+        self._occupied = Memoized(_union)
+        self._desired = Memoized(_union)
+        self._used = Memoized(_union)
         self._outside = Memoized(_outside)
 
-    def holdings(self, now_s: PilotS) -> tuple[Nodes, ...]:
+    def occupied_by_trainer(self, now_s: PilotS) -> tuple[Nodes, ...]:
         """Return the fragments on which each trainer has processes, in the order of the
         trainers.
         """
-        return tuple([_holding(trainer.state, now_s) for trainer in self._trainers.values()])
+        return tuple([_occupied_by(trainer.state, now_s) for trainer in self._trainers.values()])
 
-    def held(self, now_s: PilotS) -> Union:
+    def occupied(self, now_s: PilotS) -> NodeUnion:
         """Return the fragments on which trainers have processes, and whether no two trainers share
         one.
         """
-        return self._held(self.holdings(now_s))
+        return self._occupied(self.occupied_by_trainer(now_s))
 
     def desired(self) -> Nodes:
         """Fragments that the core gave to trainers."""
@@ -161,7 +167,7 @@ class Occupancy:
 
     def used(self, now_s: PilotS) -> Nodes:
         """Return the fragments that were given to trainers, or on which trainers have processes."""
-        return self._used((self.desired(), self.held(now_s).nodes)).nodes
+        return self._used((self.desired(), self.occupied(now_s).nodes)).nodes
 
     def keep_within(self, pool: Nodes) -> None:
         """Take from all trainers the nodes that are no longer in the pool."""
@@ -175,6 +181,9 @@ class Occupancy:
                 state.desired -= lost
 
 
-def _holding(state: TrainerState, now_s: PilotS) -> Nodes:
-    """The fragments on which one trainer has processes."""
-    return state.ordered if state.view.alive and not state.leaving else holds(state, now_s)
+def _occupied_by(state: TrainerState, now_s: PilotS) -> Nodes:
+    """Return the fragments on which one trainer has processes (:func:`.steps.occupied_nodes`). The
+    first case is the common one, and is decided here because the function runs for every trainer in
+    every tick.
+    """
+    return state.ordered if state.view.alive and not state.leaving else occupied_nodes(state, now_s)

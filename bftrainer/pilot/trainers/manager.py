@@ -18,12 +18,12 @@ from bftrainer.decide.domain.state import Nodes
 from bftrainer.errors import UserError
 from bftrainer.fragment_names import id_of, node_of
 from bftrainer.pilot.memo import Memoized
-from bftrainer.pilot.nodes.classifier import NodeClassifier
+from bftrainer.pilot.nodes.classifier import NodeClassifier, PoolDemand
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
-from bftrainer.pilot.trainers.for_core import due, least_of, spec_to_start, wanted_nodes
+from bftrainer.pilot.trainers.for_core import due, smallest_of, spec_to_start, trainer_limits
 from bftrainer.pilot.trainers.launcher import Launcher
 from bftrainer.pilot.trainers.managed import ManagedTrainer, Occupancy
 from bftrainer.pilot.trainers.outcomes import (
@@ -43,14 +43,14 @@ from bftrainer.pilot.trainers.steps import (
     Step,
     TargetState,
     TrainerState,
-    carried_out,
-    holds,
+    apply_step,
     next_step,
+    occupied_nodes,
     runs_as_desired,
 )
 from bftrainer.pilot.trainers.stopping import EarlyStops
 from bftrainer.slots import Slot, slot_of
-from bftrainer.times import PilotS
+from bftrainer.times import HostS, PilotS
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.reports import DriverView, Ending
 from bftrainer.wires.worker_times import TrainingTimes
@@ -86,26 +86,30 @@ class TrainerManager:
     def __post_init__(self) -> None:
         self._to_host = self._clock.to_host
         self._trainers: dict[str, ManagedTrainer] = {}
-        self._for_core, self._wants = Memoized(due), Memoized(wanted_nodes)
-        self._least = Memoized(least_of)
+        self._for_core = Memoized(due)
+        self._limits = Memoized(trainer_limits)
+        self._smallest = Memoized(smallest_of)
         self._occupancy = Occupancy(self._trainers)
-        self._measured: list[Measured] = []
+        self._measurements: list[Measured] = []
         self._early_stops = EarlyStops(self._recorder)
         self._accounted_s = self._clock.now_s()
-        self._draining = False
+        self._is_draining = False
+        self._hurried = Nodes()
         self._killed: dict[str, KilledWorker] = {}
         self._next_number = 0
         self.reload_registry(self._clock.now_s())
 
     def reload_registry(self, now_s: PilotS) -> None:
-        """Add the trainers that are new in the registry, and adopt drivers that run."""
+        """Add the trainers that are new in the registry, and adopt drivers that run. Final trainers
+        are added only while the end of their driver is not registered (no ``finished_s``).
+        """
         for record in self._recorder.registry.trainers_from(self._next_number):
             self._next_number = record.number + 1
             if record.name in self._trainers or (
                 record.status.is_final and record.finished_s is not None
             ):
                 continue
-            # Another pilot wrote it, and the clock may have been set back since.
+            # Another pilot wrote not_before_s, and the clock may have been set back since.
             retry_s = min(record.not_before_s - self._to_host(now_s), LONGEST_RETRY_S)
             state = TrainerState(
                 sizes_of(record.spec.trainer())[0],
@@ -115,13 +119,13 @@ class TrainerManager:
             state.view = self._launcher.look(record.name)
             self._recorder.driver_reported(record.name, TrainingTimes(), state.view.times)
             state.desired_s = state.ordered_s = now_s
-            state.told_s = self._to_host(now_s)
+            state.ordered_host_s = self._to_host(now_s)
             self._trainers[record.name] = trainer = ManagedTrainer(record, state)
             self._set_target(trainer)
             self._note_refused(trainer, 0)
 
     def record(self, name: str) -> TrainerRecord | None:
-        """One trainer, if it is here."""
+        """Return the record of a trainer; None if it is unknown or over."""
         trainer = self._trainers.get(name)
         return None if trainer is None else trainer.record
 
@@ -129,37 +133,39 @@ class TrainerManager:
         """Return the trainers for the core, in order of submission: neither final nor paused nor
         waiting for a retry.
         """
-        every = self._trainers.values()
+        trainers = self._trainers.values()
         retry_later = frozenset(
-            [trainer.name for trainer in every if trainer.state.not_before_s > now_s]
+            [trainer.name for trainer in trainers if trainer.state.not_before_s > now_s]
         )
-        return self._for_core(tuple([trainer.record for trainer in every]), retry_later)
+        return self._for_core(tuple([trainer.record for trainer in trainers]), retry_later)
 
-    def wants(self, now_s: PilotS, count: int | None) -> tuple[tuple[int, str | None], ...]:
-        """Return (``max_nodes``, node class; None: any) of the first ``count`` trainers for the
-        core, and of all pools that fill.
+    def demand(self, now_s: PilotS, count: int | None) -> PoolDemand:
+        """Return how many nodes trainers could use: the first ``count`` trainers for the core
+        (None: all), and all pools that fill. The costs of rescaling are those in their files.
         """
-        return self._wants(
-            self.for_core(now_s), count, tuple(self._trainers), self._occupancy.classes()
+        core = self.for_core(now_s)
+        growth_s, min_size = self._smallest(core)
+        return PoolDemand(
+            trainer_limits=self._limits(
+                core, count, tuple(self._trainers), self._occupancy.classes()
+            ),
+            rescale_s=growth_s,
+            min_size=min_size,
+            move_costs=self._move_costs(),
         )
 
-    def least(self, now_s: PilotS) -> tuple[float, int]:
-        """Return the seconds in which the quickest trainer for the core grows, by the costs in its
-        file, and the smallest size of any.
-        """
-        return self._least(self.for_core(now_s))
-
-    def moves(self) -> tuple[tuple[Nodes, float], ...]:
+    def _move_costs(self) -> tuple[tuple[Nodes, float], ...]:
         """Return the nodes that the core gave to each trainer, and the node-seconds that a rescale
         down and up costs on them, by the costs in its file.
         """
-        given = (
+        assignments = (
             (trainer.state.desired, trainer.record.spec)
             for trainer in self._trainers.values()
             if trainer.state.desired
         )
         return tuple(
-            (nodes, len(nodes) * (spec.scale_down_s + spec.scale_up_s)) for nodes, spec in given
+            (nodes, len(nodes) * (spec.scale_down_s + spec.scale_up_s))
+            for nodes, spec in assignments
         )
 
     def samples_done(self) -> tuple[tuple[str, float], ...]:
@@ -179,17 +185,18 @@ class TrainerManager:
         """Return the measurements since the last call that ``takes`` selects; the others are
         dropped.
         """
-        measured, self._measured = self._measured, []
+        measured, self._measurements = self._measurements, []
         return tuple(filter(takes, measured))
 
-    def desire(self, name: str, nodes: Nodes, now_s: PilotS) -> None:
+    def assign(self, name: str, nodes: Nodes, now_s: PilotS) -> None:
         """Take over the core's allocation for one trainer."""
         if (trainer := self._trainers.get(name)) is not None:
             trainer.state.assign(nodes, self._class_of(nodes), now_s)
 
     def adopt_orders(self, name: str, nodes: Nodes, pool: Nodes, now_s: PilotS) -> None:
-        """Take over the nodes that the previous pilot gave to a trainer, and told its driver if
-        that runs, or should have told it.
+        """Adopt the previous pilot's allocation for a trainer, and its last order to the driver if
+        the driver runs. Called once for each trainer with nodes, before the first step. ``nodes``:
+        the allocation; ``pool``: the previous pilot's pool.
         """
         if (trainer := self._trainers.get(name)) is not None:
             state = trainer.state
@@ -199,13 +206,14 @@ class TrainerManager:
                 # Its hosts file may be older than the plan: with no order remembered the next step
                 # writes the file again, and nodes that the driver still uses are not free before it
                 # says so.
-                state.ordered, state.started_class = frozenset(), state.desired_class
-                state.ordered_s, state.told_s = now_s, self._to_host(now_s)
+                state.ordered = frozenset()
+                state.started_class = state.desired_class
+                state.ordered_s, state.ordered_host_s = now_s, self._to_host(now_s)
                 state.leaving = nodes | {
                     name for name in pool if id_of(name) in state.view.occupied
                 }
 
-    def admitted(self, names: Iterable[str], now_s: PilotS) -> None:
+    def mark_admitted(self, names: Iterable[str], now_s: PilotS) -> None:
         """Mark trainers that the core has admitted as waiting for nodes. One that waits for a retry
         stays queued until then.
         """
@@ -244,7 +252,7 @@ class TrainerManager:
         """Read what all drivers say. Returns the ids of fragments that drivers withhold, since
         workers there were killed.
         """
-        lost: set[str] = set()
+        withheld: set[str] = set()
         self._killed = {}
         host_s = self._to_host(now_s)
         for name, trainer in list(self._trainers.items()):
@@ -258,44 +266,61 @@ class TrainerManager:
             ):
                 continue  # no driver before this pilot starts one, and thousands may wait
             state.view = view = self._launcher.look(name)
-            if view is was and trainer.judged is trainer.record and view.alive and view.heard_s:
+            if (
+                view is was
+                and trainer.judged_record is trainer.record
+                and view.alive
+                and view.heard_s
+            ):
+                # Neither the report nor the record is new. Before the first report (heard_s) the
+                # remark on the trainer may change with time alone.
                 continue
-            trainer.judged = trainer.record
+            trainer.judged_record = trainer.record
             if view is not was and view != was:
                 self._hear(trainer, was, now_s)
                 self._recorder.driver_reported(name, was.times, view.times)
-                if fresh := view.withheld - was.withheld:
-                    fresh &= {
-                        id_of(fragment)
-                        for fragment in state.ordered | state.leaving | state.desired
-                    }
-                    lost |= fresh
-                    if not trainer.record.spec.is_pool:
-                        kill = KilledWorker(name, view.incarnation, host_s - was.said_s)
-                        self._killed |= dict.fromkeys(fresh & view.killed, kill)
+                withheld |= self._newly_withheld(trainer, was, host_s)
             self._write(
                 trainer,
                 after_view(
                     trainer.record,
-                    was,
-                    view,
-                    state.target,
-                    trainer.fault,
-                    state.ordered,
-                    host_s,
-                    trainer.ran,
+                    was=was,
+                    view=view,
+                    target=state.target,
+                    fault=trainer.fault,
+                    nodes=state.ordered,
+                    now_s=host_s,
+                    ran=trainer.trained_sizes,
                 ),
             )
-        return frozenset(lost)
+        return frozenset(withheld)
+
+    def _newly_withheld(
+        self, trainer: ManagedTrainer, was: DriverView, host_s: HostS
+    ) -> frozenset[str]:
+        """Return the ids of the trainer's fragments that its driver withholds since the last look
+        ``was``. Workers that were killed there are added to :attr:`killed_workers`, but for those
+        of pools.
+        """
+        state, view = trainer.state, trainer.state.view
+        withheld = view.withheld - was.withheld
+        if not withheld:
+            return withheld
+        # Only of this trainer's fragments: a report may name any id.
+        withheld &= {id_of(name) for name in state.ordered | state.leaving | state.desired}
+        if not trainer.record.spec.is_pool:
+            kill = KilledWorker(trainer.name, view.incarnation, host_s - was.said_s)
+            self._killed |= dict.fromkeys(withheld & view.killed, kill)
+        return withheld
 
     @property
-    def killed(self) -> Mapping[str, KilledWorker]:
+    def killed_workers(self) -> Mapping[str, KilledWorker]:
         """By the id of the fragment, workers whose ends the last look has found to be kills."""
         return self._killed
 
     def count_kill(self, kill: KilledWorker, node: str) -> None:
-        """Count a worker that was killed, on a node that was not lost, as a failure of its trainer:
-        once for all workers of an incarnation.
+        """Count a worker that was killed, on a ``node`` that was not lost, as a failure of its
+        trainer: once for all workers of an incarnation, unless there was progress in between.
         """
         trainer = self._trainers.get(kill.trainer)
         if trainer is None or trainer.record.status.is_final or kill.ran_s > UNREPORTED_PROGRESS_S:
@@ -324,7 +349,7 @@ class TrainerManager:
             trainer.classify_unreported(has_trained=ended_well and not trainer.fault)
             trainer.fault = ""
             trainer.state.ordered = trainer.state.leaving = frozenset()
-            # First, so that subscribers that hear of the end have heard of all its usage.
+            # Before the change, so that subscribers know all usage of the trainer at its end.
             self._write_usage_of(trainer)
         for kind, text in outcome.notes:
             self._recorder.note(kind, trainer.name, text)
@@ -335,23 +360,15 @@ class TrainerManager:
             del self._trainers[trainer.name]
 
     def _hear(self, trainer: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
-        """Take up a driver's new report: measure it, note what of it cannot be used or was repeated
-        work, and end a trainer that one of its rules stops.
+        """Take up a driver's new report: measure it, note values that cannot be used and work that
+        is repeated, and end a trainer that one of its rules stops. ``was``: the report before.
         """
         state, view = trainer.state, trainer.state.view
         if view.ranks_disagree and not was.ranks_disagree:
             self._recorder.note("report", trainer.name, disagreement_text(view.ranks_disagree))
         try:
-            is_there = view.on == {id_of(fragment) for fragment in state.desired}
-            decided_s = self._to_host(state.desired_s) if is_there else None
-            window_s = self._config.now.learning.window_s
-            seen, text = trainer.meter.hear(
-                trainer.name, view, window_s, self._to_host(now_s), decided_s
-            )
-            self._measured += seen
-            if text:
-                self._recorder.note("clock", trainer.name, text)
-        except Exception as error:  # whatever one trainer reports, it concerns this trainer only
+            self._measure(trainer, now_s)
+        except Exception as error:  # an error by one trainer's report concerns this trainer only
             self._give_up(
                 trainer, f"its reports cannot be measured: {type(error).__name__}: {error}"
             )
@@ -370,15 +387,30 @@ class TrainerManager:
             self._recorder.note("stop", trainer.name, why)
             self.change(trainer.name, TrainerChange(status=TrainerStatus.CANCELED, reason=why))
         if view.trains and view.on:
-            trainer.ran |= {len(view.on)}
+            trainer.trained_sizes |= {len(view.on)}
         if view.trains and not was.trains:
             state.lost = frozenset()
 
-    def _note_refused(self, trainer: ManagedTrainer, before: int) -> None:
-        """Note the values in a trainer's reports that cannot be used, without the first ``before``
-        ones.
+    def _measure(self, trainer: ManagedTrainer, now_s: PilotS) -> None:
+        """Measure the throughput and stalls in a trainer's report. The time of the decision counts
+        only if the trainer trains on the nodes of that decision.
         """
-        for key, problem in trainer.state.view.refused[before:]:
+        state, view = trainer.state, trainer.state.view
+        is_on_desired = view.on == {id_of(fragment) for fragment in state.desired}
+        decided_s = self._to_host(state.desired_s) if is_on_desired else None
+        window_s = self._config.now.learning.window_s
+        measurements, warning = trainer.meter.hear(
+            trainer.name, view, window_s, self._to_host(now_s), decided_s
+        )
+        self._measurements += measurements
+        if warning:
+            self._recorder.note("clock", trainer.name, warning)
+
+    def _note_refused(self, trainer: ManagedTrainer, noted_count: int) -> None:
+        """Note the values in a trainer's reports that cannot be used, without the first
+        ``noted_count`` ones, which were noted before.
+        """
+        for key, problem in trainer.state.view.refused[noted_count:]:
             self._recorder.note("report", trainer.name, refused_text(key, problem))
 
     def _note_length(self, trainer: ManagedTrainer) -> None:
@@ -389,7 +421,7 @@ class TrainerManager:
         if total is None:
             return
         trainer.sent_total = total
-        self._measured.append(LengthSeen(trainer.name, total))
+        self._measurements.append(LengthSeen(trainer.name, total))
         if total != trainer.record.reported_total:
             self.change(trainer.name, TrainerChange(reported_total=total))
 
@@ -401,36 +433,47 @@ class TrainerManager:
         self._launcher.kill(trainer.name)
 
     def step(self, now_s: PilotS, pool: Nodes | None = None) -> None:
-        """Take the next step of every trainer, those that shrink first, on nodes of the pool
-        only.
+        """Take the next step of every trainer, on nodes of the ``pool`` only (None: on all that it
+        was given). Trainers that do not grow come first, so that their nodes may be free for the
+        others.
         """
         if pool is not None:
             self._occupancy.keep_within(pool)
-        disjoint = self._occupancy.held(now_s).disjoint
-        todo = [
+        is_disjoint = self._occupancy.occupied(now_s).is_disjoint
+        # Where no two trainers share a node, one that runs as desired has no step to take.
+        names = [
             name
             for name, trainer in self._trainers.items()
             if (trainer.state.view.alive or trainer.state.desired)
-            and not (disjoint and runs_as_desired(trainer.state))
+            and not (is_disjoint and runs_as_desired(trainer.state))
         ]
-        if not todo:
+        if not names:
             return
-        holding = dict(zip(self._trainers, self._occupancy.holdings(now_s), strict=True))
-        states = {name: self._trainers[name].state for name in todo}
-        growing = {name: len(state.desired) > len(state.ordered) for name, state in states.items()}
-        for name in sorted(todo, key=growing.__getitem__):
+        occupied_by = dict(
+            zip(self._trainers, self._occupancy.occupied_by_trainer(now_s), strict=True)
+        )
+        states = {name: self._trainers[name].state for name in names}
+        is_growing = {
+            name: len(state.desired) > len(state.ordered) for name, state in states.items()
+        }
+        for name in sorted(names, key=is_growing.__getitem__):
             state = states[name]
-            held = holding.items() if state.desired else ()
-            others = (
-                nodes for n, nodes in held if n != name and not state.desired.isdisjoint(nodes)
+            others = occupied_by.items() if state.desired else ()
+            conflicts = (
+                nodes
+                for other, nodes in others
+                if other != name and not state.desired.isdisjoint(nodes)
             )
-            step = next_step(state, frozenset().union(*others), now_s)
+            step = next_step(state, frozenset().union(*conflicts), now_s)
             if step is not None and self._carry_out(self._trainers[name], step):
-                carried_out(state, step, now_s, self._to_host(now_s))
-                holding[name] = holds(state, now_s)
+                apply_step(state, step, now_s, self._to_host(now_s))
+                occupied_by[name] = occupied_nodes(state, now_s)
 
     def _carry_out(self, trainer: ManagedTrainer, step: Step) -> bool:
-        """Carry out a step. Returns whether that was possible."""
+        """Carry out a step of a trainer. Returns whether that was possible: if not, the trainer has
+        failed, or its driver is being killed. Raises ``OSError`` where the disk fails, which is no
+        fault of the trainer.
+        """
         name, state = trainer.name, trainer.state
         match step:
             case StartDriver(nodes):
@@ -447,6 +490,7 @@ class TrainerManager:
                         after_failure(trainer.record, trainer.samples, text, (), TrainerChange()),
                     )
                     return False
+                # Until the driver reports, it has no workers.
                 state.view = replace(
                     state.view, alive=True, ending=None, on=frozenset(), with_workers=frozenset()
                 )
@@ -455,7 +499,8 @@ class TrainerManager:
             case ChangeHosts() | AskToStop():
                 try:
                     if isinstance(step, ChangeHosts):
-                        self._launcher.order(name, self._hosts(trainer, step.nodes))
+                        hurried = self._hurried_of(state.ordered - step.nodes)
+                        self._launcher.order(name, self._hosts(trainer, step.nodes), hurried)
                     else:
                         self._launcher.ask_to_stop(name)
                 except OSError as error:
@@ -465,20 +510,33 @@ class TrainerManager:
                     return False
         return True
 
+    def hurry(self, fragments: Nodes) -> None:
+        """Note which fragments trainers have to leave within seconds: main jobs wait for them."""
+        self._hurried = fragments
+
+    def _hurried_of(self, nodes: Nodes) -> list[str]:
+        """Return the fragments or GPUs of these, by the names of drivers, that have to be left
+        within seconds.
+        """
+        if self._config.now.nodes.unit.divides_nodes:
+            slots = map(slot_of, sorted(nodes))
+            return [slot.id for slot in slots if slot.fragment in self._hurried]
+        return [id_of(name) for name in sorted(nodes & self._hurried)]
+
     def held(self, now_s: PilotS) -> Nodes:
-        """Fragments on which trainers have processes."""
-        return self._occupancy.held(now_s).nodes
+        """Return the fragments on which trainers have processes."""
+        return self._occupancy.occupied(now_s).nodes
 
     def used(self, now_s: PilotS) -> Nodes:
         """Fragments that were given to trainers, or that trainers occupy."""
         return self._occupancy.used(now_s)
 
-    def anybody_alive(self) -> bool:
+    def any_driver_alive(self) -> bool:
         return any(trainer.state.view.alive for trainer in self._trainers.values())
 
     def drain(self) -> None:
         """Let all trainers checkpoint and stop; the registry stays as it is."""
-        self._draining = True
+        self._is_draining = True
         for trainer in self._trainers.values():
             self._set_target(trainer)
 
@@ -490,7 +548,8 @@ class TrainerManager:
 
     def account(self, now_s: PilotS) -> None:
         """Count the node-seconds since the last call."""
-        passed_s, self._accounted_s = max(now_s - self._accounted_s, 0.0), now_s
+        passed_s = max(now_s - self._accounted_s, 0.0)
+        self._accounted_s = now_s
         for trainer in self._trainers.values():
             trainer.account(passed_s)
 
@@ -510,7 +569,10 @@ class TrainerManager:
             self._recorder.usage((used,))
 
     def _hosts(self, trainer: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
-        """Return the lines of the hosts file for these fragments or GPUs."""
+        """Return the lines of the hosts file for these fragments or GPUs. The number of slots of a
+        fragment comes from the trainer, else from the table of its node class, else from the
+        configuration of nodes.
+        """
         if self._config.now.nodes.unit.divides_nodes:
             gpus = sorted(map(slot_of, nodes), key=_by_fragment)
             return [HostSlots(gpu.node, 1, gpu.id, True) for gpu in gpus]
@@ -531,8 +593,11 @@ class TrainerManager:
         return self._classes.of(min(nodes)) if nodes else None
 
     def _set_target(self, trainer: ManagedTrainer) -> None:
+        """Set the target of a trainer by its status: to stop if it is final or paused, or while the
+        pilot drains.
+        """
         status = trainer.record.status
-        runs = not status.is_final and status is not TrainerStatus.PAUSED and not self._draining
+        runs = not status.is_final and status is not TrainerStatus.PAUSED and not self._is_draining
         trainer.state.target = TargetState.RUN if runs else TargetState.STOP
 
 

@@ -114,13 +114,9 @@ def update(
     """Update the reading with one more look at the trainer, and return it with the new
     measurements.
 
-    ``now_s`` is the time of the look and ``decided_s`` that of the decision on the trainer's
-    present nodes, both by this host's clock.
-
-    ``view.times.formed_s`` is a copy of the time in rank 0's line, so the two are equal exactly
-    if this line was written when the group of the present nodes formed. A later line with fewer
-    samples than the last one means that the trainer was restored from a checkpoint; the size has
-    to warm up again.
+    ``name`` is the trainer's, for the measurements, and ``view`` the driver's report. ``window_s``:
+    the least length of a window. ``now_s`` is the time of the look and ``decided_s`` that of the
+    decision on the trainer's present nodes, both by this host's clock.
     """
     if not view.alive or not view.on:
         return _without_nodes(reading, view), ()
@@ -132,10 +128,13 @@ def update(
 
     losses: tuple[Measured, ...] = ()
     if reading.stage is MeterStage.WAITING:
+        # formed_s is a copy of the time in rank 0's line, so the two are equal exactly if this line
+        # was written when the group of the present nodes formed.
         if view.times.formed_s == line.at_s:
             reading = _with_work_until_switch(reading, line)
         reading, losses = _without_lost_work(reading, name, line)
     elif _is_restored(reading, line):
+        # The size has to warm up again.
         reading = replace(reading, first_line_s=None, window_start=None)
     reading = _with_line(reading, line, now_s)
 
@@ -167,7 +166,9 @@ def _without_nodes(reading: MeterReading, view: DriverView) -> MeterReading:
 
 
 def _on_new_nodes(reading: MeterReading, view: DriverView, decided_s: HostS | None) -> MeterReading:
-    """Begin a reading on other nodes; keep what the stall between them is measured from."""
+    """Begin a reading on other nodes; keep the mark from which the stall between the old and the
+    new nodes is measured. Only where nodes were added can the old ones have trained on.
+    """
     previous = reading.fragments or reading.previous_fragments
     last_line = _last_line(reading, view.before)
     start_s = None
@@ -276,7 +277,9 @@ def _with_line(reading: MeterReading, line: ProgressMark, now_s: HostS | None) -
 
 
 def _warmed_up(reading: MeterReading, line: ProgressMark, window_s: float) -> MeterReading:
-    """Open the first window once the trainer has warmed up."""
+    """Open the first window with ``line`` once the trainer has warmed up. Call only after a line
+    was taken up.
+    """
     assert reading.first_line_s is not None
     if line.at_s - reading.first_line_s < WARM_UP_FRACTION * window_s:
         return reading
@@ -286,7 +289,10 @@ def _warmed_up(reading: MeterReading, line: ProgressMark, window_s: float) -> Me
 def _measured(
     reading: MeterReading, name: str, window_s: float
 ) -> tuple[MeterReading, tuple[Measured, ...]]:
-    """Close the window if it has lasted long enough, and open the next one."""
+    """Close the window if it has lasted long enough, and open the next one. Returns the reading and
+    the measurements: the throughput in the window and, after the first window on these nodes, the
+    stall before it. Call only while a window is open.
+    """
     start, end = reading.window_start, reading.last_line
     assert start is not None
     assert end is not None
@@ -309,9 +315,12 @@ def _measured(
 
 
 def _stall_s(reading: MeterReading, rate: float) -> float | None:
-    """Return the stall before the first window; None if it is measured already, or cannot be.
+    """Return the seconds of the stall before the first window; None if it is measured already, or
+    cannot be.
 
-    It lies between two clocks: of the previous node, or the driver's host, and of the present node.
+    Its ends are times of two clocks: that of the previous node or of the driver's host, and that of
+    the present node. ``rate``: the throughput in the window, at which the samples since the last
+    line on the previous nodes would have been processed without a stall.
     """
     origin, start = reading.stall_origin, reading.window_start
     if origin is None or start is None or rate <= 0 or reading.clock_is_off:
@@ -321,7 +330,7 @@ def _stall_s(reading: MeterReading, rate: float) -> float | None:
 
 
 def _rate(start: ProgressMark | None, end: ProgressMark | None) -> float:
-    """The throughput between two marks; 0 if it cannot be computed."""
+    """Return the throughput between two marks; 0 if it cannot be computed."""
     if start is None or end is None or end.at_s <= start.at_s:
         return 0.0
     return max((end.samples - start.samples) / (end.at_s - start.at_s), 0.0)

@@ -14,7 +14,7 @@ from bftrainer.decide.domain.state import Nodes
 from bftrainer.fragment_names import node_of
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
-from bftrainer.pilot.trainers.for_core import fits
+from bftrainer.pilot.trainers.for_core import fitting_sizes
 from bftrainer.pilot.trainers.remarks import (
     cause,
     closing_remark,
@@ -55,7 +55,7 @@ class Outcome:
     is_over: bool = False
 
 
-NOTHING = Outcome()
+_NO_CHANGE = Outcome()
 
 
 def after_view(
@@ -68,8 +68,11 @@ def after_view(
     now_s: HostS,
     ran: Collection[int] = (),
 ) -> Outcome:
-    """Return what follows from a look at a trainer's driver, on ``nodes``. ``was`` is the look
-    before. ``fault`` is why this pilot has killed the driver; empty if it has not.
+    """Return what follows from a look at a trainer's driver, on ``nodes``.
+
+    ``view`` is what the driver has said until now, ``was`` the same at the look before. ``target``:
+    whether the trainer is to run or to stop. ``fault`` is why this pilot has killed the driver;
+    empty if it has not. ``ran``: sizes at which the trainer has trained.
 
     An end is handled once: the driver's incarnation is remembered with the change.
     """
@@ -80,10 +83,10 @@ def after_view(
         text = remark(view, now_s)
         # A trainer that waits and has no remark keeps the reason why it waits.
         is_news = text != record.reason and (text or status is TrainerStatus.RUNNING)
-        return Outcome(TrainerChange(reason=text)) if status in _STARTED and is_news else NOTHING
+        return Outcome(TrainerChange(reason=text)) if status in _STARTED and is_news else _NO_CHANGE
     if view.ending is not None and (was.alive or view.incarnation > record.ended_incarnation):
         return replace(
-            _after_end(record, view, target, fault, nodes, ran, found_dead=not was.alive),
+            _after_end(record, view, target, fault, nodes, ran, was_dead=not was.alive),
             driver_ended=True,
         )
     if status.is_final:
@@ -96,7 +99,7 @@ def after_view(
         return Outcome(change, is_over=True)
     if status is TrainerStatus.RUNNING:
         return Outcome(TrainerChange(status=TrainerStatus.WAITING, reason=""))
-    return NOTHING
+    return _NO_CHANGE
 
 
 def _after_end(
@@ -106,13 +109,14 @@ def _after_end(
     fault: str,
     nodes: Nodes,
     ran: Collection[int],
-    found_dead: bool,
+    was_dead: bool,
 ) -> Outcome:
     """Return what follows from the end of a trainer's driver.
 
-    A driver that was dead when this pilot came, without a last word, died with the job of the
-    previous pilot. That is no failure of the trainer: it starts again, at once and from its last
-    checkpoint.
+    ``was_dead``: the driver had ended before this pilot's first look at it. If it then has reported
+    no end (``KILLED``), it died with the job of the previous pilot. That is no failure of the
+    trainer: it starts again, at once and from its last checkpoint. The other parameters are those
+    of :func:`after_view`.
     """
     samples = samples_of(record, view)
     change = TrainerChange(ended_incarnation=view.incarnation, samples_done=samples)
@@ -124,13 +128,15 @@ def _after_end(
                 is_over=True,
             )
         case _ if record.status.is_final:
-            _, late, how = view.reason.partition(LATE)
-            final_reason = f"{record.reason}; {late}{how}" if late else None
+            # The trainer had ended before its driver did, as when it is canceled. Its reason stays,
+            # but for a driver that was killed before it had written the final checkpoint.
+            _, late_mark, cause_text = view.reason.partition(LATE)
+            final_reason = f"{record.reason}; {late_mark}{cause_text}" if late_mark else None
             return Outcome(replace(change, finished=True, reason=final_reason), is_over=True)
         case _ if fault:
             return after_failure(record, samples, fault, (), change)
-        case Ending.FAILED | Ending.KILLED as how if target is TargetState.RUN and (
-            how is Ending.FAILED or not found_dead
+        case Ending.FAILED | Ending.KILLED as ending if target is TargetState.RUN and (
+            ending is Ending.FAILED or not was_dead
         ):
             outcome = after_failure(
                 record,
@@ -141,11 +147,11 @@ def _after_end(
                 nodes,
                 ran,
             )
-            if how is Ending.KILLED and outcome.change and outcome.change.failures == 1:
+            if ending is Ending.KILLED and outcome.change and outcome.change.failures == 1:
                 return replace(outcome, change=replace(outcome.change, retry_s=KILLED_RETRY_S))
             return outcome
     notes: tuple[tuple[str, str], ...] = ()
-    if view.ending is Ending.KILLED and found_dead:
+    if view.ending is Ending.KILLED and was_dead:
         notes = (
             (
                 "driver",
@@ -160,9 +166,9 @@ def _after_end(
 def _reason_when_done(record: TrainerRecord, view: DriverView) -> str:
     """Return the remark on a trainer that is done; empty if there is none."""
     if record.spec.is_pool:
-        aside = next((metric.last for metric in view.metrics if metric.name == PUT_ASIDE), 0)
-        if aside:
-            return f"{aside:.0f} of its tasks failed and were put aside (bftrainer show)"
+        failed_tasks = next((metric.last for metric in view.metrics if metric.name == PUT_ASIDE), 0)
+        if failed_tasks:
+            return f"{failed_tasks:.0f} of its tasks failed and were put aside (bftrainer show)"
     total = view.samples_total if record.samples_total is None else record.samples_total
     return closing_remark(view, total, is_pool=record.spec.is_pool)
 
@@ -174,8 +180,8 @@ def after_kill(record: TrainerRecord, samples: float, nodes: Sequence[str]) -> O
     The kernel kills a worker for its memory in this way, and its script would be killed on every
     node.
     """
-    times, places = counted(len(nodes), "time"), counted(len({*nodes}), "node")
-    reason = f"killed by SIGKILL {times} on {places}; out of memory?"
+    times_text, nodes_text = counted(len(nodes), "time"), counted(len({*nodes}), "node")
+    reason = f"killed by SIGKILL {times_text} on {nodes_text}; out of memory?"
     outcome = after_failure(record, samples, reason, (), TrainerChange())
     if outcome.change is not None and outcome.change.failures == 1:
         return replace(outcome, change=replace(outcome.change, retry_s=KILLED_RETRY_S))
@@ -183,7 +189,9 @@ def after_kill(record: TrainerRecord, samples: float, nodes: Sequence[str]) -> O
 
 
 def counted_only(outcome: Outcome) -> Outcome:
-    """Reduce a failure to its count, for a driver that continues with other workers."""
+    """Reduce a failure to its count and notes, for a driver that continues with other workers.
+    Call only with the outcome of a failure, which has a change.
+    """
     change = outcome.change
     assert change is not None
     counts = TrainerChange(failures=change.failures, samples_at_failure=change.samples_at_failure)
@@ -195,19 +203,19 @@ def samples_of(record: TrainerRecord, view: DriverView) -> float:
     return record.samples_done if view.samples is None else view.samples
 
 
-def _memory(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
-    """Say which memory was too small, on which node and at which size; empty if memory was not the
-    cause.
+def _memory_text(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
+    """Return which memory was too small, on which node and at which size; empty if memory was not
+    the cause, or ``nodes`` are not known.
     """
-    which = out_of_memory((reason, *tail))
-    if not which or not nodes:
+    memory_kind = out_of_memory((reason, *tail))
+    if not memory_kind or not nodes:
         return ""
     node = "a node"
-    if named := _NODE.search(reason):
-        node = named[1]
+    if match := _NODE.search(reason):
+        node = match[1]
     elif len(nodes) == 1:
         node = node_of(min(nodes))
-    return f"{which} out of memory on {node} at {counted(len(nodes), 'node')}"
+    return f"{memory_kind} out of memory on {node} at {counted(len(nodes), 'node')}"
 
 
 def unfit_sizes(failed: int, ran: Collection[int], trainer: Trainer) -> tuple[int, int]:
@@ -236,34 +244,34 @@ def after_failure(
 
     ``samples`` is its progress, ``tail`` the end of the log of the worker that failed, on one of
     ``nodes``; ``ran`` are sizes at which it trained. ``change`` is what else is to be changed. The
-    note has all of the log's end, the reason the line that says most.
+    note has all of the log's end, the reason the line that says most. A trainer none of whose sizes
+    fits into memory ends at once.
 
     The furthest progress is in the registry: a pilot that comes back must not take work done again
     for progress.
     """
     furthest = record.samples_at_failure
-    failures = 1 if furthest is None or samples > furthest else record.failures + 1
+    is_first = furthest is None or samples > furthest
+    failures = 1 if is_first else record.failures + 1
+    change = replace(change, failures=failures, samples_at_failure=max(samples, furthest or 0.0))
     notes: tuple[tuple[str, str], ...] = (
         ("failure", f"{reason}: {' | '.join(tail)}" if tail else reason),
     )
-    memory, none_fits = _memory(reason, tail, nodes), False
-    change = replace(change, failures=failures, samples_at_failure=max(samples, furthest or 0.0))
-    if memory:
+    none_fits = False
+    if memory := _memory_text(reason, tail, nodes):
         trainer = record.spec.trainer()
-        change = replace(change, unfit=(unfit := unfit_sizes(len(nodes), ran, trainer)))
-        if below := [n for n in ran if n != len(nodes)]:
-            memory += f"; ran at {max(below)}"
-        none_fits = not fits(trainer, (*record.unfit, unfit))
-        notes += (
-            (
-                "memory",
-                f"{memory}; {unfit[0]} to {counted(unfit[1], 'node is', 'nodes are')} not "
-                "tried again",
-            ),
-        )
+        unfit = unfit_sizes(len(nodes), ran, trainer)
+        change = replace(change, unfit=unfit)
+        if other_sizes := [n for n in ran if n != len(nodes)]:
+            memory += f"; ran at {max(other_sizes)}"
+        none_fits = not fitting_sizes(trainer, (*record.unfit, unfit))
+        range_text = f"{unfit[0]} to {counted(unfit[1], 'node is', 'nodes are')} not tried again"
+        notes += (("memory", f"{memory}; {range_text}"),)
     text = cause(": ".join(filter(None, [memory, reason, last_words(tail)])), record.spec.cwd)
+    # An error that comes again on every node counts as certain only before any progress.
     is_certain = not samples and is_certain_error(" ".join([reason, last_words(tail)]))
-    if none_fits or failures >= (MAX_CERTAIN_FAILURES if is_certain else MAX_FAILURES):
+    max_failures = MAX_CERTAIN_FAILURES if is_certain else MAX_FAILURES
+    if none_fits or failures >= max_failures:
         return Outcome(
             replace(change, status=TrainerStatus.FAILED, reason=text, finished=True),
             notes,

@@ -40,10 +40,10 @@ _CAUSES = {
 
 
 def remark(view: DriverView, now_s: HostS) -> str:
-    """Return the remark on a running trainer; empty if there is none."""
+    """Return the remark on a running trainer at ``now_s``; empty if there is none."""
     if view.on and not view.heard_s and now_s - view.said_s >= REPORTS_WITHIN_S:
         return NEVER_REPORTED
-    if view.ending is Ending.FAILED and view.alive:  # it is being killed, or cannot be
+    if view.ending is Ending.FAILED and view.alive:  # its driver is being killed, or cannot be
         return view.reason
     if view.ranks_disagree:
         return disagreement_text(view.ranks_disagree)
@@ -58,8 +58,10 @@ def remark(view: DriverView, now_s: HostS) -> str:
 
 def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bool = False) -> str:
     """Return the remark that stays with a trainer whose program has ended with status 0; empty if
-    there is none.
+    there is none, as where it has processed ``samples_total`` (None: unknown). Pools of tasks
+    (``is_pool``) make no steps.
     """
+    # At that time no report is overdue: whether the program hung does not matter any more.
     if text := remark(view, HostS(-math.inf)):
         return text
     samples = view.samples or 0.0
@@ -74,11 +76,11 @@ def closing_remark(view: DriverView, samples_total: float | None, *, is_pool: bo
     return f"ended with status 0 after {samples:,.0f}{of_total} samples" if samples_total else ""
 
 
-def disagreement_text(what: str) -> str:
+def disagreement_text(difference: str) -> str:
     """Say that ranks train different models: the result is worth nothing, though no process
     fails.
     """
-    return f"training is wrong, {what} (docs/training.md)"
+    return f"training is wrong, {difference} (docs/training.md)"
 
 
 def refused_text(key: str, problem: str) -> str:
@@ -90,7 +92,8 @@ def refused_text(key: str, problem: str) -> str:
 
 def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
     """Say how many samples are processed again because they were not in the checkpoint from which a
-    trainer resumes.
+    trainer resumes. ``lost_nodes``: how many nodes it lost before (0: it was only restarted).
+    ``loaded``: it has loaded a checkpoint.
     """
     cause = f"lost {counted(lost_nodes, 'node')}" if lost_nodes else "restarted"
     if not loaded:

@@ -23,8 +23,9 @@ def submit(
     now_s: PilotS,
     refusal: Callable[[Trainer], str | None] = lambda _: None,
 ) -> tuple[tuple[str, str], ...]:
-    """Register submissions, each a (spool name, request), in one commit. Returns (trainer, why it
-    was rejected) of those that were.
+    """Register submissions, each a (spool name, request), in one commit. ``refusal`` returns why a
+    trainer cannot be accepted, or None. Returns (trainer, text of the rejection) of those that were
+    rejected.
     """
     rejected: list[tuple[str, str]] = []
     accepted: list[Submission] = []
@@ -39,14 +40,10 @@ def submit(
     if accepted:
         added = recorder.submissions(accepted)
         trainers.reload_registry(now_s)
-        taken = [
-            submission.spec.name
-            for submission, is_added in zip(accepted, added, strict=True)
-            if not is_added
-        ]
-        rejected += [
-            (name, f"submission of {name!r} rejected: the name is taken") for name in taken
-        ]
+        for submission, is_added in zip(accepted, added, strict=True):
+            if not is_added:
+                name = submission.spec.name
+                rejected.append((name, f"submission of {name!r} rejected: the name is taken"))
     return tuple(rejected)
 
 

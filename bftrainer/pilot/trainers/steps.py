@@ -37,6 +37,9 @@ class TargetState(Enum):
 
 
 def _still_occupied(leaving: Nodes, on: Nodes, with_workers: frozenset[tuple[str, int]]) -> Nodes:
+    """Return the nodes of ``leaving`` on which the driver says that it trains (``on``) or has
+    workers (``with_workers``). The driver names nodes by the ids of their fragments.
+    """
     occupied = on | {fragment for fragment, _ in with_workers}
     return frozenset(name for name in leaving if id_of(name) in occupied)
 
@@ -46,10 +49,12 @@ class TrainerState:
     """One trainer between core and driver.
 
     ``desired`` is what the core gave it, of class ``desired_class``, since ``desired_s``;
-    ``ordered`` is its hosts file since ``ordered_s`` (``told_s`` by the host's clock, as in the
-    driver's lines). ``started_class`` is the class of the nodes that its driver was started on.
+    ``ordered`` is its hosts file since ``ordered_s`` (``ordered_host_s`` by the host's clock, as in
+    the driver's lines). ``started_class`` is the class of the nodes that its driver was started on.
     ``leaving`` are nodes that the last change of the hosts file took away; the trainer may still
     have processes there. ``lost`` are nodes that left the pool since it trained last.
+    ``stop_requested_s`` is when the driver was asked to stop, or was killed, ``not_before_s`` the
+    earliest time of its next start, ``view`` the last report of the driver.
     """
 
     min_nodes: int
@@ -60,11 +65,11 @@ class TrainerState:
     desired_s: PilotS = PilotS(0.0)
     ordered: Nodes = frozenset()
     ordered_s: PilotS = PilotS(0.0)
-    told_s: HostS = HostS(0.0)
+    ordered_host_s: HostS = HostS(0.0)
     started_class: str | None = None
     leaving: Nodes = frozenset()
     lost: Nodes = frozenset()
-    stop_asked_s: PilotS | None = None
+    stop_requested_s: PilotS | None = None
     not_before_s: PilotS = PilotS(0.0)
     view: DriverView = field(default_factory=DriverView)
     _still_occupied: Memoized[[Nodes, Nodes, frozenset[tuple[str, int]]], Nodes] = field(
@@ -92,7 +97,9 @@ class TrainerState:
         return self._still_occupied(self.leaving, self.view.on, self.view.with_workers)
 
     def assign(self, nodes: Nodes, node_class: str | None, now_s: PilotS) -> None:
-        """Take over the core's allocation."""
+        """Take over the core's allocation: ``nodes`` of class ``node_class``. ``desired_s`` is the
+        time of the first call with these nodes.
+        """
         if nodes != self.desired:
             self.desired, self.desired_class, self.desired_s = nodes, node_class, now_s
 
@@ -124,29 +131,34 @@ class Kill:
 Step = StartDriver | ChangeHosts | AskToStop | Kill
 
 
-def next_step(state: TrainerState, taken: Nodes, now_s: PilotS) -> Step | None:
-    """Return the next step for one trainer; None if there is nothing to do. ``taken`` are fragments
-    on which other trainers still have processes.
+def next_step(state: TrainerState, occupied: Nodes, now_s: PilotS) -> Step | None:
+    """Return the next step for one trainer; None if there is nothing to do. ``occupied`` are
+    fragments on which other trainers still have processes.
+
+    A driver on nodes of another class than the desired ones loses its nodes and ends; the next one
+    is started on the new class.
     """
     desired = _NOTHING if state.view.alive and state.changes_class else state.desired
-    free = desired - taken
-    complete = free == desired or now_s - state.desired_s >= GATHER_S
+    free = desired - occupied
+    has_gathered = free == desired or now_s - state.desired_s >= GATHER_S
     if not state.view.alive:
-        wanted = (
+        may_start = (
             state.target is TargetState.RUN
             and len(free) >= state.min_nodes
             and now_s >= state.not_before_s
         )
-        return StartDriver(free) if wanted and complete else None
+        return StartDriver(free) if may_start and has_gathered else None
     patience_s = state.stop_s + KILL_AFTER_S
-    if state.stop_asked_s is not None:
-        return Kill() if now_s - state.stop_asked_s > patience_s else None
+    if state.stop_requested_s is not None:
+        return Kill() if now_s - state.stop_requested_s > patience_s else None
     if state.target is TargetState.STOP:
         return AskToStop()
+    # A driver whose hosts file is empty has to end by itself.
     if not state.ordered and not desired and now_s - state.ordered_s > patience_s:
         return Kill()
-    target = free if complete else state.ordered & desired
+    target = free if has_gathered else state.ordered & desired
     if len(target) < state.min_nodes <= len(desired):
+        # Too few nodes are free yet: until more are, the trainer keeps those that it has.
         target = state.ordered & desired
     return ChangeHosts(target) if target != state.ordered else None
 
@@ -158,35 +170,43 @@ def runs_as_desired(state: TrainerState) -> bool:
     return (
         state.view.alive
         and state.target is TargetState.RUN
-        and state.stop_asked_s is None
+        and state.stop_requested_s is None
         and bool(state.ordered)
         and (state.ordered is state.desired or state.ordered == state.desired)
         and not state.changes_class
     )
 
 
-def holds(state: TrainerState, now_s: PilotS) -> Nodes:
+def occupied_nodes(state: TrainerState, now_s: PilotS) -> Nodes:
     """Return the fragments on which this trainer has, or may yet have, processes. The rest of the
     pool is free.
+
+    Nodes that left the hosts file count as occupied until the driver has reported after the change,
+    or ``SETTLE_S`` have passed; from then on, only those on which it reports processes.
     """
     if not state.view.alive:
         return _NOTHING
     if not state.leaving:
         return state.ordered
-    has_heard = state.view.said_s > state.told_s or now_s - state.ordered_s > SETTLE_S
+    has_heard = state.view.said_s > state.ordered_host_s or now_s - state.ordered_s > SETTLE_S
     occupied = state.still_occupied if has_heard else state.leaving
     return state.ordered | occupied if occupied else state.ordered
 
 
-def carried_out(state: TrainerState, step: Step, now_s: PilotS, told_s: HostS) -> None:
-    """Update the state of a trainer after a step at ``now_s`` (``told_s`` by the host's clock)."""
+def apply_step(state: TrainerState, step: Step, now_s: PilotS, ordered_host_s: HostS) -> None:
+    """Update the state of a trainer after a step that was carried out at ``now_s``
+    (``ordered_host_s`` by the host's clock).
+    """
     match step:
         case StartDriver(nodes):
-            state.ordered, state.leaving, state.stop_asked_s = nodes, _NOTHING, None
-            state.ordered_s, state.told_s = now_s, told_s
+            state.ordered = nodes
+            state.leaving = _NOTHING
+            state.stop_requested_s = None
+            state.ordered_s, state.ordered_host_s = now_s, ordered_host_s
         case ChangeHosts(nodes):
-            state.leaving = (holds(state, now_s) | state.ordered) - nodes
+            state.leaving = (occupied_nodes(state, now_s) | state.ordered) - nodes
+            # The same object where the sets are equal, so that comparing them costs nothing.
             state.ordered = state.desired if nodes == state.desired else nodes
-            state.ordered_s, state.told_s = now_s, told_s
+            state.ordered_s, state.ordered_host_s = now_s, ordered_host_s
         case AskToStop() | Kill():
-            state.stop_asked_s = now_s
+            state.stop_requested_s = now_s

@@ -7,7 +7,7 @@ from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.wires.environment import FRAGMENT, PART, TRAINER_DIR
 from bftrainer.wires.messages import TrainerMessage
 
-_OF_DRIVERS = {
+_DRIVER_KEYS = {
     "interface",
     "allow_from",
     "hang_s",
@@ -24,26 +24,27 @@ def trainer_message(spec: TrainerSpec) -> TrainerMessage:
     """Return ``trainer.json`` of a trainer file, for its driver and its script. Keys that both have
     keep their values; ``stage_in`` becomes the first line of ``setup``.
     """
-    same = {
+    common = {
         key: getattr(spec, key)
         for key in TrainerMessage.__dataclass_fields__
         if key in TrainerSpec.model_fields
     }
     setup = (*_staging(spec.stage_in), *spec.setup)
-    own = {"id": spec.name, "environment": spec.env, "setup": setup, "group": spec.group or ""}
-    return TrainerMessage(**same | own)
+    renamed = {"id": spec.name, "environment": spec.env, "setup": setup, "group": spec.group or ""}
+    return TrainerMessage(**common | renamed)
 
 
 def driver_settings(workers: WorkersConfig, poll_s: float) -> dict[str, object]:
     """Return the keys of ``driver.json`` that the configuration sets, for pilots and rehearsals
     alike.
     """
-    return {**workers.model_dump(include=_OF_DRIVERS), "poll_s": poll_s}
+    return {**workers.model_dump(include=_DRIVER_KEYS), "poll_s": poll_s}
 
 
 def _staging(lines: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``stage_in`` as one line of ``setup``: the first worker of a fragment (or part) runs
-    it, the others wait for the lock.
+    """Return the ``lines`` of ``stage_in`` as one line of ``setup``. The first worker of a fragment
+    (or part) runs them under a lock and writes to the marker file; the others wait for the lock,
+    and find the marker.
     """
     if not lines:
         return ()

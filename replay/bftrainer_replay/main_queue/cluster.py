@@ -279,8 +279,8 @@ class Cluster:
         if latest == available:
             return
         if latest is not None:
-            self._mark = self._mark.seen(latest, self.now_s, window_s)
-        self._mark = self._mark.seen(available, self.now_s, window_s)
+            self._mark = self._mark.after_look(latest, self.now_s, window_s)
+        self._mark = self._mark.after_look(available, self.now_s, window_s)
 
     def _look(self) -> None:
         """Release what main jobs wait for, shorten holders while jobs wait, and hold idle nodes."""

@@ -101,7 +101,7 @@ def rules_of(
         case FreeingWay.YIELD:
             return replace(rules, busy_limit_s=600.0)
         case FreeingWay.BLIND:
-            return replace(rules, look_s=look_s / 2)
+            return replace(rules, look_s=look_s / 2, busy_limit_s=600.0)
         case FreeingWay.WINDOWS:
             return replace(rules, least_s=600.0)
         case _:

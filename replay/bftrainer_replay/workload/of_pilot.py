@@ -20,7 +20,7 @@ from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.state import State
 from bftrainer.decide.estimation.update import key_of
 from bftrainer.errors import UserError
-from bftrainer.pilot.persistence.journal import begun_s, events, last_state
+from bftrainer.pilot.persistence.journal import events, last_state, settings_times_s
 from bftrainer.pilot.persistence.registry import TrainerRecord
 from bftrainer.pilot.persistence.store import Store
 from bftrainer.pilot.trainers.for_core import due, for_core
@@ -144,7 +144,7 @@ def pool_of(store: Store, end_s: float) -> LogWindow | None:
     between two pilots.
     """
     pool = _JournalPool()
-    begins_s = deque(begun_s(store))
+    begins_s = deque(settings_times_s(store))
     for event in events(store):
         while begins_s and begins_s[0] <= event.at_s:
             pool.begin_pilot(begins_s.popleft())

@@ -13,7 +13,7 @@ from bftrainer.cluster.model import Fragment, FragmentPhase, NodeRequest
 from bftrainer.fragment_names import fragment_name, id_in_job
 from bftrainer_clusters.holding import decisions
 from bftrainer_clusters.holding.batches import alike_together, next_batch
-from bftrainer_clusters.holding.decisions import HoldingSteps, ListAnswer, Shrink
+from bftrainer_clusters.holding.decisions import HoldingSteps, ListAnswer
 from bftrainer_clusters.holding.holder_fragment import HolderFragment, Marks, OwnSubmission
 from bftrainer_clusters.holding.holder_jobs import HolderRules, JobPhase, SchedulerTraits
 from bftrainer_clusters.holding.list_times import ListTimes
@@ -110,9 +110,7 @@ def test_a_payload_that_runs_is_told_to_leave_and_its_job_ends_if_it_does_not() 
     three = of(held("n1#1"), held("n2#2", PENDING), held("n3#3"))
     three |= decisions.after_marks(three, {"n3#3": Marks(leaving=NOTICE_MARK)}, 49.0).changed
     steps = decisions.released(three, {*three}, 50.0)
-    assert (steps.leave, steps.end, steps.end_workers) == (("1",), ("2",), ()), (
-        "the third is preempted"
-    )
+    assert (steps.leave, steps.end) == (("1",), ("2",)), "the third is preempted"
     jobs = [Job(id_, f"n{id_}", JobPhase.RUNS, 9e9) for id_ in "13"]
     for now_s, ended in ((54.0, ("2",)), (56.0, ("1", "2", "3"))):
         later = decisions.after_list(three | dict(steps.changed), listed(*jobs), RULES, now_s)
@@ -157,24 +155,22 @@ def test_a_job_that_is_missing_is_gone_only_when_its_id_is_unknown_as_well() -> 
     assert (gone.phase, gone.fragment.why) == (GONE, "unknown to Fake")
 
 
-def test_several_nodes_leave_together_unless_they_were_released() -> None:
+def test_several_nodes_leave_together() -> None:
     names = [fragment_name(node, id_in_job("7", node)) for node in ("n1", "n2", "n3")]
     three = of(*map(held, names))
     preempted = decisions.after_marks(three, {names[1]: Marks(leaving=NOTICE_MARK)}, 5.0).changed
     assert {it.phase for it in preempted.values()} == {LEAVING}
     assert preempted[names[0]].fragment.why == "preempted, with n2 of the same job"
     steps = decisions.released(three, {names[2]}, 5.0)
-    assert (steps.mark_released, steps.end_workers, steps.end) == ((names[2],), (names[2],), ())
+    assert (sorted(steps.mark_released), steps.leave, steps.end) == (names, ("7",), ())
+    assert steps.changed[names[0]].fragment.why == "released with n3 of the same job"
     now = three | dict(steps.changed)
-    assert decisions.settled(now, 6.0) == HoldingSteps(), "its payload has not ended"
     left = now | dict(
         decisions.after_marks(now, {names[2]: Marks(leaving=RELEASED_MARK)}, 6.0).changed
     )
-    (step,) = decisions.settled(left, 6.0).shrink
-    assert step == Shrink("7", ("n1", "n2"), (names[2],))
-    assert decisions.after_shrink(left, step, "", 6.0).changed[names[2]].phase is GONE
-    for whole in (decisions.after_shrink(left, step, "not now", 6.0), decisions.settled(now, 11.0)):
-        assert (whole.end, whole.mark_released) == (("7",), (names[0], names[1]))
+    assert decisions.settled(left, 20.0) == HoldingSteps(), "the list shows whether it has ended"
+    stuck = three | dict(preempted)
+    assert decisions.settled(stuck, 11.0).end == ("7",)
 
 
 def test_lists_are_rare_at_rest() -> None:
@@ -250,11 +246,6 @@ class World:
             )
         for outcome in steps.outcomes:
             self.history = self.history.after(outcome, RULES, self.now_s)
-        for shrink in steps.shrink:
-            self.take(decisions.after_shrink(self.fragments, shrink, "", self.now_s))
-            job = self.jobs[shrink.job]
-            first, *others = shrink.kept
-            job.node, job.beside = first, tuple(others)
         for name in [name for name, it in self.fragments.items() if it.is_gone]:
             job_id = self.fragments.pop(name).job
             if all(it.job != job_id for it in self.fragments.values()):
@@ -310,7 +301,7 @@ def test_for_every_history(data: st.DataObject, nodes_per_job: int) -> None:
                 name = data.draw(st.sampled_from(names))
                 steps = decisions.after_marks(world.fragments, {name: found}, world.now_s)
                 after = {**world.fragments, **steps.changed}
-                if found.leaving and not after[name].has_left:
+                if found.leaving:
                     mates = [it for it in after.values() if it.job == after[name].job]
                     assert all(it.phase in (LEAVING, PENDING) for it in mates), (
                         "a preempted job leaves as a whole"
@@ -319,7 +310,10 @@ def test_for_every_history(data: st.DataObject, nodes_per_job: int) -> None:
             case "release" if names:
                 chosen = data.draw(st.sets(st.sampled_from(names), min_size=1))
                 steps = decisions.released(world.fragments, chosen, world.now_s)
-                assert set(steps.mark_released) == chosen
+                jobs = {world.fragments[name].job for name in chosen}
+                assert chosen <= set(steps.mark_released)
+                after = {**world.fragments, **steps.changed}
+                assert all(it.is_released for it in after.values() if it.job in jobs)
                 world.take(steps)
             case "fail":
                 failed = HolderFailed(

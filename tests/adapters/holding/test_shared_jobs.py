@@ -77,36 +77,30 @@ def test_nodes_of_a_job_that_was_refused_are_held_one_by_one(house: House) -> No
     assert jobs_of(house, *requests) == [["n1"], ["n2"]]
 
 
-def test_a_released_node_is_given_back_once_its_payload_has_ended(house: House) -> None:
-    fragments = hold(house, "n1", "n2", "n3")
+def test_the_nodes_of_a_job_are_released_together(house: House) -> None:
+    """A job that gave back one of its nodes would make main jobs wait there."""
+    fragments = hold(house, "n1", "n2", "n3", "n4")
     house.holder.release(frozenset({fragments[2].name}))
-    assert house.jobs.shrunk == [], "its payload would be killed, and with it the step on all nodes"
-    leave(house, fragments[2], "released")
-    assert phases(house) == {"n1": READY, "n2": READY, "n3": GONE}
-    assert house.jobs.shrunk == [["n1", "n2"]]
-    assert house.jobs.ended == []
-    assert phases(house) == {"n1": READY, "n2": READY}
-
-
-@pytest.mark.parametrize(
-    ("why", "payload_ends"), [("not now", True), ("its payload has not ended within 5 s", False)]
-)
-def test_where_a_job_cannot_be_shrunk_it_ends_whole(
-    house: House, why: str, payload_ends: bool
-) -> None:
-    """A node that was released must become free, whatever that costs the others."""
-    fragments = hold(house, "n1", "n2", "n3")
-    house.jobs.why_whole = "not now"
-    house.holder.release(frozenset({fragments[2].name}))
-    if payload_ends:
-        leave(house, fragments[2], "released")
     found = {f.node: f for f in house.poll()}
-    assert {f.phase for f in found.values()} == {LEAVING}
-    assert why in found["n1"].why
-    assert found["n1"].why.startswith("released with n3 of the same job")
-    assert house.jobs.ended == [job_of(fragments[0].name)]
+    assert [found[node].phase for node in ("n1", "n2", "n3", "n4")] == [LEAVING] * 3 + [READY]
+    assert found["n1"].why == "released with n3 of the same job"
+    assert house.jobs.ended[:1] == [job_of(fragments[0].name)]
     leases = [(house.holder.holders / f.name / "lease").read_text().strip() for f in fragments]
-    assert leases == ["released"] * 3, "in case the scheduler does not answer"
+    assert leases[:3] == ["released"] * 3, "in case the scheduler does not answer"
+    assert leases[3] != "released"
+
+
+def test_the_node_of_a_released_holder_may_be_requested_before_that_one_has_ended(
+    house: House,
+) -> None:
+    fragments = hold(house, "n1", "n2", "n3")
+    again = (NodeRequest("n1"), NodeRequest("n2"))
+    assert {r.reason for r in house.holder.acquire(again).refusals} == {"already held"}
+    house.holder.release(frozenset(f.name for f in fragments))
+    renewed = house.holder.acquire(again).fragments
+    assert {f.node for f in renewed} == {"n1", "n2"}
+    assert len({job_of(f.name) for f in renewed}) == 1
+    assert {r.reason for r in house.holder.acquire(again).refusals} == {"already held"}
 
 
 def test_a_job_that_has_not_started_ends_whole(house: House) -> None:
@@ -119,11 +113,10 @@ def test_all_nodes_released_is_one_cancellation(house: House) -> None:
     fragments = hold(house, "n1", "n2", "n3")
     house.holder.release(frozenset(f.name for f in fragments))
     assert house.jobs.ended == [job_of(fragments[0].name)]
-    assert house.jobs.shrunk == []
 
 
-def test_a_successor_gives_back_what_its_predecessor_released(house: House, tmp_path: Path) -> None:
-    """The predecessor was killed between the end of the payload and the shrinking of the job."""
+def test_a_successor_ends_a_job_of_which_a_node_was_released(house: House, tmp_path: Path) -> None:
+    """The predecessor was killed before it could end the job."""
     fragments = hold(house, "n1", "n2", "n3")
     leave(house, fragments[2], "released")
     settings = SlurmSettings(partition="p")
@@ -131,8 +124,9 @@ def test_a_successor_gives_back_what_its_predecessor_released(house: House, tmp_
         house.jobs, settings, HolderFiles(tmp_path / "holders"), house.clock, poll_s=10.0
     )
     successor = House(house.jobs, house.clock, holder)
-    assert phases(successor) == {"n1": READY, "n2": READY, "n3": GONE}
-    assert house.jobs.shrunk == [["n1", "n2"]]
+    successor.poll()
+    assert set(phases(successor).values()) == {LEAVING}
+    assert house.jobs.ended[:1] == [job_of(fragments[0].name)]
 
 
 def test_a_node_that_its_job_no_longer_has_is_gone(house: House) -> None:

@@ -228,11 +228,11 @@ def test_members_of_the_jobs_cgroup(tmp_path: Path, started: list[subprocess.Pop
     manager, keeper = start_manager(tmp_path, started)
     worker = start_worker(started, "UP; exec sleep 1000", tmp_path / "1").pid
     steps, me = payload.Steps(str(tmp_path / "job_12"), os.getpid()), os.getpid()
-    assert not steps.usable()
+    assert not steps.is_usable()
     write_step(tmp_path / "job_12", "step_batch", worker + 10_000_000)
     write_step(tmp_path / "job_12", "step_0", me)
     write_step(tmp_path / "job_12", "step_extern", manager, keeper)
-    assert steps.usable()
+    assert steps.is_usable()
     assert steps.find() == (set(), True)
     write_step(tmp_path / "job_12", "step_1", manager)
     assert steps.find() == (set(), False), "a step that begins, so one looks elsewhere as well"

@@ -144,7 +144,7 @@ def test_an_idle_node_is_confirmed_by_two_lists_and_not_by_one_that_is_read_twic
     assert [confirmed(), confirmed(), confirmed()] == [False] * 3, (
         "a main job waits, and all three rest on one list"
     )
-    assert view.schedule.hinted_s > view.schedule.begun_s, (
+    assert view.schedule.next_hinted_s > view.schedule.last_poll_s, (
         "a poll that found no new list is not repeated at once"
     )
     broker.publish()

@@ -46,11 +46,8 @@ def test_what_would_count_or_hold_one_node_is_refused(tmp_path: Path) -> None:
         check_settings(settings(holder_script=script), None, "c.toml")
 
 
-@pytest.mark.parametrize(
-    ("version", "status"),
-    [("22.05.8", CheckStatus.BROKEN), ("24.11.5", CheckStatus.OK), ("26.05.5", CheckStatus.OK)],
-)
-def test_doctor_on_each_version(version: str, status: CheckStatus) -> None:
-    (check,) = several_nodes(settings(), {"SLURM_VERSION": version})
-    assert check.state is status
-    assert list(several_nodes(settings(nodes_per_holder=1), {"SLURM_VERSION": version})) == []
+def test_doctor_says_what_they_cost() -> None:
+    (check,) = several_nodes(settings())
+    assert check.state is CheckStatus.OK
+    assert "a main job that takes one of them ends all" in check.detail
+    assert list(several_nodes(settings(nodes_per_holder=1))) == []

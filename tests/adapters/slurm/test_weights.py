@@ -32,16 +32,16 @@ def test_shares_are_read_once_in_a_quarter_of_an_hour_and_kept_while_they_cannot
     times = iter((10.0, 10.1, 11.0, 11.0, 12.0))
     weights.host_s = lambda: EVERY_S * next(times)
     shares.write_text("||1\nann|night|9\nann||3\nbea||parent\nroot||1\n")
-    assert weights.now() == {"ann": 3}
+    assert weights.current() == {"ann": 3}
     shares.write_text("bea||1\n")
-    assert weights.now() == {"ann": 3}
+    assert weights.current() == {"ann": 3}
     shares.unlink()
-    assert weights.now() == weights.now() == {"ann": 3}, "slurmdbd is down"
+    assert weights.current() == weights.current() == {"ann": 3}, "slurmdbd is down"
     assert (tmp_path / "asked").read_text().splitlines() == 2 * [
         " ".join(argv("lab", "pilots")[1:])
     ]
     shares.write_text("||1\nbea||5\n")
-    assert weights.now() == {}, "PrivateData shows one's own only"
+    assert weights.current() == {}, "PrivateData shows one's own only"
 
 
 def test_no_accounting_no_weights_and_a_garbled_answer_is_none(tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_no_accounting_no_weights_and_a_garbled_answer_is_none(tmp_path: Path) -
     (tmp_path / "accounting").write_text(
         (tmp_path / "accounting").read_text().replace("slurmdbd", "none")
     )
-    assert weights.now() == {}
+    assert weights.current() == {}
     assert not (tmp_path / "asked").exists()
     with pytest.raises(SchedulerError, match=r"truncated or garbled: 'ann\|\|'"):
         parse("ann||3\nann||", "bea")

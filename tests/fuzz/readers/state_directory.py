@@ -81,7 +81,7 @@ def _journal(data: bytes, folder: Path) -> None:
     """A foreign pilot.db, decided again and explained."""
     from bftrainer.pilot.explain import explain
     from bftrainer.pilot.persistence.store import DB_NAME, open_store
-    from bftrainer.pilot.rerun import decide_again, observed
+    from bftrainer.pilot.rerun import decide_again, decisions_with_states
 
     try:
         document = json.loads(data)
@@ -106,7 +106,7 @@ def _journal(data: bytes, folder: Path) -> None:
         database.commit()
     with closing(open_store(state)) as store:
         list(decide_again(store))
-        for entry, seen in list(observed(store)):
+        for entry, seen in list(decisions_with_states(store)):
             for active in seen.active[:1]:
                 explain(store, active.trainer.id, entry.event.at_s)
 
