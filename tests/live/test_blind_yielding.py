@@ -17,15 +17,17 @@ from bftrainer.pilot.nodes.blind_yielding import (
     OwnJobs,
     next_blind,
 )
+from bftrainer.pilot.nodes.yielding import CYCLE_S
 from bftrainer.times import PilotS
 
-NOTICE_S = 5.0
+NOTICE_S, SERVER_S = 5.0, 1e9
 
 
 @dataclass
 class HiddenQueue:
     """A cluster with a hidden queue and a pilot that holds its nodes, one glance a second.
 
+    A backfill cycle begins every ``cycle_s`` (None: the scheduler does not show them).
     ``offers`` are the times at which an offer began, ``moves`` those at which nodes were released.
     """
 
@@ -36,6 +38,7 @@ class HiddenQueue:
     submitted: int = 0
     started: int = 0
     ended: int = 0
+    cycle_s: float | None = None
     memory: BlindMemory = field(default_factory=BlindMemory)
     offers: list[float] = field(default_factory=list)
     moves: list[float] = field(default_factory=list)
@@ -48,7 +51,10 @@ class HiddenQueue:
     def glance(self, seconds: float = 1.0) -> int:
         """Let the pilot decide ``seconds`` later; return how many nodes it releases."""
         self.now_s += seconds
-        counters = JobCounters(self.now_s, self.submitted, self.started, self.ended)
+        counts = self.submitted, self.started, self.ended
+        server_s = SERVER_S + self.now_s
+        planned_s = server_s - self.now_s % self.cycle_s if self.cycle_s else None
+        counters = JobCounters(server_s, *counts, planned_s=planned_s)
         was_offering = self.memory.offers
         glance = Glance(PilotS(self.now_s), counters, OwnJobs())
         decision = next_blind(glance, self.held, self.memory, NOTICE_S)
@@ -162,3 +168,25 @@ def test_all_nodes_are_released_in_eight_steps(nodes: int) -> None:
     for _ in range(MAX_STEPS):
         queue.glance()
     assert queue.held == 0
+
+
+@pytest.mark.parametrize(("cycle_s", "longest_s"), [(None, 12.0), (1.0, 13.0), (30.0, 42.0)])
+def test_an_offer_is_not_void_before_a_complete_backfill_cycle(
+    cycle_s: float | None, longest_s: float
+) -> None:
+    """Some jobs are only started by backfill."""
+    seconds = []
+    for offset in range(30):
+        queue = HiddenQueue(waiting=1, now_s=float(offset), cycle_s=cycle_s)
+        queue.void_offer()
+        seconds.append(queue.now_s - queue.offers[0])
+        released_s = queue.memory.all_released_s
+        if cycle_s is not None and released_s is not None:
+            assert queue.now_s - queue.now_s % cycle_s > released_s + NOTICE_S
+    assert longest_s - 2 <= max(seconds) <= longest_s + 1
+
+
+def test_a_backfill_cycle_that_never_comes_is_not_waited_for_for_ever() -> None:
+    queue = HiddenQueue(waiting=1, cycle_s=1e6)
+    queue.void_offer()
+    assert CYCLE_S < queue.now_s < CYCLE_S + 20

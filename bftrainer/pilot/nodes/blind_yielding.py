@@ -3,9 +3,9 @@
 The scheduler's counters tell that a job was submitted, has started or has ended, and not which.
 When jobs wait and one has been submitted or has ended, the pilot releases 1, 2, 4 ... nodes, one
 step at each glance, until as many jobs have started as were submitted; after an end, until no job
-waits. If no job starts although all nodes are released, the offer is void: the pilot holds nodes
-again until the next such event. Void offers are rationed; a job that comes when none is left waits
-for the next one, at most :data:`REFILL_S`.
+waits. If all nodes are released and a complete backfill cycle has used none of them, the offer is
+void: the pilot holds nodes again until the next such event. Void offers are rationed: a job that
+comes when none is left waits for the next one, at most :data:`REFILL_S`.
 
 Own holders count in the same counters. They are expected there before they can be counted, and each
 one takes away one count of others at most once, so no event is lost for good.
@@ -17,6 +17,7 @@ import math
 from dataclasses import dataclass, replace
 
 from bftrainer.cluster.model import JobCounters
+from bftrainer.pilot.nodes.yielding import CLOCK_STEP_S, CYCLE_S
 from bftrainer.times import PilotS
 
 VOID_S = 3.0
@@ -209,12 +210,24 @@ def _continue_offer(
         return BlindDecision(memory, count)
     if memory.all_released_s is None:
         return BlindDecision(replace(memory, all_released_s=glance.at_s))
-    if glance.at_s - memory.all_released_s < VOID_S + notice_s:
+    idle_s = PilotS(memory.all_released_s + notice_s)
+    if glance.at_s - idle_s < VOID_S or not _has_cycle(glance, idle_s):
         return BlindDecision(memory)
     # The scheduler may not have come to what was submitted in the last seconds.
     bell = memory.bell if glance.at_s - memory.bell.at_s < VOID_S else Bell()
     memory = replace(memory, step=0, bell=bell, credit=memory.credit - 1.0)
     return BlindDecision(memory, words="no main job has started: the nodes are held again")
+
+
+def _has_cycle(glance: Glance, since_s: PilotS) -> bool:
+    """Whether a complete backfill cycle has begun after a time of the pilot's, or would have by
+    now. Where the scheduler does not show its cycles, none is waited for.
+    """
+    planned_s = glance.counters.planned_s
+    if planned_s is None or glance.at_s - since_s > CYCLE_S:
+        return True
+    age_s = glance.counters.at_s - planned_s
+    return glance.at_s - age_s > since_s + CLOCK_STEP_S
 
 
 def _split_counts(
