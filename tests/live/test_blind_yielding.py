@@ -190,3 +190,15 @@ def test_a_backfill_cycle_that_never_comes_is_not_waited_for_for_ever() -> None:
     queue = HiddenQueue(waiting=1, cycle_s=1e6)
     queue.void_offer()
     assert CYCLE_S < queue.now_s < CYCLE_S + 20
+
+
+def test_short_jobs_that_start_all_the_time_do_not_keep_all_nodes_idle() -> None:
+    """A large job waits meanwhile, so that the pilot cannot know whom an offer is for."""
+    queue, offered_s = HiddenQueue(waiting=1, cycle_s=30.0), 0
+    for second in range(3600):
+        queue.submitted += second % 20 == 0
+        queue.started += second % 20 == 2
+        queue.ended += second % 20 == 12
+        queue.glance()
+        offered_s += queue.memory.offers
+    assert offered_s <= 0.8 * 3600
