@@ -106,9 +106,8 @@ class BlindMemory:
     ``expected``: own holders that the counters have not counted yet. ``waiting``: jobs of others
     that wait, as far as the counters tell. While nodes are offered, ``step`` is how many are
     released at the next glance (0: no offer), ``goal`` the number of waiting jobs at which the
-    offer is over. ``all_released_s``: since when nothing is left to release. ``started_s``: when a
-    main job has started during an offer. ``bell``: what has happened since the latest offer began.
-    ``credit``: how many void offers are allowed.
+    offer is over. ``all_released_s``: since when nothing is left to release. ``bell``: what
+    has happened since the latest offer began. ``credit``: how many void offers are allowed.
     """
 
     glance: Glance | None = None
@@ -117,7 +116,6 @@ class BlindMemory:
     step: int = 0
     goal: int = 0
     all_released_s: PilotS | None = None
-    started_s: PilotS = PilotS(-math.inf)
     bell: Bell = Bell()
     credit: float = MAX_CREDIT
 
@@ -173,7 +171,9 @@ def next_blind(
         credit=min(memory.credit + (glance.at_s - previous.at_s) / REFILL_S, MAX_CREDIT),
     )
     if memory.offers:
-        return _continue_offer(glance, held_count, _extended(memory, others, glance.at_s), notice_s)
+        # The nodes of an ended job may be enough for any that waits.
+        goal = 0 if others.ended else memory.goal
+        return _continue_offer(glance, held_count, replace(memory, goal=goal), notice_s)
     if not waiting or not held_count:
         return BlindDecision(replace(memory, bell=Bell()))
     if not memory.bell.rings or memory.credit < 1.0:
@@ -183,15 +183,6 @@ def next_blind(
     step = -(-held_count // 2 ** (MAX_STEPS - 1))
     memory = replace(memory, step=step, goal=goal, all_released_s=None, bell=Bell())
     return _continue_offer(glance, held_count, memory, notice_s)
-
-
-def _extended(memory: BlindMemory, others: OthersCount, at_s: PilotS) -> BlindMemory:
-    """Return an offer after what has happened meanwhile. The nodes of an ended job may be enough
-    for any that waits.
-    """
-    goal = 0 if others.ended else memory.goal
-    started_s = at_s if others.started else memory.started_s
-    return replace(memory, goal=goal, started_s=started_s)
 
 
 def _continue_offer(
@@ -211,7 +202,7 @@ def _continue_offer(
     if memory.all_released_s is None:
         return BlindDecision(replace(memory, all_released_s=glance.at_s))
     idle_s = PilotS(memory.all_released_s + notice_s)
-    if glance.at_s - max(idle_s, memory.started_s) < VOID_S or not _has_cycle(glance, idle_s):
+    if glance.at_s - idle_s < VOID_S or not _has_cycle(glance, idle_s):
         return BlindDecision(memory)
     # The scheduler may not have come to what was submitted in the last seconds.
     bell = memory.bell if glance.at_s - memory.bell.at_s < VOID_S else Bell()
