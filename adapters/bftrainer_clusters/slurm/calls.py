@@ -92,8 +92,10 @@ class SlurmCalls:
     """Whether the pilot makes way for main jobs by itself: lists then have the columns for that. A
     broker's list counts as long as it counts jobs, and if it is newer than what this pilot knows.
     """
-    newer_than_s: float = -math.inf
-    """This host's time at which this pilot itself has seen that jobs came, started or ended."""
+    lists_newer_than_s: float = -math.inf
+    """A broker's list older than this is no longer good: at this time, by this host's clock, the
+    pilot itself has seen that jobs came, started or ended.
+    """
     distrusted_until_s: float = -math.inf
     """Until then, by the monotonic clock, a broker that lagged behind does not count for a pilot
     that makes way.
@@ -203,7 +205,7 @@ class SlurmCalls:
             return False
         try:
             self.published.counters()
-            return self.published.head().at_s >= self.newer_than_s + CLOCKS_S
+            return self.published.head().at_s >= self.lists_newer_than_s + CLOCKS_S
         except NotPublishedError as error:
             self.unpublished = str(error)
             return False
