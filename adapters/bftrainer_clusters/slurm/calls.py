@@ -95,8 +95,10 @@ class SlurmCalls:
     """Whether the pilot makes way for main jobs by itself: lists then have the columns for that. A
     broker's list counts as long as it counts jobs, and if it is newer than what this pilot knows.
     """
-    newer_than_s: float = -math.inf
-    """This host's time at which this pilot itself has seen that jobs came, started or ended."""
+    lists_newer_than_s: float = -math.inf
+    """A broker's list older than this is no longer good: at this time, by this host's clock, the
+    pilot itself has seen that jobs came, started or ended.
+    """
     distrusted_until_s: float = -math.inf
     """Until then, by the monotonic clock, a broker that lagged behind or left out a job does not
     count for a pilot that makes way.
@@ -210,7 +212,8 @@ class SlurmCalls:
         try:
             self.published.counters()
             at_s = self.published.head().at_s
-            return not self._audit.lacks(jobs, at_s) and at_s >= self.newer_than_s + CLOCKS_S
+            is_new = at_s >= self.lists_newer_than_s + CLOCKS_S
+            return not self._audit.lacks(jobs, at_s) and is_new
         except NotPublishedError as error:
             self.unpublished = str(error)
             return False

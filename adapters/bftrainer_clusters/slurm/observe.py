@@ -80,8 +80,8 @@ class ServerClock:
 
 @dataclass
 class BrokerCounters:
-    """A broker's counters of jobs, as long as they are new and agree with the pilot's own, which
-    are read once every :data:`.OWN_ANSWERS_S` beside them.
+    """A broker's counters of jobs, as long as they are new and agree with those that the pilot
+    itself reads from Slurm once every :data:`.OWN_ANSWERS_S` beside them.
 
     A broker whose counters lag behind would make main jobs wait, so it does not count for
     :data:`DISTRUST_S` then. That a backfill cycle has left nodes to the pilot is never taken from a
@@ -91,24 +91,30 @@ class BrokerCounters:
     calls: SlurmCalls
     jobs_wait: bool = False
     """Whether main jobs wait for nodes, by the latest observation."""
-    _own: JobCounters | None = None
-    _own_s: float = -math.inf
+    _slurm_counters: JobCounters | None = None
+    """The counters that this pilot itself has read from Slurm last."""
+    _slurm_read_s: float = -math.inf
+    """When it read them, by the monotonic clock."""
     _planned_s: float | None = None
+    """The latest backfill cycle that this pilot itself has seen, by Slurm's clock."""
     _latest: JobCounters | None = None
+    """The counters that were read last, from the broker or from Slurm."""
 
     def counters(self) -> JobCounters | None:
         """Return the broker's counters; None where the pilot has to ask Slurm itself."""
         published, now_s = self.calls.published, self.calls.elapsed_s()
-        is_due = now_s - self._own_s >= OWN_ANSWERS_S
-        if published is None or self._own is None or is_due or self.calls.distrusts_broker:
+        own, is_due = self._slurm_counters, now_s - self._slurm_read_s >= OWN_ANSWERS_S
+        if published is None or own is None or is_due or self.calls.distrusts_broker:
             return None
         try:
             text = published.counters()
             counters = replace(slurm_text.parse_counters(text), is_published=True)
         except (NotPublishedError, SchedulerError):
             return None
-        if lags_behind(counters, self._own):
-            if not looks_reset(counters, self._own):  # where it does, the pilot's own tell
+        if lags_behind(counters, own):
+            # A reset at midnight also shows fewer jobs and is no reason to distrust the broker: use
+            # the pilot's own counters this time.
+            if not looks_reset(counters, own):
                 self.calls.distrusted_until_s = now_s + DISTRUST_S
             return None
         if self.jobs_wait and self._shows_new_cycle(counters):
@@ -122,15 +128,15 @@ class BrokerCounters:
             return False
         return self._planned_s is None or counters.planned_s > self._planned_s
 
-    def has_news(self, own: JobCounters) -> bool:
-        """Note the pilot's own counters. Returns whether they differ from the latest ones that were
-        read, so that a broker's list may be older than what this pilot knows.
+    def own_changed(self, counters: JobCounters) -> bool:
+        """Note the counters that the pilot itself has just read. Returns whether they differ from
+        the latest ones that were read, so that a broker's list may be older than them.
         """
-        before, self._latest = self._latest, own
-        self._own, self._own_s = own, self.calls.elapsed_s()
-        if own.planned_s is not None:
-            self._planned_s = own.planned_s
-        return before is None or _counts(before) != _counts(own)
+        before, self._latest = self._latest, counters
+        self._slurm_counters, self._slurm_read_s = counters, self.calls.elapsed_s()
+        if counters.planned_s is not None:
+            self._planned_s = counters.planned_s
+        return before is None or _counts(before) != _counts(counters)
 
 
 def lags_behind(counters: JobCounters, own: JobCounters) -> bool:
@@ -250,8 +256,9 @@ class SlurmScheduler:
         self.calls.check(CallKind.LOOK)
         asked_s = time.time()
         counters = self._ask(["sdiag"], self._read_counters)
-        if self._broker.has_news(counters):
-            self.calls.newer_than_s = asked_s
+        if self._broker.own_changed(counters):
+            # A broker's list older than this is no longer good.
+            self.calls.lists_newer_than_s = asked_s
         return counters
 
     def _read_counters(self, text: str) -> JobCounters:

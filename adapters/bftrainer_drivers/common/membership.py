@@ -113,15 +113,21 @@ class Membership:
         """
         if self.leaving or self._ends_by_itself():
             return []
-        hosts, listed_count = self.usable_hosts(), len(self.listed_hosts())
-        is_short = listed_count > 0 or self.restarts or self.sizes.smallest > 1 or not self.group
-        if not hosts and is_short:
+        usable, listed_count = self.usable_hosts(), len(self.listed_hosts())
+        # An elastic group of which no host is left, where one host would be enough, is not short of
+        # a legal size: the reason is "no nodes" (_reason_to_leave).
+        is_elastic_group = bool(self.group) and not self.restarts
+        has_no_hosts_left = is_elastic_group and listed_count == 0 and self.sizes.smallest <= 1
+        if not usable and not has_no_hosts_left:
             return self._leave(self.sizes.shortage(listed_count), is_short=True)
-        if self.restarts and _fragments(hosts) == _fragments(m.host for m in self.group):
-            hosts = []  # the group stays: no workers are prepared for the next one
-        if reason := self._reason_to_leave(hosts):
+        # The hosts for which workers are prepared: none where each change needs a group of new
+        # workers and nothing changes.
+        wanted = usable
+        if self.restarts and _fragments(usable) == _fragments(m.host for m in self.group):
+            wanted = []
+        if reason := self._reason_to_leave(wanted):
             return self._leave(reason)
-        return [*self._drop(hosts, now_s), *self._warm_up(hosts), *self._announce(hosts, now_s)]
+        return [*self._drop(wanted, now_s), *self._warm_up(wanted), *self._announce(wanted, now_s)]
 
     def _reason_to_leave(self, wanted: list[HostSlots]) -> str:
         """Return why the group of an elastic launcher cannot go on with these hosts; empty if it

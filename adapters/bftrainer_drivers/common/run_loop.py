@@ -299,6 +299,7 @@ class Run:
                     for worker in list(self.crew.joined.values()):
                         worker.process.send_signal(signum)
             case core.Begin(members):
+                # The first incarnation has the number with which the driver began to write events.
                 if self._has_begun:
                     self.events.incarnation = (
                         self._next_incarnation or self.directory.new_incarnation()

@@ -128,6 +128,8 @@ class HorovodBackend(Backend):
             sizes=LegalSizes.of(trainer),
             stop_s=trainer.stop_s,
             hang_s=run.settings.hang_s,
+            # Horovod announces a group before its workers have met: only the script's report of its
+            # size shows that it trains.
             needs_confirmation=True,
             samples=trainer.samples_total,
             first_step_s=run.first_step_s,
@@ -135,8 +137,11 @@ class HorovodBackend(Backend):
         self._warm = warm_command(run.trainer.command)
         self._watch = HangWatch(run.settings.hang_s)
         self._members: dict[str, Member] = {}
+        """By label, the members whose workers were started: Horovod's host names are labels."""
         self._end_events: dict[Key, Sequence[threading.Event]] = {}
+        """By worker (label, slot), the events by which Horovod says that it is to end."""
         self._started = False
+        """Whether Horovod's driver runs: from the first announcement of members on."""
 
     def open(self) -> None:
         settings = self.run.settings

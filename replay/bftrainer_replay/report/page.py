@@ -213,14 +213,15 @@ def write(out: Path, page: Page) -> int:
     """Write pictures/*.png, data/*.csv and, last, report.html; return the size of report.html in
     bytes.
     """
-    top = () if page.top is None else tuple(picture.table for picture in page.top.pictures)
-    for item in (*top, *(item for chapter in page.chapters for item in chapter.items)):
+    # The charts at the top are SVG within the page: only their tables are files.
+    top_tables = () if page.top is None else tuple(chart.table for chart in page.top.pictures)
+    for item in (*top_tables, *(item for chapter in page.chapters for item in chapter.items)):
         if isinstance(item, Picture):
             write_atomically(out / "pictures" / f"{item.name}.png", item.file)
         write_atomically(out / "data" / f"{item.name}.csv", item.csv)
-    text = render(page)
-    write_atomically(out / "report.html", text)
-    return len(text)
+    html_bytes = render(page)
+    write_atomically(out / "report.html", html_bytes)
+    return len(html_bytes)
 
 
 def step_series(

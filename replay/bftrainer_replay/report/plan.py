@@ -77,17 +77,20 @@ def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
     """Plan the report's replays: ``base``, and one setting changed at a time. ``workloads`` have
     one model each.
     """
-    bare = replace(base, detail=False)  # without the data for pictures
+    # The pictures of the report show base: a replay with detail keeps all journal entries for them.
+    # Other settings are compared by their totals; equal share, the reference, keeps its entries
+    # too.
     base = replace(base, detail=True)
-    forward = [replace(bare, forward_s=forward_s) for forward_s in (30.0, 300.0, 900.0)]
+    totals_only = replace(base, detail=False)
+    forward = [replace(totals_only, forward_s=forward_s) for forward_s in (30.0, 300.0, 900.0)]
     counts = _training_counts(base.max_parallel)
-    parallel = [replace(bare, max_parallel=count) for count in counts]
-    costs = [replace(bare, cost_factor=factor) for factor in (2.0, 4.0)]
+    parallel = [replace(totals_only, max_parallel=count) for count in counts]
+    costs = [replace(totals_only, cost_factor=factor) for factor in (2.0, 4.0)]
     policies, objectives = [base], [base]
     if base.policy != "equal-share":
         policies.append(replace(base, policy="equal-share"))
     if base.objective != "throughput":
-        objectives.append(replace(bare, objective="throughput"))
+        objectives.append(replace(totals_only, objective="throughput"))
     return ReportPlan(
         base=base,
         policies=tuple(policies),
@@ -95,7 +98,7 @@ def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
         parallel=_with_base(base, parallel, "max_parallel"),
         costs=_with_base(base, costs, "cost_factor"),
         objectives=tuple(objectives),
-        models=tuple(replace(bare, workload=name) for name in workloads),
+        models=tuple(replace(totals_only, workload=name) for name in workloads),
     )
 
 

@@ -131,8 +131,8 @@ def _best_samples(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
         trainer.curve,
         trainer.min_nodes,
         trainer.max_nodes,
-        0.0,
-        0.0,
+        scale_up_s=0.0,
+        scale_down_s=0.0,
         sizes=trainer.sizes_with_zero,
     )
     # Each distinct number of usable nodes is solved once.
@@ -141,7 +141,7 @@ def _best_samples(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
     )
     solve = Exact().solve
     best_per_s = [
-        solve(Problem(int(nodes), 1.0, (demand,) * places)).objective_value
+        solve(Problem(int(nodes), forward_s=1.0, demands=(demand,) * places)).objective_value
         for nodes in usable_nodes
     ]
     return float(np.dot(np.array(best_per_s)[solution_index], sizes.duration_s))

@@ -118,7 +118,7 @@ class Cluster:
         for scheduler in schedulers:
             scheduler.glance()
             scheduler.observe()
-            scheduler.calls.newer_than_s -= 10.0  # the broker's list is newer than its start
+            scheduler.calls.lists_newer_than_s -= 10.0  # the broker's list is newer than its start
         return schedulers
 
 
@@ -198,7 +198,7 @@ def test_a_list_that_is_older_than_what_the_pilot_has_seen_does_not_count(
     (scheduler,) = cluster.pilots(1)
     cluster.counts(1, 0, 0)
     cluster.jobs(record(A="7"))
-    scheduler._broker._own_s -= OWN_ANSWERS_S
+    scheduler._broker._slurm_read_s -= OWN_ANSWERS_S
     glance = scheduler.glance()
     assert not glance.is_published
     assert [job.job for job in waiting(scheduler)] == ["7"]
@@ -213,7 +213,7 @@ def test_a_broker_that_shows_no_new_jobs_is_found_out(cluster: Cluster) -> None:
     cluster.counts(90, 50, 50, after_s=25)
     cluster.jobs(record(A="7"))
     assert scheduler.glance().submitted == 50, "as published"
-    scheduler._broker._own_s -= OWN_ANSWERS_S
+    scheduler._broker._slurm_read_s -= OWN_ANSWERS_S
     assert scheduler.glance().submitted == 90
     assert [job.job for job in waiting(scheduler)] == ["7"]
     lie = SDIAG.format(at_s=int(time.time()) + 60, submitted=50, started=50, ended=50)
@@ -226,7 +226,7 @@ def test_a_broker_that_shows_no_new_jobs_is_found_out(cluster: Cluster) -> None:
     cluster.jobs()
     broker.publish()
     cluster.jobs(record(A="8"))
-    scheduler.calls.newer_than_s = 0.0
+    scheduler.calls.lists_newer_than_s = 0.0
     assert [job.job for job in waiting(scheduler)] == ["8"], "its list counts no more either"
 
 
