@@ -1,8 +1,8 @@
 """The heat equation on a square plate, solved with MPI: a program that a pilot resizes by
 checkpoint.
 
-The plate is a grid of N x N cells, divided by rows among the ranks; the left edge is hot, the other
-edges are cold. In each step (Jacobi), a cell becomes the mean of its four neighbors, and neighboring
+The plate is a grid of N x N cells, divided by rows among the ranks; the left edge is hot, the
+others are cold. In each step (Jacobi), a cell becomes the mean of its four neighbors, and adjacent
 ranks exchange one row. Each cell is computed by the same operations in the same order whatever the
 number of ranks, and the largest change is a maximum, not a sum: the result is bit-identical at any
 number of ranks, and after any number of restarts.
@@ -19,6 +19,7 @@ mpi_heat.py --steps 1000``.
 """
 
 import argparse
+import itertools
 import os
 import time
 from pathlib import Path
@@ -42,7 +43,7 @@ class Plate:
         self.group, self.cells = group, cells
         size = group.Get_size()
         bounds = [cells * rank // size for rank in range(size + 1)]
-        self.counts = [below - above for above, below in zip(bounds, bounds[1:])]
+        self.counts = [below - above for above, below in itertools.pairwise(bounds)]
         self.begin, self.end = bounds[group.Get_rank()], bounds[group.Get_rank() + 1]
         self.above = group.Get_rank() - 1 if group.Get_rank() > 0 else MPI.PROC_NULL
         self.below = group.Get_rank() + 1 if group.Get_rank() + 1 < size else MPI.PROC_NULL

@@ -14,7 +14,6 @@ ranks per node: ``--ranks-per-node 64``.
 
 import argparse
 import os
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -28,7 +27,7 @@ MCA = {
     "plm": "rsh",
     "plm_rsh_no_tree_spawn": "1",  # rank 0's mpiexec asks for each node itself
     "orte_leave_session_attached": "1",  # a daemon of its own session would outlive its worker
-    # The job around rank 0 has one node or a few of the trainer's: Open MPI would refuse the others.
+    # The job around rank 0 has some of the nodes only: Open MPI would refuse the others.
     "ras": "^slurm,lsf,tm,gridengine,alps",
 }
 """Parameters of Open MPI 4.1, passed as OMPI_MCA_NAME."""
@@ -42,7 +41,7 @@ def command_file(node: str) -> Path:
 
 def run_in_shell(command: str) -> NoReturn:
     """Become a shell that runs the command of ``mpiexec``, which is quoted for one, as for ssh."""
-    os.execvp("/bin/sh", ["/bin/sh", "-c", command])
+    os.execvp("/bin/sh", ["/bin/sh", "-c", command])  # noqa: S606
 
 
 def act_as_agent(node: str, command: str) -> None:
@@ -64,7 +63,7 @@ def wait_for_command() -> str:
     end_s = time.monotonic() + WAIT_S
     # A list of the folder's names is read from the server; NFS answers from its cache that one
     # file does not exist.
-    while path.name not in os.listdir(path.parent):
+    while path.name not in os.listdir(path.parent):  # noqa: PTH208
         if time.monotonic() > end_s:
             raise TimeoutError(f"no command of mpiexec for this node within {WAIT_S:g} s")
         time.sleep(POLL_S)
@@ -83,7 +82,8 @@ def start_mpiexec(program: list[str], ranks_per_node: int) -> NoReturn:
     os.environ.update({f"OMPI_MCA_{name}": value for name, value in parameters.items()})
     hosts = ",".join(f"{node}:{ranks_per_node}" for node in nodes)
     ranks = str(ranks_per_node * len(nodes))
-    os.execvp("mpiexec", ["mpiexec", "--host", hosts, "-n", ranks, *program])
+    command = ["mpiexec", "--host", hosts, "-n", ranks, *program]
+    os.execvp(command[0], command)  # noqa: S606
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
 from support.needs import need, need_package
 from support.patience import PATIENCE
 
