@@ -14,6 +14,8 @@ ranks per node: ``--ranks-per-node 64``.
 
 import argparse
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -72,8 +74,8 @@ def wait_for_command() -> str:
     return command
 
 
-def start_mpiexec(program: list[str], ranks_per_node: int) -> NoReturn:
-    """Become ``mpiexec`` on all nodes of the trainer."""
+def run_mpiexec(program: list[str], ranks_per_node: int) -> int:
+    """Run ``mpiexec`` on all nodes of the trainer; return the exit status of this worker."""
     agent = f"{sys.executable} {SCRIPT} --agent"
     if ":" in agent or agent.count(" ") > 2:
         sys.exit(f"mpi_nodes.py: Open MPI allows no space or colon in a path: {agent}")
@@ -83,7 +85,12 @@ def start_mpiexec(program: list[str], ranks_per_node: int) -> NoReturn:
     hosts = ",".join(f"{node}:{ranks_per_node}" for node in nodes)
     ranks = str(ranks_per_node * len(nodes))
     command = ["mpiexec", "--host", hosts, "-n", ranks, *program]
-    os.execvp(command[0], command)  # noqa: S606
+    status = subprocess.call(command)  # noqa: S603
+    # A status of 128 and a signal's number would say that this worker was killed, and so that its
+    # node was lost. mpiexec ends with 205 where it has lost the daemon of another node.
+    if status < 0:
+        return 128 - status
+    return 1 if status > 128 + signal.SIGRTMAX else status
 
 
 def main() -> None:
@@ -100,7 +107,7 @@ def main() -> None:
     if os.environ["LOCAL_WORLD_SIZE"] != "1":
         sys.exit("mpi_nodes.py: set slots = 1 in the trainer file, and --ranks-per-node here")
     if os.environ["RANK"] == "0":
-        start_mpiexec(arguments.program, arguments.ranks_per_node)
+        sys.exit(run_mpiexec(arguments.program, arguments.ranks_per_node))
     run_in_shell(wait_for_command())
 
 
