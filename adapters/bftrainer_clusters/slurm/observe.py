@@ -26,7 +26,7 @@ from bftrainer.system.command import Parsed
 from bftrainer_clusters.holding.call_budget import CallKind
 from bftrainer_clusters.slurm import limit_waits
 from bftrainer_clusters.slurm import text as slurm_text
-from bftrainer_clusters.slurm.calls import OWN_ANSWERS_S, SlurmCalls
+from bftrainer_clusters.slurm.calls import DISTRUST_S, OWN_ANSWERS_S, SlurmCalls
 from bftrainer_clusters.slurm.job_list import JobList, waits
 from bftrainer_clusters.slurm.limit_waits import SharedLimits
 from bftrainer_clusters.slurm.main_waits import MainJobWait, waits_for_holders
@@ -35,7 +35,6 @@ from bftrainer_clusters.slurm.published import NotPublishedError
 from bftrainer_clusters.slurm.setup import config_argv
 
 CLOCK_KEPT_S = 900.0
-DISTRUST_S = 600.0
 _CLOCK_STEP_S = 1.0
 """sdiag shows whole seconds."""
 _RESET_SHARE = 0.5
@@ -85,12 +84,16 @@ class BrokerCounters:
     are read once every :data:`.OWN_ANSWERS_S` beside them.
 
     A broker whose counters lag behind would make main jobs wait, so it does not count for
-    :data:`DISTRUST_S` then.
+    :data:`DISTRUST_S` then. That a backfill cycle has left nodes to the pilot is never taken from a
+    broker: where jobs wait for nodes, the pilot asks Slurm itself after each cycle.
     """
 
     calls: SlurmCalls
+    jobs_wait: bool = False
+    """Whether main jobs wait for nodes, by the latest observation."""
     _own: JobCounters | None = None
     _own_s: float = -math.inf
+    _planned_s: float | None = None
     _latest: JobCounters | None = None
 
     def counters(self) -> JobCounters | None:
@@ -108,8 +111,16 @@ class BrokerCounters:
             if not looks_reset(counters, self._own):  # where it does, the pilot's own tell
                 self.calls.distrusted_until_s = now_s + DISTRUST_S
             return None
+        if self.jobs_wait and self._shows_new_cycle(counters):
+            return None
         self._latest = counters
-        return counters
+        return replace(counters, planned_s=self._planned_s)
+
+    def _shows_new_cycle(self, counters: JobCounters) -> bool:
+        """Whether counters show a backfill cycle that the pilot has not seen itself."""
+        if counters.planned_s is None:
+            return False
+        return self._planned_s is None or counters.planned_s > self._planned_s
 
     def has_news(self, own: JobCounters) -> bool:
         """Note the pilot's own counters. Returns whether they differ from the latest ones that were
@@ -117,6 +128,8 @@ class BrokerCounters:
         """
         before, self._latest = self._latest, own
         self._own, self._own_s = own, self.calls.elapsed_s()
+        if own.planned_s is not None:
+            self._planned_s = own.planned_s
         return before is None or _counts(before) != _counts(own)
 
 
@@ -211,7 +224,9 @@ class SlurmScheduler:
         """
         if jobs is None or not jobs.has_waits:
             return None
-        return command.parsed(["squeue"], "", lambda _: node_waits(jobs, nodes))
+        node_waits_now = command.parsed(["squeue"], "", lambda _: node_waits(jobs, nodes))
+        self._broker.jobs_wait = bool(node_waits_now.jobs)
+        return node_waits_now
 
     def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
         """Return the main-queue jobs that wait for a limit which they share with holders; Slurm is
