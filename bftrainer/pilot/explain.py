@@ -307,9 +307,12 @@ def _of_unknown_length(state: State, j: int, forward_s: float) -> str:
     ``j`` is its place among the active trainers, ``forward_s`` is T_fwd.
     """
     trainer = state.active[j].trainer
-    if trainer.samples_total is not None or state.max_parallel is not None or not state.pool:
+    if trainer.samples_total is not None or state.max_parallel is not None:
         return ""
-    members = next(part.members for part in parts(state) if j in part.members)
+    part = next(part for part in parts(state) if j in part.members)
+    if not part.pool:  # there is no node of its class that an order could decide
+        return ""
+    members = part.members
     starts = behind_starts([state.active[k] for k in members], state.at_s, forward_s)
     note = "; its length is unknown (samples_total), so it counts as a day of work on one node"
     if (start := starts.get(members.index(j))) is not None:

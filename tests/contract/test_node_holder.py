@@ -220,8 +220,10 @@ def test_a_successor_finds_the_holders_and_another_pilot_does_not(
     cluster.until(
         lambda: sorted(successor.poll()) == remaining, "a job of several nodes to end as a whole"
     )
-    successor.holder.release(frozenset(successor.latest))
-    cluster.until(lambda: successor.all_are(FragmentPhase.GONE), "the end")
+    successor.holder.release(frozenset(remaining))
+    cluster.until(
+        lambda: set(successor.poll().values()) <= {FragmentPhase.GONE}, "the rest to be released"
+    )
 
 
 def test_while_the_scheduler_is_silent_nothing_is_gone(cluster: ClusterUnderTest) -> None:
