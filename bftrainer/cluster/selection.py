@@ -163,15 +163,15 @@ def used_gpu_counts(observation: Observation, ours: PilotJobs) -> dict[str, int]
     return counts
 
 
-def window_ends_here(
+def window_ends_by_host_clock(
     observation: Observation, pilot_jobs: PilotJobs, now_s: float
 ) -> dict[str, float]:
     """Return when the window of each node ends, by this host's clock; windows that do not end are
     left out.
 
-    ``now_s`` is the time of the observation by that clock. A job that is planned to start by now
-    ends no window: the scheduler preempts the holders that it has chosen, and as long as these take
-    to end, its plan may name others (22.05.8).
+    ``now_s`` is the time of the observation by that clock. A pending job whose planned start has
+    passed ends no window. The scheduler has already chosen the holders that it preempts for the
+    job, and until these have ended, its plan may name other nodes (seen with 22.05.8).
     """
     ends_s = {}
     for node, end in window_ends(observation, pilot_jobs).items():

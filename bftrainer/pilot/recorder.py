@@ -130,12 +130,17 @@ class Recorder:
             self._tell(UsageAdded(at_s, entry))
         self._writer.add_stages(self._lines.take_unwritten())
 
-    def fragment(self, name: str, what: FragmentEvent, at_s: PilotS, reason: str = "") -> None:
+    def write_fragment_event(
+        self, name: str, event: FragmentEvent, at_s: PilotS, reason: str = ""
+    ) -> None:
         """Write a step in the life of a fragment to the audit: requested, taken, asked back or
         released.
+
+        The time line has these steps under other names: ``ASKED`` is the stage ``DECIDED``,
+        ``TAKEN`` is ``OFFERED``, ``ASKED_BACK`` is ``NOTICE``, and ``RELEASED`` is ``RELEASED``.
         """
         host_s = self._clock.to_host(at_s)
-        match what:
+        match event:
             case FragmentEvent.ASKED:
                 self._writer.fragment_asked(name, node_of(name), host_s)
                 self._lines.begin(name, host_s)
@@ -147,8 +152,10 @@ class Recorder:
                 self._lines.add_audited(name, NodeStage.NOTICE, host_s)
             case FragmentEvent.RELEASED:
                 self._writer.fragment_released(name, host_s, reason)
-        self._tell(FragmentChanged(host_s, name, what, reason))
-        if what is FragmentEvent.RELEASED:
+        self._tell(FragmentChanged(host_s, name, event, reason))
+        # The end of the time line tells the seconds of its stages (FragmentTimed): subscribers hear
+        # of the release first.
+        if event is FragmentEvent.RELEASED:
             self._lines.end(name, host_s)
 
     def fragment_reached(self, name: str, instants: Iterable[tuple[NodeStage, HostS]]) -> None:

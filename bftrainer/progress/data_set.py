@@ -24,9 +24,15 @@ _PARTS = 64
 """Parts of one sample that are read, such as an image and a label."""
 _LONGEST_READ_S = 2.0
 _LONGEST_START_S = 10
+_REREADS = 16
+"""Further reads of each sample before a data set is refused: samples may be random by a generator
+of the data set's own, and equal twice by chance.
+"""
+_LONGEST_REREAD_S = 10.0
 _REMEDY = (
     "split and shuffle with a fixed seed, such as "
-    "random_split(data, sizes, torch.Generator().manual_seed(0))"
+    "random_split(data, sizes, torch.Generator().manual_seed(0)); "
+    "compare_data=False accepts data that change on purpose"
 )
 _Summed = tuple[float, float]
 
@@ -45,7 +51,10 @@ def summary_of(data: Any, workers: int | None = None) -> DataSummary:
 
 
 def check_ranks(
-    summary: DataSummary, rank: int, broadcast: Callable[[Sequence[int]], Sequence[int]]
+    summary: DataSummary,
+    rank: int,
+    broadcast: Callable[[Sequence[int]], Sequence[int]],
+    are_fixed: Callable[[], bool] = lambda: True,
 ) -> None:
     """Compare the data set of this rank with rank 0's. All ranks call it.
 
@@ -53,42 +62,87 @@ def check_ranks(
         summary: The summary of this rank's data set.
         rank: This rank.
         broadcast: Returns rank 0's integers on every rank.
+        are_fixed: Returns whether the samples stay the same when they are read again; called only
+            where samples differ.
 
     Raises:
         InvalidValueError: They differ.
     """
     of_rank_0 = DataSummary.of_numbers(broadcast(summary.numbers()))
-    if (difference := of_rank_0.difference(summary)) is not None:
+    difference = _lasting_difference(of_rank_0, summary, are_fixed)
+    if difference is not None:
         raise InvalidValueError(
             f"rank {rank} has another data set than rank 0 ({difference}): {_REMEDY}"
         )
 
 
-def check_start(summary: DataSummary, saved: object, checkpoint: object) -> None:
-    """Compare the data set with the one whose summary is in a checkpoint.
+def check_start(
+    summary: DataSummary,
+    saved: object,
+    checkpoint: object,
+    are_fixed: Callable[[], bool] = lambda: True,
+) -> DataSummary:
+    """Compare the data set with the one whose summary is in a checkpoint; returns the summary that
+    later checkpoints have.
 
-    A checkpoint without one is not compared.
+    That has no samples where they were random at this start or at an earlier one. A checkpoint
+    without a summary is not compared. ``are_fixed`` as for :func:`check_ranks`.
 
     Raises:
         InvalidValueError: They differ.
     """
     earlier = parse_summary(saved)
-    difference = None if earlier is None else earlier.difference(summary)
+    if earlier is None:
+        return summary
+    difference = _lasting_difference(earlier, summary, are_fixed)
     if difference is not None:
         raise InvalidValueError(
             f"the data set is not the one of the checkpoint {checkpoint} ({difference}): {_REMEDY}"
         )
+    are_random = earlier.samples is None or earlier.difference(summary) is not None
+    return summary._replace(samples=None) if are_random else summary
+
+
+def samples_are_fixed(data: Any, summary: DataSummary, workers: int | None) -> bool:
+    """Return whether the samples of a summary are the same when they are read many times more.
+
+    Costs at most 48 reads, and stops after 10 s or at the first other value. ``data`` and
+    ``workers`` are those of :func:`summary_of`.
+    """
+    began_s = time.monotonic()
+    for _ in range(_REREADS):
+        again = DataSummary(summary.length, summary.split, _samples(data, workers))
+        if again.samples is None or again.difference(summary) is not None:
+            return False
+        if time.monotonic() - began_s > _LONGEST_REREAD_S:
+            break
+    return True
+
+
+def _lasting_difference(
+    expected: DataSummary, summary: DataSummary, are_fixed: Callable[[], bool]
+) -> str | None:
+    """Return how a data set differs; None where only samples differ that are random."""
+    difference = expected.difference(summary)
+    if difference is None or expected._replace(samples=None).difference(summary) is not None:
+        return difference
+    return difference if are_fixed() else None
 
 
 def _split(data: Any) -> int | None:
-    """Return a digest of the indices of a ``torch.utils.data.Subset``; None for other data."""
+    """Return a digest of the indices of a ``torch.utils.data.Subset``; None for other data, whose
+    ``indices`` may be anything.
+    """
     indices = getattr(data, "indices", None)
     if indices is None or not hasattr(data, "dataset"):
         return None
     digest = hashlib.blake2b(digest_size=6)
-    every = max(1, len(indices) // _VALUES)
-    for place in range(0, len(indices), every):
-        digest.update(f"{int(indices[place])} ".encode())
+    try:
+        every = max(1, len(indices) // _VALUES)
+        for place in range(0, len(indices), every):
+            digest.update(f"{int(indices[place])} ".encode())
+    except Exception:  # a class of the script: names, pairs or a dict, for example
+        return None
     return int.from_bytes(digest.digest(), "big")
 
 
@@ -140,8 +194,14 @@ def _read_by_worker(
         timeout=_LONGEST_START_S,
         collate_fn=tuple,
     )
-    sums = tuple((float(absolute), float(signed)) for absolute, signed in loader)
-    return sums[: len(places)], sums[len(places) :]
+    sums: list[_Summed] = []
+    read_s = 0.0
+    for absolute, signed in loader:
+        if sums and time.monotonic() - read_s > _LONGEST_READ_S:
+            raise TimeoutError("a sample takes too long to be read")
+        sums.append((float(absolute), float(signed)))
+        read_s = time.monotonic()
+    return tuple(sums[: len(places)]), tuple(sums[len(places) :])
 
 
 class SeededSums:
@@ -185,10 +245,11 @@ def _numbers(value: Any) -> Iterator[list[float]]:
     elif isinstance(value, (list, tuple)):
         for part in value:
             yield from _numbers(part)
+    elif hasattr(value, "tobytes") and hasattr(value, "reshape"):
+        flat = value.reshape(-1)
+        yield [float(number) for number in flat[:: max(1, len(flat) // _VALUES)][:_VALUES]]
     elif hasattr(value, "tobytes"):
-        yield from _numbers(
-            value.reshape(-1).tolist() if hasattr(value, "reshape") else value.tobytes()
-        )
+        yield from _numbers(value.tobytes())
     elif isinstance(getattr(value, "__dict__", None), dict):
         yield from _numbers(vars(value))
 

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 from bftrainer.progress.elastic import CheckpointFile, Kept, track
 from bftrainer.progress.reporter import Reporter
 from bftrainer.progress.torch import Training
+from bftrainer.wires.data_summary import DataSummary
 
 if TYPE_CHECKING:
     import torch
@@ -93,6 +94,11 @@ class ElasticTraining(Training):
 
     def _next_step(self) -> tuple[int, int]:
         return int(self._state.step), int(self._hvd.rank())
+
+    def _check_ranks(self, summary: DataSummary) -> None:
+        """Compare nothing: a worker that joins makes this object while the others train, and cannot
+        exchange numbers with them. The state that it gets from rank 0 has the length.
+        """
 
     def _place(self) -> tuple[int, int]:
         return self._hvd.rank(), self._hvd.size()

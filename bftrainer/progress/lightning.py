@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any
 import lightning
 
 from bftrainer.progress.agreement import Agreement, numbers_from_rank_0
-from bftrainer.progress.data_set import check_ranks, check_start, summary_of
+from bftrainer.progress.data_set import check_ranks, check_start, samples_are_fixed, summary_of
 from bftrainer.progress.loaders import parts
 from bftrainer.progress.randomness import seed_step
 from bftrainer.progress.reporter import Reporter, batches, named
 from bftrainer.progress.sampler import Sampler
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
+from bftrainer.wires.data_summary import DataSummary
 
 if TYPE_CHECKING:
     import torch
@@ -45,6 +46,8 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         checkpoint_every: Steps between checkpoints.
         seed: Seed of the order of the data, the same on all workers.
         loader_options: Arguments of ``DataLoader``.
+        compare_data: Whether the data set must be the one of the start before, as for
+            :class:`bftrainer.progress.torch.Training`.
     """
 
     def __init__(
@@ -59,13 +62,26 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
         checkpoint_every: int = 200,
         seed: int = 0,
         loader_options: Mapping[str, object] | None = None,
+        compare_data: bool = True,
     ) -> None:
         from torch.utils.data import DataLoader
 
         source = parts(data, batch, loader_options)
         self.batches = batches(Scaling.WEAK, source.batch)
-        self.sampler = Sampler(source.data, self.batches, seed=seed, shuffle=source.shuffle)
-        self._summary = summary_of(source.data, int(source.options.get("num_workers") or 0))
+        self.sampler = Sampler(
+            source.data,
+            self.batches,
+            seed=seed,
+            shuffle=source.shuffle,
+            compare_data=compare_data,
+        )
+        self._compares_data = compare_data
+        self._workers = int(source.options.get("num_workers") or 0)
+        self._summary = (
+            summary_of(source.data, self._workers)
+            if compare_data
+            else DataSummary(self.sampler.size)
+        )
         self.sampler.summary = self._summary
         self.loader = DataLoader(source.data, batch_sampler=self.sampler, **source.options)
         self.rate: LearningRate | None = None
@@ -107,6 +123,7 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
             self._summary,
             trainer.global_rank,
             lambda numbers: numbers_from_rank_0(numbers, trainer.world_size),
+            self._samples_are_fixed,
         )
         self.sampler.shard(trainer.global_rank, trainer.world_size)
 
@@ -212,5 +229,13 @@ class OnIdleNodes(lightning.Callback):  # type: ignore[misc]  # its types are no
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Continue at the position of a checkpoint."""
         self.sampler.load_state_dict(state_dict["sampler"])
-        check_start(self._summary, state_dict.get("data"), self._checkpoint)
+        if self._compares_data:
+            self._summary = check_start(
+                self._summary, state_dict.get("data"), self._checkpoint, self._samples_are_fixed
+            )
+            self.sampler.summary = self._summary
         self._restored = state_dict
+
+    def _samples_are_fixed(self) -> bool:
+        """Return whether the samples of the summary are no random ones."""
+        return samples_are_fixed(self.loader.dataset, self._summary, self._workers)

@@ -11,6 +11,7 @@ changing it.
 from __future__ import annotations
 
 import random
+from array import array
 from collections.abc import Iterator, Mapping, Sequence, Sized
 
 from bftrainer.errors import InvalidValueError
@@ -46,6 +47,8 @@ class Sampler:
         world_size: Number of workers.
         seed: Seed of the order, the same on all workers.
         shuffle: Whether each epoch has an order of its own.
+        compare_data: Whether a checkpoint of another number of samples is refused. If not, the
+            present epoch continues at the same share of the samples.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class Sampler:
         *,
         seed: int = 0,
         shuffle: bool = True,
+        compare_data: bool = True,
     ) -> None:
         self.size = data if isinstance(data, int) else len(data)
         if self.size < 1:
@@ -64,6 +68,7 @@ class Sampler:
         self.batches = batches
         self.seed = seed
         self.shuffle = shuffle
+        self._compares_data = compare_data
         self.samples = 0
         """Samples that all workers have processed since training began."""
         self._steps = 0  # steps of this epoch
@@ -137,7 +142,12 @@ class Sampler:
         return {"samples": self.samples, "steps": self._steps, "size": self.size, "seed": self.seed}
 
     def load_state_dict(self, state: Mapping[str, int]) -> None:
-        """Continue at the position of a checkpoint, at any number of workers."""
+        """Continue at the position of a checkpoint, at any number of workers.
+
+        Raises:
+            InvalidValueError: The state is that of another seed, or of another number of samples
+                and ``compare_data`` is true.
+        """
         try:
             samples, steps, size, seed = (
                 int(state[key]) for key in ("samples", "steps", "size", "seed")
@@ -146,11 +156,15 @@ class Sampler:
             raise InvalidValueError(
                 f"not the state of a progress.Sampler: {state!r} ({error!r})"
             ) from None
+        if size != self.size and seed == self.seed and size > 0 and not self._compares_data:
+            epoch, place = divmod(samples, size)
+            samples, size = epoch * self.size + place * self.size // size, self.size
         if (size, seed) != (self.size, self.seed):
             raise InvalidValueError(
                 f"the checkpoint is of {size} samples in the order of seed {seed}; here are "
                 f"{self.size} samples and seed "
-                f"{self.seed}: continue with the same data, or start without this sampler's state"
+                f"{self.seed}: continue with the same data and seed, start without this sampler's "
+                "state, or pass compare_data=False to accept another number of samples"
             )
         self.samples, self._steps, self._ended_from, self.latest = samples, steps, None, None
 
@@ -170,7 +184,7 @@ class Sampler:
         if not self.shuffle:
             return range(self.size)
         if epoch not in self._orders:
-            order = list(range(self.size))
+            order = array("q", range(self.size))  # a list would take five times the memory
             random.Random(f"{self.seed} {epoch}").shuffle(order)
             self._orders = {key: kept for key, kept in self._orders.items() if key >= epoch - 1}
             while len(self._orders) >= _KEPT_ORDERS:

@@ -35,6 +35,11 @@ _PRIOR_S = 120.0
 _SHORTEST_S, _FIRST_S, _LONGEST_S = 1.0, 10.0, 600.0
 """Limits of the time between two saves, and that before the first one, whose duration is unknown.
 """
+_LONGEST_SHARE = 0.05
+"""Share of the time that saves may take where nothing is lost; a slow one comes later than
+``_LONGEST_S``.
+"""
+_MOST_HALVINGS = 10
 _MOST_UNAPPLIED = 64
 """Batches after which an optimizer whose ``step()`` was never called is not waited for: another one
 steps.
@@ -110,7 +115,7 @@ class StepLoop:
         self._values: dict[tuple[str, ...], Callable[[], Mapping[str, Any]]] = {}
         self._saved_values: dict[tuple[str, ...], dict[str, Any]] = {}
         self._iteration = 0
-        self._is_ended = False
+        self._is_ended = self._is_through = False
         self._script_seed = torch.initial_seed()
         self.rank, self.size = self._place()
         self.model, self.optimizer, self.checkpoint = model, optimizer, named(checkpoint)
@@ -128,6 +133,8 @@ class StepLoop:
         self._keep = {name: kept for name, kept in (keep or {}).items() if kept is not None}
         self._save_s: float | None = None
         """Duration of the latest save; None before the first."""
+        self._saved_in: int | None = None
+        """The incarnation of the latest save; None before the first."""
         self._trained_s, self._losses, self._begun_at = 0.0, 0, time.monotonic()
         """Training time before this start; how many starts before it had lost work."""
         self._is_last = False
@@ -154,6 +161,9 @@ class StepLoop:
         self._expect(count)
         while self.step_number < count:
             number = self.step_number
+            # After the last step, the loop ends: in a further start it would make no pass, and
+            # names that it sets would have no values.
+            self._is_through = number == count - 1
             yield number
             if self.step_number == number:
                 self.step()
@@ -200,8 +210,8 @@ class StepLoop:
         """Write the checkpoint, and report the end. Further calls do nothing."""
         if self._is_ended:
             return
-        self._is_ended = True
-        self._is_last = True
+        self._is_ended = self._is_last = True
+        self._is_through = False
         self.save()
         self.report.done()
 
@@ -238,7 +248,7 @@ class StepLoop:
         """
         if self._unapplied > 1 and (self._applies or self._unapplied < _MOST_UNAPPLIED):
             return
-        if self._stops:
+        if self._stops and not self._is_through:
             self._is_last = True
             self.save()
             self.report.leave()
@@ -250,14 +260,24 @@ class StepLoop:
         """Return the seconds from one save to the next.
 
         By default they are sqrt(2 C M), with C the duration of a save and M the mean training time
-        until work is lost (Young 1974): more saves cost more time than they keep.
+        until work is lost (Young 1974): more saves cost more time than they keep. They are halved
+        for each start that ended without a save, so that a training whose starts have become short
+        makes progress.
         """
         if self._every_s is not None:
             return self._every_s
         if self._save_s is None:
             return _FIRST_S
         mean_s = (self._all_trained_s() + _PRIOR_S) / (self._losses + 1)
-        return min(max(math.sqrt(2 * self._save_s * mean_s), _SHORTEST_S), _LONGEST_S)
+        longest_s = max(_LONGEST_S, self._save_s * (1 / _LONGEST_SHARE - 1))
+        due_s = min(math.sqrt(2 * self._save_s * mean_s), longest_s)
+        return max(due_s * 0.5 ** self._starts_without_save(), _SHORTEST_S)
+
+    def _starts_without_save(self) -> int:
+        """Return how many starts between the latest save and this start made none, at most 10."""
+        if self._saved_in is None:
+            return 0
+        return min(max(self.report.incarnation - self._saved_in - 1, 0), _MOST_HALVINGS)
 
     def _all_trained_s(self) -> float:
         """Return the training time of all starts."""
@@ -290,6 +310,7 @@ class StepLoop:
                 "trained_s": self._all_trained_s(),
                 "losses": self._losses,
                 "is_last": self._is_last,
+                "incarnation": self.report.incarnation,
             },
         }
         content |= self._position()
@@ -306,6 +327,7 @@ class StepLoop:
         self.report.checkpointed(self.checkpoint)
         self._saved_at = time.monotonic()
         self._save_s = self._saved_at - began_s
+        self._saved_in = self.report.incarnation
 
     def _load(self) -> None:
         """Load the checkpoint, if there is one."""
@@ -328,7 +350,7 @@ class StepLoop:
         """Restore what decides the time between saves. A start whose last save was not made at a
         stop request, or at the end, has lost work.
         """
-        self._save_s = saves.get("save_s")
+        self._save_s, self._saved_in = saves.get("save_s"), saves.get("incarnation")
         self._trained_s = float(saves.get("trained_s", 0.0))
         self._losses = int(saves.get("losses", 0)) + int(not saves.get("is_last", True))
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress.agreement import numbers_from_rank_0
-from bftrainer.progress.data_set import check_ranks, check_start, summary_of
+from bftrainer.progress.data_set import check_ranks, check_start, samples_are_fixed, summary_of
 from bftrainer.progress.elastic import Kept
 from bftrainer.progress.loaders import parts
 from bftrainer.progress.pairs import paired
@@ -33,6 +33,7 @@ from bftrainer.progress.sampler import Sampler
 from bftrainer.progress.script_values import KeptAttributes
 from bftrainer.progress.steps import StepLoop, current_training
 from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
+from bftrainer.wires.data_summary import DataSummary
 
 if TYPE_CHECKING:
     import torch
@@ -69,6 +70,9 @@ class Training(StepLoop):
         keep: Further objects with ``state_dict`` and ``load_state_dict`` for the checkpoint, by
             name.
         loader_options: Arguments of ``DataLoader``.
+        compare_data: Whether the data set must be the one of the start before. If not, it may
+            change between two starts, and only its length is compared, on all ranks; the present
+            epoch continues at the same share of the samples.
         reporter: Default: a new ``Reporter``.
 
     Raises:
@@ -95,6 +99,7 @@ class Training(StepLoop):
         schedule: Callable[[float], float] | str = lambda done: 1.0,
         keep: Mapping[str, Kept] | None = None,
         loader_options: Mapping[str, object] | None = None,
+        compare_data: bool = True,
         reporter: Reporter | None = None,
     ) -> None:
         import torch
@@ -120,18 +125,25 @@ class Training(StepLoop):
             self._shares = [rate / rates[0] for rate in rates]
             self.rate = LearningRate(float(rates[0]), source.batch, rule, warmup_steps)
         self.sampler = Sampler(
-            source.data, self.batches, self.rank, self.size, seed=seed, shuffle=source.shuffle
+            source.data,
+            self.batches,
+            self.rank,
+            self.size,
+            seed=seed,
+            shuffle=source.shuffle,
+            compare_data=compare_data,
         )
         self.loader = _Loader(
             torch.utils.data.DataLoader(source.data, batch_sampler=self.sampler, **source.options),
             self,
         )
-        self.sampler.summary = summary_of(source.data, int(self.loader.num_workers))
-        check_ranks(
-            self.sampler.summary,
-            self.rank,
-            lambda numbers: numbers_from_rank_0(numbers, self.size),
+        summary = (
+            summary_of(source.data, int(self.loader.num_workers))
+            if compare_data
+            else DataSummary(self.sampler.size)
         )
+        self._compares_data, self.sampler.summary = compare_data, summary
+        self._check_ranks(summary)
         self.step_loader = _StepLoader(self.loader, self)
         """A loader that counts a step when the loop asks for the next batch: the loop has no call
         of :meth:`step`.
@@ -332,12 +344,33 @@ class Training(StepLoop):
 
     def _restore(self, content: Mapping[str, Any]) -> None:
         self.sampler.load_state_dict(content["sampler"])
-        if self.sampler.summary is not None:
-            check_start(self.sampler.summary, content.get("data"), self.checkpoint)
+        if self._compares_data and self.sampler.summary is not None:
+            self.sampler.summary = check_start(
+                self.sampler.summary,
+                content.get("data"),
+                self.checkpoint,
+                self._samples_are_fixed,
+            )
         self.rate.load_state_dict(content["rate"])
         # The script may have loaded a checkpoint of its own into the optimizer, with the rate of
         # another size.
         self.rate.base = content.get("base", self.rate.base)
+
+    def _check_ranks(self, summary: DataSummary) -> None:
+        """Compare the data sets of all ranks, which all make this object now."""
+        check_ranks(
+            summary,
+            self.rank,
+            lambda numbers: numbers_from_rank_0(numbers, self.size),
+            self._samples_are_fixed,
+        )
+
+    def _samples_are_fixed(self) -> bool:
+        """Return whether the samples of the summary are no random ones."""
+        assert self.sampler.summary is not None
+        return samples_are_fixed(
+            self.loader.dataset, self.sampler.summary, int(self.loader.num_workers)
+        )
 
     def _advance(self) -> int:
         epoch = self.sampler.epoch

@@ -403,3 +403,56 @@ def test_a_loop_that_counts_steps_resumes_where_it_was(
         )
         assert resumed["step"] == saved["step"] + 1
         assert resumed["samples"] == saved["samples"] + batch
+
+
+LAST_LINE = """import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+model = torch.nn.Linear(2, 1)
+optimizer = torch.optim.SGD(model.parameters(), 0.1)
+loader = DataLoader(TensorDataset(torch.ones(8, 2)), batch_size=4)
+{before}for epoch in range(3):
+    for (inputs,) in loader:
+        loss = model(inputs).sum()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    last = loss.item()
+model.eval()
+for (inputs,) in loader:
+    print(model(inputs).sum(), last)
+"""
+
+
+def test_a_name_that_only_the_loop_sets_is_named_or_kept(tmp_path: Path) -> None:
+    """A start after the last step, such as one that was killed in a test at the end, makes no
+    pass.
+    """
+    script = tmp_path / "train.py"
+    script.write_text(LAST_LINE.format(before=""))
+    notes = [note for note in adapted(script).notes if "no value" in note]
+    assert notes == [
+        "line 16: last has no value in a start after the last step, which makes no pass of the "
+        "loop: set it before the loop as well"
+    ]
+    script.write_text(LAST_LINE.format(before="last = 0.0\n"))
+    result = adapted(script)
+    assert not [note for note in result.notes if "no value" in note]
+    assert '(last,) = training.values(lambda: {"last": last})' in result.after
+
+
+def test_what_workers_must_decide_alike_is_named(tmp_path: Path) -> None:
+    """Each worker has the losses of its own share: one that stops early leaves the others waiting."""
+    script = tmp_path / "train.py"
+    text = LAST_LINE.format(
+        before="scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)\nlast = 0.0\n"
+    )
+    decisions = "    scheduler.step(last)\n    if last < 0.1:\n        break\n"
+    script.write_text(text.replace("model.eval()\n", f"{decisions}model.eval()\n"))
+    notes = [note for note in adapted(script).notes if "decide alike" in note]
+    assert [note.partition(": all")[0] for note in notes] == [
+        "line 16: scheduler.step(last)",
+        "line 18: break",
+    ]
+    script.write_text(LAST_LINE.format(before=""))
+    assert not [note for note in adapted(script).notes if "decide alike" in note]

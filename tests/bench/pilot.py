@@ -128,7 +128,7 @@ def measure(run: Run) -> Figures:
     ) as folder:
         state, rng, port = Path(folder), random.Random(SEED), _free_port()
         # So that all of them run.
-        largest = run.longest_stage or (8 if idle <= 8 * trainers else 128)
+        largest = run.largest or (8 if idle <= 8 * trainers else 128)
         token = state / "token"
         token.write_text(f"{secrets.token_urlsafe(32)}\n")
         token.chmod(0o600)
@@ -254,7 +254,7 @@ def main() -> int:
             options.poll_s,
             options.solver,
             options.audit_share,
-            options.longest_stage,
+            options.largest,
         )
         found = measure(run)
         if not found.held:

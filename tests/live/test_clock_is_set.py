@@ -72,7 +72,7 @@ def test_users_and_other_hosts_read_the_hosts_time(store: Store) -> None:
     )
     recorder.note("kind", "", "text")
     recorder.usage(())
-    recorder.fragment("n1#1", FragmentEvent.ASKED, steady.now_s())
+    recorder.write_fragment_event("n1#1", FragmentEvent.ASKED, steady.now_s())
     found, (held,) = recorder.registry.trainer("a"), recorder.registry.fragments()
     times = (
         found.submitted_s,

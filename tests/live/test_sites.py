@@ -293,7 +293,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Local | 
     local = Faked() if request.param == "fake" else Local(request.param, tmp_path)
     yield local
     # The machines would go on until there is nothing left to watch.
-    for child in [*local.children, *trace_machine._started]:
+    for child in [*local.children, *trace_machine._machines]:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
@@ -303,7 +303,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Local | 
 def cluster_is_over() -> Iterator[None]:
     """The machines of a test end with it."""
     yield
-    for machine in trace_machine._started:
+    for machine in trace_machine._machines:
         if machine.poll() is None:
             os.killpg(machine.pid, signal.SIGKILL)
         machine.wait()

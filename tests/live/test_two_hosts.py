@@ -98,9 +98,9 @@ def test_a_request_from_another_host_is_seen_by_a_pilot_that_has_looked_before(
     hosts: TwoHosts,
 ) -> None:
     pilots = Spool(hosts.one)
-    assert pilots.pending() == ()
+    assert list(pilots.take(1)) == []
     Spool(hosts.other).put(Request(kind=RequestKind.CANCEL, trainer="a"))
-    (received,) = pilots.pending()
+    (received,) = pilots.take(1)
     assert received.request is not None
     assert received.request.trainer == "a"
 

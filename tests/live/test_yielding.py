@@ -4,6 +4,7 @@ and any number of pilots.
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import dataclass, field, replace
 
 from hypothesis import given
@@ -17,6 +18,8 @@ from bftrainer.pilot.nodes.yielding import (
     LEAVING_S,
     LONGEST_REST_S,
     STRANGER_S,
+    Offer,
+    VoidOffer,
     WaitingQueue,
     YieldMemory,
     YieldRules,
@@ -300,15 +303,16 @@ def test_without_shown_cycles_an_offer_lasts_for_a_while() -> None:
     assert not site.blocks
 
 
-def moves_at_a_busy_site(site: Site) -> list[int]:
+def moves_at_a_busy_site(site: Site, shows_cycles: bool = True) -> list[int]:
     """Count the looks at which a pilot releases nodes, in each of two hours. Main jobs come and go
-    all the time, and the pilot holds idle nodes again as soon as it may.
+    all the time, and the pilot holds idle nodes again as soon as it may. ``shows_cycles``: the
+    scheduler shows its backfill cycles.
     """
     moves = [0, 0]
     for second in range(0, 7200, 2):
         site.busy = {"n0"} if second % 4 else set()
         site.held.pop("n0", None)
-        site.planned_s = SERVER_S + site.now_s + 1.0
+        site.planned_s = SERVER_S + site.now_s + 1.0 if shows_cycles else None
         moves[second // 3600] += bool(site.after(2.0).look())
         if not site.blocks:
             idle = ALL - site.held.keys() - site.busy - {"n0"} - site.reserved
@@ -320,6 +324,13 @@ def test_a_job_that_waits_its_turn_costs_few_moves_however_busy_the_site_is() ->
     first, second = moves_at_a_busy_site(holding(jobs=[wait(1, 2)]))
     assert 10 < first <= 3600 / LONGEST_REST_S + 8
     assert second <= 3600 / LONGEST_REST_S + 2
+
+
+def test_where_no_plan_is_shown_a_job_that_can_never_run_costs_forty_moves_an_hour() -> None:
+    """As on LSF: an offer is void after two minutes, and is made again after one more at most."""
+    first, second = moves_at_a_busy_site(holding(jobs=[wait(1, 2)]), shows_cycles=False)
+    print(f"moves of trainers in each hour: {first}, {second}")
+    assert second <= first <= 40
 
 
 def test_a_job_that_can_never_run_costs_two_moves_an_hour() -> None:
@@ -367,6 +378,28 @@ def test_a_holder_that_was_renewed_while_a_job_stayed_pending_is_not_renewed_aga
     assert 3 * CYCLE_S <= idle_s <= 0.15 * held_s
 
 
+def test_many_jobs_with_void_offers_do_not_multiply_what_is_remembered() -> None:
+    """A thousand jobs may lack a GPU while a thousand nodes without one are held."""
+    nodes = [f"n{number}" for number in range(300)]
+    jobs = tuple(wait(number, 1, nodes=frozenset(nodes)) for number in range(1, 301))
+    holders = tuple(ListedHolder(str(1000 + i), node, False, "a") for i, node in enumerate(nodes))
+    own = [fragment(node, 1000 + i) for i, node in enumerate(nodes)]
+    void = VoidOffer(PilotS(0.0), 60.0, frozenset(), frozenset(job.job for job in jobs))
+    offers = tuple(Offer(job, PilotS(0.0), PilotS(0.0), void=void) for job in jobs)
+    memory = YieldMemory(offers=offers)
+    tracemalloc.start()
+    try:
+        for look in range(1, 4):
+            at_s = PilotS(2.0 * look)
+            queue = WaitingQueue(at_s, SERVER_S + at_s, PilotS(at_s - 2.0), jobs, holders)
+            memory = next_yield(queue, own, {}, memory, RULES).memory
+        size, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert all(offer.void is not None for offer in memory.offers)
+    assert size < 2_000_000, "90,000 pairs of jobs and nodes would be more"
+
+
 def test_served_jobs_are_told_with_the_latest_time_of_their_start() -> None:
     site = holding(jobs=[wait(1, 2, submitted_s=SERVER_S - 1.0), wait(2, 1)])
     site.look()
@@ -401,7 +434,8 @@ def test_a_pilot_that_does_not_respond_is_left_out() -> None:
 
 def test_other_pilots_of_the_same_user_are_no_strangers() -> None:
     rules = replace(RULES, own_pilot="me/a")
-    site, memory, released = holding(jobs=[wait(1, 2)]), YieldMemory(), []
+    site, memory = holding(jobs=[wait(1, 2)]), YieldMemory()
+    released: list[str] = []
     site.held = {node: (100 + i, f"me/{'ab'[i % 2]}") for i, node in enumerate(NODES)}
     while not released or site.now_s < 8.0:
         decision = next_yield(site.after(2.0).queue(), site.own("me/a"), {}, memory, rules)

@@ -28,10 +28,11 @@ from bftrainer.config.pilot import PilotConfig
 from bftrainer.config.validation import check_table
 from bftrainer.errors import InvalidValueError, SchedulerError, UnknownStateError
 from bftrainer.pilot.nodes.glances import has_moved
-from bftrainer.pilot.own_site import build_site
+from bftrainer.pilot.own_site import build_site, reconfigure
 from bftrainer.system.clock import SystemClock
+from bftrainer_clusters.lsf import hold, jobs
 from bftrainer_clusters.lsf.jobs import hosts_of, shorten_argv
-from bftrainer_clusters.lsf.node_waits import parse_jobs
+from bftrainer_clusters.lsf.node_waits import ListedHolders, parse_jobs
 from bftrainer_clusters.lsf.preempt import reasons_against
 from bftrainer_clusters.lsf.queue import AppFacts, ParamFacts, QueueFacts, parse_counts
 from bftrainer_clusters.simple import SimpleHolder
@@ -80,8 +81,6 @@ def record(job: str, stat: str, **fields: str) -> str:
         "NREQ_SLOT": "8",
         "RUN_TIME": "0 second(s)",
         "EXEC_HOST": "",
-        "JOB_NAME": "x",
-        "JOB_DESCRIPTION": "",
         **fields,
     }
     return "{" + ",".join(f'"{key}":"{value}"' for key, value in values.items()) + "}"
@@ -93,26 +92,28 @@ def jobs_text(*records: str) -> str:
 
 
 def test_waiting_jobs_holders_and_starts_are_told_apart() -> None:
-    holder = {"JOB_NAME": "bftrainer-holder", "EXEC_HOST": "4*node01", "QUEUE": "idle"}
+    holder = {"EXEC_HOST": "4*node01", "QUEUE": "idle"}
     text = jobs_text(
         record("1", "PEND"),
         record("2", "PSUSP"),
         record("3", "RUN", RUN_TIME="12 second(s)", EXEC_HOST="node02:node02"),
-        record("4", "RUN", **holder, JOB_DESCRIPTION="bftrainer:p-1:node01 idle node"),
-        record("5", "RUN", **holder, JOB_DESCRIPTION="just a name"),
-        record("6", "SSUSP", **holder, JOB_DESCRIPTION="bftrainer:q:node01 idle node"),
-        record("7", "PEND", JOB_NAME="bftrainer-holder", JOB_DESCRIPTION="bftrainer:q:n2 idle"),
+        record("4", "RUN", **holder),
+        record("5", "RUN", **holder),
+        record("6", "SSUSP", **holder, USER="v"),
+        record("7", "PEND"),
         record("8", "EXIT"),
         record("9", "RUN", RUN_TIME="4000 second(s)"),
     )
-    jobs = parse_jobs(text, {"normal": 40})
+    labels = {"4": "bftrainer:p-1:node01", "5": "just", "7": "bftrainer:q:n2"}
+    holders = ListedHolders(frozenset({"4", "5", "6", "7"}), "u", labels)
+    jobs = parse_jobs(text, {"normal": 40}).with_holders(holders)
     nodes = [NodeView(name, Availability.BUSY, cpus=4) for name in POOL]
     waits = jobs.node_waits(nodes, dict.fromkeys(POOL, 4), 1000.0)
     (job,) = waits.jobs
     assert (job.job, job.size, job.priority, job.nodes) == ("1", 2, 40.0, frozenset(POOL))
     assert waits.holders == (
         ListedHolder("4", "node01", False, "u/p-1"),
-        ListedHolder("6", "node01", True, "u/q"),
+        ListedHolder("6", "node01", True, "v/"),
     )
     assert waits.starts == (("3", 988.0), ("5", 1000.0))
     assert [(job.id, job.is_eligible) for job in jobs.pending(4)] == [
@@ -122,11 +123,34 @@ def test_waiting_jobs_holders_and_starts_are_told_apart() -> None:
     ]
 
 
+def test_no_text_of_users_is_read_but_of_this_pilots_user(
+    lsf: StandInLsf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stranger's job has a name that breaks the JSON of an LSF that escapes nothing."""
+    monkeypatch.setenv("STANDIN_RAW_JSON", "1")
+    lsf.lab.run("bsub", "-q", "normal", "-n", "99", "-J", 'a"b', "sleep", "600")
+    cluster = lsf.cluster()
+    cluster.way = GiveWay.YIELD
+    waits = cluster.observe().node_waits
+    assert waits is not None
+    assert [job.size for job in waits.jobs] == [25]
+
+
 def test_a_state_that_is_not_known_is_no_answer() -> None:
     with pytest.raises(UnknownStateError, match="MOON"):
         parse_jobs(jobs_text(record("1", "MOON")), {})
     with pytest.raises(SchedulerError, match="not a number of slots"):
         parse_jobs(jobs_text(record("1", "PEND", NREQ_SLOT="many")), {})
+
+
+@pytest.mark.parametrize("slots", ["-", ""])
+def test_a_waiting_job_of_unknown_size_is_no_answer(slots: str) -> None:
+    """With basic rights on other users' jobs, bjobs shows their slots as a dash. One node each
+    would be too few.
+    """
+    with pytest.raises(SchedulerError, match="how many slots job 1 needs"):
+        parse_jobs(jobs_text(record("1", "PEND", NREQ_SLOT=slots)), {})
+    assert parse_jobs(jobs_text(record("1", "RUN", NREQ_SLOT=slots)), {}).jobs
 
 
 def test_the_recorded_table_of_queues() -> None:
@@ -201,6 +225,25 @@ def test_modes_that_cannot_be_kept_are_refused_in_one_line(
     assert (GiveWay.YIELD in site.ways) is (site.yielding is not None)
 
 
+def test_a_pilot_that_no_longer_frees_nodes_itself_ends_its_holders(tmp_path: Path) -> None:
+    """Their queue may be one that LSF does not preempt."""
+    lsf = {"queue": "idle", "slots_per_node": 4}
+    yields, leaves = (
+        check_table({"nodes": {"holder": "lsf", "give_way": way}, "lsf": lsf}, PilotConfig, "test")
+        for way in ("yield", "site")
+    )
+    site = build_site(yields, tmp_path, SystemClock())
+    assert isinstance(site.holder, SimpleHolder)
+    jobs = site.holder._jobs
+    assert not jobs.permit().refusal
+    reconfigure(site, leaves)
+    permit = jobs.permit()
+    assert (permit.releases, permit.give_way) == (True, GiveWay.SITE)
+    assert "may not preempt" in permit.refusal
+    reconfigure(site, yields)
+    assert not jobs.permit().refusal, "the reload was taken back"
+
+
 @pytest.fixture
 def lsf(tmp_path: Path) -> Iterator[StandInLsf]:
     lsf = StandInLsf(Lab(tmp_path / "lsf", nodes=3, slots=4, queue="scavenge"), tmp_path)
@@ -216,6 +259,22 @@ def test_a_glance_shows_that_a_job_has_come(lsf: StandInLsf) -> None:
     assert has_moved(before, cluster.glance())
 
 
+def test_where_lsf_hides_the_jobs_of_others_nothing_is_observed(
+    lsf: StandInLsf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pilot that saw no main job would hold nodes that they wait for."""
+    cluster = lsf.cluster()
+    cluster.way = GiveWay.YIELD
+    lsf.lab.run("bsub", "-q", "normal", "-n", "99", "sleep", "600")
+    assert cluster.observe().node_waits is not None
+    monkeypatch.setenv("STANDIN_HIDES_JOBS", "1")
+    with pytest.raises(SchedulerError, match="SECURE_JOB_INFO_LEVEL") as caught:
+        cluster.observe()
+    assert "\n" not in str(caught.value)
+    cluster.way = GiveWay.SITE
+    cluster.observe()
+
+
 def test_a_holder_is_shortened_or_the_next_ones_are_short(lsf: StandInLsf) -> None:
     """A site may forbid to modify running jobs (LSB_MOD_ALL_JOBS)."""
     cluster = lsf.cluster()
@@ -227,6 +286,32 @@ def test_a_holder_is_shortened_or_the_next_ones_are_short(lsf: StandInLsf) -> No
     lsf.lab.change(mod_all_jobs=False)
     with pytest.raises(Exception, match="Cannot change parameters"):
         cluster.shorten([id_], 300.0)
+
+
+def test_a_holder_that_ends_meanwhile_keeps_no_other_from_being_shortened(
+    lsf: StandInLsf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = lsf.cluster()
+    outputs = [
+        lsf.lab.run("bsub", "-q", "scavenge", "-n", "4", "-W", "60", "sleep", "600")
+        for _ in range(2)
+    ]
+    first, second = [output.partition("<")[2].partition(">")[0] for output in outputs]
+    lsf.until(
+        lambda: {lsf.lab.job(id_)["stat"] for id_ in (first, second)} == {"RUN"}, "the jobs to run"
+    )
+    build = jobs.shorten_argv
+
+    def first_ends(job: str, ran_s: float, host: str, seconds: float) -> list[str]:
+        if job == first:
+            lsf.lab.run("bkill", first)
+            lsf.until(lambda: lsf.lab.job(first)["stat"] == "EXIT", "the first job to end")
+        return build(job, ran_s, host, seconds)
+
+    monkeypatch.setattr(jobs, "shorten_argv", first_ends)
+    monkeypatch.setattr(hold, "_SHORTEN_S", 60.0)
+    cluster.shorten([first, second], 600.0)
+    assert lsf.lab.job(second)["limit_s"] in (600.0, 660.0)
 
 
 @pytest.mark.parametrize(("may_modify", "limit_s"), [(True, 3600.0), (False, 600.0)])

@@ -112,16 +112,16 @@ def test_a_node_that_is_wanted_again_before_its_worker_has_left_gets_another_wor
     backend.open()
     try:
         backend.start(stays)
-        (first,) = backend._of(stays)
+        (first,) = backend._workers_of(stays)
         for members in ((other, stays), (other,), (other, stays)):
             run.state.membership.announced = members
             backend.announce(members)
 
         def another() -> bool:
-            while not run._heard.empty():
-                backend.note(run._heard.get())
+            while not run._news.empty():
+                backend.note(run._news.get())
             backend.tick(time.monotonic())
-            return backend._of(stays) not in ([], [first])
+            return backend._workers_of(stays) not in ([], [first])
 
         eventually(another)
         assert first.process.poll() is not None

@@ -108,7 +108,7 @@ def test_the_totals_of_polls_that_failed_are_json_too(lab: Lab, tmp_path: Path) 
     )
     out, err = recording.process.communicate(timeout=60 * PATIENCE)
     totals = json.loads(out)
-    assert totals["failed"] == totals["looks"] > 0
+    assert totals["failed"] == totals["polls"] > 0
     ((text, count),) = totals["errors"].items()
     assert (count, "unknown node state" in text) == (totals["failed"], True)
     assert "\x1b" not in err

@@ -211,13 +211,13 @@ def mixes(clock: SteadyClock, recorder: Recorder) -> None:
     {line}
 """
 RIGHT = (
-    'recorder.fragment("n1#1", FragmentEvent.TAKEN, clock.now_s())',
+    'recorder.write_fragment_event("n1#1", FragmentEvent.TAKEN, clock.now_s())',
     'NoteAdded(clock.to_host(clock.now_s()), "kind", "", "")',
 )
 MIXED = (
-    'recorder.fragment("n1#1", FragmentEvent.TAKEN, clock.host_s())',
-    'recorder.fragment("n1#1", FragmentEvent.TAKEN, clock.elapsed_s())',
-    'recorder.fragment("n1#1", FragmentEvent.TAKEN, clock.now_s() + 5.0)',
+    'recorder.write_fragment_event("n1#1", FragmentEvent.TAKEN, clock.host_s())',
+    'recorder.write_fragment_event("n1#1", FragmentEvent.TAKEN, clock.elapsed_s())',
+    'recorder.write_fragment_event("n1#1", FragmentEvent.TAKEN, clock.now_s() + 5.0)',
     'NoteAdded(clock.now_s(), "kind", "", "")',
     "clock.to_host(clock.host_s())",
     "Heartbeat(lambda: None, clock, 60.0)",

@@ -22,7 +22,7 @@ from bftrainer_clusters.slurm.calls import SlurmCalls
 from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.hold import SlurmHolder
 from bftrainer_clusters.slurm.observe import SlurmScheduler
-from bftrainer_drivers.common.command_line import inside_step
+from bftrainer_drivers.common.command_line import step_command
 from support.ordered_workers import WORKER_MARK
 from support.slurm_lab import Lab, wait_until
 
@@ -125,7 +125,7 @@ class RealSlurm:
             "-n1",
             "--mem=0",
             "--export=ALL",
-            *inside_step(["bash", "-c", script]),
+            *step_command(["bash", "-c", script]),
         ]
         quiet = subprocess.DEVNULL
         env = {**self.lab.environ(), WORKER_MARK: str(self.lab.root)}

@@ -136,19 +136,6 @@ WRONG = {
         "random",
         "torch's random numbers at step",
     ),
-    "dropout-equal-on-all-ranks": Wrong(
-        "torchrun",
-        "torch_digits.py",
-        (
-            ("nn.ReLU(), ", "nn.ReLU(), nn.Dropout(0.1), "),
-            (
-                "        optimizer.zero_grad()",
-                "        torch.manual_seed(options.seed + step)\n        optimizer.zero_grad()",
-            ),
-        ),
-        "random",
-        "are equal on ranks 0 and 1",
-    ),
     "checkpoint-of-another-step": Wrong(
         "restart",
         "numpy_parallel.py",

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from bftrainer.wires.replicas import Turn
 from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.torchft.lighthouse import turns
-from bftrainer_drivers.torchft.quorum import Formed, Quorum, StepRequest
+from bftrainer_drivers.torchft.quorum import Quorum, StepQuorum, StepRequest
 
 
 def asks(
     quorum: Quorum, *replicas: str, step: int = 0, failures: int = 0, now_s: float = 0.0
-) -> Formed | None:
+) -> StepQuorum | None:
     """The quorum after the last of these requests."""
     for replica in replicas:
         assert quorum.ask(StepRequest(replica, step, failures))
@@ -36,9 +36,9 @@ def test_the_first_step_waits_for_all_that_were_started_but_not_for_long() -> No
     assert asks(quorum, "3", now_s=10.0) is None
     assert quorum.form(20.0) is None, "fewer than min_nodes"
     found = asks(quorum, "1", now_s=20.0)
-    assert found == Formed(1, ("1", "3"), changed=True, released=(), steps=(0, 0))
+    assert found == StepQuorum(1, ("1", "3"), changed=True, released=(), steps=(0, 0))
     assert asks(quorum, "2", now_s=20.0) is None, "the others are in their step"
-    assert asks(quorum, "1", "3", step=1) == Formed(
+    assert asks(quorum, "1", "3", step=1) == StepQuorum(
         2, ("1", "2", "3"), changed=True, released=(), steps=(1, 0, 1)
     )
 
@@ -47,7 +47,7 @@ def test_a_step_begins_with_the_last_member_and_keeps_its_number_while_nothing_c
     quorum = trained("1", "2")
     assert asks(quorum, "1", step=1) is None
     assert quorum.missing() == {"2"}
-    assert asks(quorum, "2", step=1) == Formed(
+    assert asks(quorum, "2", step=1) == StepQuorum(
         1, ("1", "2"), changed=False, released=(), steps=(1, 1)
     )
 
@@ -56,12 +56,12 @@ def test_the_loss_of_a_member_begins_the_step_of_those_that_wait() -> None:
     quorum = trained("1", "2", "3")
     assert asks(quorum, "1", "3", step=0, failures=1) is None
     quorum.lose("2")
-    assert quorum.form(0.0) == Formed(2, ("1", "3"), changed=True, released=(), steps=(0, 0))
+    assert quorum.form(0.0) == StepQuorum(2, ("1", "3"), changed=True, released=(), steps=(0, 0))
 
 
 def test_connections_are_made_again_after_a_failed_step() -> None:
     quorum = trained("1", "2")
-    assert asks(quorum, "1", "2", step=0, failures=1) == Formed(
+    assert asks(quorum, "1", "2", step=0, failures=1) == StepQuorum(
         2, ("1", "2"), changed=False, released=(), steps=(0, 0)
     )
 
@@ -70,7 +70,7 @@ def test_a_dismissed_replica_leaves_between_two_steps() -> None:
     quorum = trained("1", "2", "3")
     quorum.dismiss(["1"])
     assert asks(quorum, "2", "3", step=1) is None, "it may be in the same step"
-    assert asks(quorum, "1", step=1) == Formed(
+    assert asks(quorum, "1", step=1) == StepQuorum(
         2, ("2", "3"), changed=True, released=("1",), steps=(1, 1)
     )
     assert quorum.admitted == {"2", "3"}
@@ -81,9 +81,9 @@ def test_a_dismissed_replica_stays_while_it_alone_has_the_latest_weights() -> No
     quorum.admit(["2"])
     assert asks(quorum, "2") is None
     quorum.dismiss(["1"])
-    weights = Formed(2, ("1", "2"), changed=True, released=(), steps=(1, 0))
+    weights = StepQuorum(2, ("1", "2"), changed=True, released=(), steps=(1, 0))
     assert asks(quorum, "1", step=1) == weights, "2 gets its weights from 1"
-    assert asks(quorum, "1", "2", step=2) == Formed(
+    assert asks(quorum, "1", "2", step=2) == StepQuorum(
         3, ("2",), changed=True, released=("1",), steps=(2,)
     )
 
@@ -100,7 +100,7 @@ def test_who_is_not_admitted_asks_twice_or_is_ahead_of_the_group_is_refused() ->
 def test_replicas_that_are_behind_copy_from_those_that_are_not() -> None:
     places = {name: f"host:{name}" for name in "1234"}
     told = turns(
-        Formed(5, ("1", "2", "3", "4"), changed=True, released=(), steps=(6, 7, 7, 0)), places
+        StepQuorum(5, ("1", "2", "3", "4"), changed=True, released=(), steps=(6, 7, 7, 0)), places
     )
     assert {name: (turn.source, turn.copies) for name, turn in told.items()} == {
         "1": ("host:2", 0),
@@ -109,7 +109,7 @@ def test_replicas_that_are_behind_copy_from_those_that_are_not() -> None:
         "4": ("host:3", 0),
     }
     assert told["4"] == Turn(5, 3, 4, 7, "host:3", 0)
-    told = turns(Formed(1, ("1", "2", "3"), changed=True, released=(), steps=(0, 0, 0)), places)
+    told = turns(StepQuorum(1, ("1", "2", "3"), changed=True, released=(), steps=(0, 0, 0)), places)
     assert [turn.source for turn in told.values()] == ["", "host:1", "host:1"], (
         "their weights may be drawn at random"
     )
@@ -122,7 +122,7 @@ def test_nodes_join_together_where_only_some_sizes_are_legal() -> None:
     first = asks(quorum, *"1234567", now_s=10.0) or quorum.form(11.0)
     assert first is not None
     assert first.replicas == tuple("1234"), "8 has not asked, so d is not there"
-    assert asks(quorum, *"1234", step=1) == Formed(
+    assert asks(quorum, *"1234", step=1) == StepQuorum(
         1, tuple("1234"), changed=False, released=(), steps=(1,) * 4
     )
     assert quorum.ask(StepRequest("8", 0, 0))
@@ -145,7 +145,7 @@ def test_a_group_of_no_legal_size_forms_only_to_save() -> None:
     quorum.lose("2")
     assert asks(quorum, "1", failures=1) is None
     quorum.any_size = True
-    assert quorum.form(0.0) == Formed(2, ("1",), changed=True, released=(), steps=(0,))
+    assert quorum.form(0.0) == StepQuorum(2, ("1",), changed=True, released=(), steps=(0,))
 
 
 NAMES = st.sampled_from("123456")

@@ -12,7 +12,7 @@ from support.needs import need_package
 from support.strangers import as_stranger
 
 from bftrainer_drivers.common import vouching
-from bftrainer_drivers.common.vouching import VOUCH, Link, made, place, strangers
+from bftrainer_drivers.common.vouching import VOUCH, Link, own_connections, place, strangers
 
 
 def test_a_connection_that_no_worker_has_made_is_a_stranger_s() -> None:
@@ -22,7 +22,7 @@ def test_a_connection_that_no_worker_has_made_is_a_stranger_s() -> None:
         Link("OWN", "PEER-LISTENER", 3),
     )
     connected = [by_peer, by_stranger, outward]
-    assert made(["LISTENER"], connected) == [["OWN", "PEER-LISTENER"]]
+    assert own_connections(["LISTENER"], connected) == [["OWN", "PEER-LISTENER"]]
     vouched = [[["PEER", "LISTENER"]], [["STRANGER", "ELSEWHERE"]]]
     assert strangers(["LISTENER"], connected, vouched) == [by_stranger]
     assert strangers([], connected, vouched) == [], "not at listeners of the script's own"

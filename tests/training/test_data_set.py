@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,14 @@ def images(count: int = 400, augmented: bool = False) -> Any:
     return Images()
 
 
-def trained(folder: Path, data: Any, seed: int | None = None, workers: int = 0) -> Any:
+def trained(
+    folder: Path,
+    data: Any,
+    seed: int | None = None,
+    workers: int = 0,
+    *,
+    compare_data: bool = True,
+) -> Any:
     """A start of a training, which makes one step."""
     import torch
 
@@ -50,6 +58,7 @@ def trained(folder: Path, data: Any, seed: int | None = None, workers: int = 0) 
         checkpoint=folder / "c.pt",
         reporter=progress.Reporter({}),
         loader_options={"num_workers": workers},
+        compare_data=compare_data,
     )
     inputs, _ = next(iter(training.loader))
     training.backward(model(inputs).sum())
@@ -158,3 +167,170 @@ def test_rounding_is_no_difference() -> None:
     assert one.difference(DataSummary(360, None, ((100.0, 3.2),))) is not None
     assert one.difference(DataSummary(361)) == "361 samples instead of 360"
     assert one.difference(DataSummary(360)) is None
+
+
+def test_a_data_set_that_grew_on_purpose_continues_at_the_same_share(tmp_path: Path) -> None:
+    need_package("torch")
+    from bftrainer.progress.torch import Training
+
+    def start(count: int, compare_data: bool) -> Any:
+        import torch
+
+        model = torch.nn.Linear(16, 1)
+        optimizer = torch.optim.SGD(model.parameters(), 0.1)
+        return Training(
+            model,
+            optimizer,
+            images(count),
+            batch=4,
+            checkpoint=tmp_path / "c.pt",
+            reporter=progress.Reporter({}),
+            compare_data=compare_data,
+        )
+
+    first = start(40, True)
+    for _ in range(15):
+        first.sampler.advance()  # the middle of the second epoch
+    first.save()
+    with pytest.raises(InvalidValueError, match="pass compare_data=False to accept another number"):
+        start(60, True)
+    grown = start(60, False)
+    assert (grown.sampler.epoch, grown.sampler.samples) == (1, 90)
+    grown.save()
+    shrunk = start(10, False)
+    assert (shrunk.sampler.epoch, shrunk.sampler.samples) == (1, 15)
+    shrunk.save()
+    assert start(10, True).sampler.samples == 15
+
+
+def test_other_samples_on_purpose_are_accepted(tmp_path: Path) -> None:
+    need_package("torch")
+    import torch
+
+    values = torch.randn(8, 16)
+    trained(tmp_path, [(row, 1) for row in values])
+    others = [(row + 5, 1) for row in values]
+    with pytest.raises(InvalidValueError, match="compare_data=False accepts data that change"):
+        trained(tmp_path, others)
+    trained(tmp_path, others, compare_data=False)
+
+
+def test_samples_that_are_equal_twice_by_chance_are_not_refused() -> None:
+    """Augmentation by a generator of the data set's own, which acts on one sample in ten."""
+    from bftrainer.progress.data_set import check_start, samples_are_fixed, summary_of
+
+    class Augmented(list[int]):
+        draws = random.Random(3)
+
+        def __getitem__(self, number: Any) -> Any:
+            return number + 1000 * (self.draws.random() < 0.1)
+
+    data, compared = Augmented(range(1, 9)), 0
+    saved = DataSummary(8, None, ((0.0, 0.0), (1003.0, 1003.0), (7.0, 7.0))).as_dict()
+    for _ in range(50):
+        summary = summary_of(data, 0)
+        compared += summary.samples is not None
+        later = check_start(
+            summary, saved, "c.pt", lambda present=summary: samples_are_fixed(data, present, 0)
+        )
+        assert later == DataSummary(8) or later.as_dict() == saved, "no longer compared"
+    assert compared > 10, "two reads are often equal"
+
+
+@pytest.mark.parametrize("indices", [[(0, 1), (0, 2)], {"a": 1, "b": 2}, ["x.png"], 3, {1, 2}])
+def test_indices_of_a_class_of_the_script_may_be_anything(indices: Any) -> None:
+    from bftrainer.progress.data_set import summary_of
+
+    class Windows(list[int]):
+        dataset = "the recording"
+
+    data = Windows([1, 2])
+    data.indices = indices  # type: ignore[attr-defined]
+    assert summary_of(data, 0).split is None
+
+
+def test_of_a_large_array_few_values_are_read() -> None:
+    need_package("numpy")
+    import tracemalloc
+
+    import numpy
+
+    from bftrainer.progress.data_set import summary_of
+
+    volume = numpy.ones((128, 128, 128), numpy.float32)
+    tracemalloc.start()
+    try:
+        summary = summary_of([volume], 0)
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert summary.samples is not None
+    assert peak_bytes < 4e6
+
+
+def test_an_iterable_data_set_with_a_length_is_refused_in_one_line() -> None:
+    need_package("torch")
+    import torch
+
+    from bftrainer.progress.loaders import parts
+
+    class Stream(torch.utils.data.IterableDataset[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter(range(5))
+
+        def __len__(self) -> int:
+            return 5
+
+    with pytest.raises(InvalidValueError, match="is an IterableDataset: expected a data set whose"):
+        parts(Stream(), 4, None)
+
+
+def test_a_loader_whose_sampler_chooses_samples_is_refused() -> None:
+    """Its sampler would be replaced: samples of a validation set would be trained on."""
+    need_package("torch")
+    from torch.utils import data as torch_data
+
+    from bftrainer.progress.loaders import parts
+
+    samples = list(range(8))
+
+    class Balanced(torch_data.Sampler[int]):
+        def __iter__(self) -> Iterator[int]:
+            return iter([0, 0, 1])
+
+        def __len__(self) -> int:
+            return 3
+
+    choosing = [
+        torch_data.SubsetRandomSampler(range(4)),
+        torch_data.WeightedRandomSampler([1.0] * 8, 8),
+        torch_data.RandomSampler(samples, replacement=True),
+        torch_data.RandomSampler(samples, num_samples=4),
+        Balanced(),
+    ]
+    for sampler in choosing:
+        with pytest.raises(InvalidValueError, match=f"{type(sampler).__name__} chooses samples"):
+            parts(torch_data.DataLoader(samples, batch_size=2, sampler=sampler), None, None)
+    in_batches = torch_data.BatchSampler(Balanced(), 2, False)
+    with pytest.raises(InvalidValueError, match="Balanced chooses samples"):
+        parts(torch_data.DataLoader(samples, batch_sampler=in_batches), None, None)
+    for sampler in (None, torch_data.DistributedSampler(samples, 2, 0)):
+        loader = torch_data.DataLoader(samples, batch_size=2, sampler=sampler)
+        assert parts(loader, None, None).batch == 2
+    assert parts(torch_data.DataLoader(samples, batch_size=2, shuffle=True), None, None).shuffle
+    shuffled = torch_data.BatchSampler(torch_data.RandomSampler(samples), 2, False)
+    assert parts(torch_data.DataLoader(samples, batch_sampler=shuffled), None, None).shuffle
+
+
+def test_a_prepared_loader_stays_shuffled() -> None:
+    """Its own sampler is a SequentialSampler; that of its batch sampler gives the order."""
+    need_package("torch", "accelerate")
+    import accelerate
+    from torch.utils.data import DataLoader
+
+    from bftrainer.progress.loaders import parts
+
+    accelerator = accelerate.Accelerator(cpu=True)
+    for shuffle in (True, False):
+        loader = DataLoader(list(range(8)), batch_size=2, shuffle=shuffle)  # type: ignore[arg-type]
+        assert parts(accelerator.prepare(loader), None, None).shuffle is shuffle

@@ -270,9 +270,63 @@ def test_the_time_between_saves_follows_what_a_save_costs(tmp_path: Path) -> Non
     fast.save()
     fast._save_s = 0.001
     assert fast._due_s() == 1.0
-    fast._save_s = 10_000.0
+    fast._save_s, fast._trained_s = 5.0, 1e6
     assert fast._due_s() == 600.0
+    fast._save_s, fast._trained_s = 100.0, 604_800.0  # 10 GB on slow storage, a week without a loss
+    assert 100.0 / (100.0 + fast._due_s()) == pytest.approx(0.05)
     assert loop(checkpoint_every_s=7.0)._due_s() == 7.0
+
+
+def test_starts_that_end_before_their_first_save_save_earlier_and_earlier(tmp_path: Path) -> None:
+    """After a week without a loss, a save is due after 600 s: starts of 100 s would make none."""
+    need_package("torch")
+    import torch
+
+    from bftrainer.progress.torch import StepLoop
+
+    def loop(start: int) -> StepLoop:
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        reporter = Reporter({"BFTRAINER_INCARNATION": str(start)})
+        return StepLoop(
+            model, optimizer, batch=4, checkpoint=tmp_path / "model.pt", reporter=reporter
+        )
+
+    first = loop(7)
+    first._save_s, first._trained_s = 5.0, 604_800.0
+    first.save()
+    due_s = []
+    for start in (8, 9, 10, 11, 10_000):
+        later = loop(start)
+        later._save_s = 5.0
+        due_s.append(round(later._due_s()))
+    assert due_s == [600, 300, 150, 75, 1]
+    later.save()
+    later._save_s = 5.0
+    assert later._due_s() == 600.0, "this start has saved"
+
+
+def test_a_stop_at_the_last_step_ends_the_loop(tmp_path: Path) -> None:
+    """A further start would make no pass, and names that the loop sets would have no values."""
+    need_package("torch")
+    import torch
+
+    from bftrainer.progress.torch import StepLoop
+
+    model = torch.nn.Linear(2, 1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    steps = StepLoop(
+        model, optimizer, batch=4, checkpoint=tmp_path / "model.pt", reporter=Asked({})
+    )
+    steps.step_number = 9
+    passes = []
+    for number in steps.range(10):
+        passes.append(number)
+        model(torch.ones(1, 2)).sum().backward()
+        optimizer.step()
+        steps.step()
+    assert passes == [9], "no SystemExit"
+    assert torch.load(tmp_path / "model.pt", weights_only=True)["step"] == 10
 
 
 def test_a_script_that_loads_its_own_optimizer_keeps_the_rate_of_one_worker(tmp_path: Path) -> None:

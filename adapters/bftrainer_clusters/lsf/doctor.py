@@ -25,7 +25,13 @@ from bftrainer_clusters.lsf import queue as lsf_queue
 from bftrainer_clusters.lsf import text as lsf_text
 from bftrainer_clusters.lsf import windows as lsf_windows
 from bftrainer_clusters.lsf.config import LsfSettings
-from bftrainer_clusters.lsf.node_waits import UnfinishedJobs, jobs_argv, parse_jobs
+from bftrainer_clusters.lsf.node_waits import (
+    UnfinishedJobs,
+    holders_argv,
+    jobs_argv,
+    parse_holder_ids,
+    parse_jobs,
+)
 from bftrainer_clusters.lsf.observe import queue_problems
 
 _SEND_IN = "please attach this file to an issue"
@@ -76,6 +82,7 @@ def examine_lsf(settings: LsfSettings, keep_in: Path, ends_holders: bool = False
         questions += [
             ("queues", lsf_queue.counts_argv(), _counts, ""),
             ("jobs", jobs_argv(), lambda t: _unfinished(parse_jobs(t, {}), slots), ""),
+            ("holders", holders_argv(), lambda t: counted(len(parse_holder_ids(t)), "holder"), ""),
         ]
     checks = []
     for name, argv, read, off in questions:

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 
 from bftrainer.cluster.model import GiveWay, JobCounters, Observation
-from bftrainer.errors import UserError
+from bftrainer.errors import CommandError, UserError
 from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
@@ -68,13 +68,23 @@ class LsfCluster(SimpleCluster[LsfSettings]):
         return JobCounters(self.clock.now_s(), 0, 0, 0, state=state)
 
     def shorten(self, ids: Sequence[str], seconds: float) -> None:
-        """Run bmod for each job that ends later, as many as fit into :data:`_SHORTEN_S`."""
+        """Run bmod for each job that runs, as many as fit into :data:`_SHORTEN_S`. A job that ends
+        meanwhile keeps no other from being shortened.
+        """
         began_s = self.clock.elapsed_s()
         running = self._ask(jobs.running_argv(ids), jobs.parse_running)
+        failures: dict[str, CommandError] = {}
         for job, (ran_s, host) in sorted(running.items()):
             if self.clock.elapsed_s() - began_s > _SHORTEN_S:
-                return
-            self._ask(jobs.shorten_argv(job, ran_s, host, seconds), str)
+                break
+            try:
+                self._ask(jobs.shorten_argv(job, ran_s, host, seconds), str)
+            except CommandError as error:
+                failures[job] = error
+        if failures:
+            still_running = self._ask(jobs.running_argv(failures), jobs.parse_running)
+            for job in sorted(still_running.keys() & failures.keys()):
+                raise failures[job]
 
     def submit(self, job: JobRequest) -> str:
         """Run bsub once. Raises ``UserError`` for a word that is not plain: LSF passes the command

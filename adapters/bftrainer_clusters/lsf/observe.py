@@ -18,12 +18,21 @@ from bftrainer.errors import SchedulerError
 from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
+from bftrainer.system.users import own_name
 from bftrainer_clusters.lsf import preempt as lsf_preempt
 from bftrainer_clusters.lsf import queue as lsf_queue
 from bftrainer_clusters.lsf import text as lsf_text
 from bftrainer_clusters.lsf import windows as lsf_windows
 from bftrainer_clusters.lsf.config import LsfSettings
-from bftrainer_clusters.lsf.node_waits import UnfinishedJobs, jobs_argv, parse_jobs
+from bftrainer_clusters.lsf.jobs import list_argv, parse_list
+from bftrainer_clusters.lsf.node_waits import (
+    ListedHolders,
+    UnfinishedJobs,
+    holders_argv,
+    jobs_argv,
+    parse_holder_ids,
+    parse_jobs,
+)
 
 
 def hosts_argv(settings: LsfSettings) -> list[str]:
@@ -116,10 +125,32 @@ class LsfScheduler:
         )
 
     def _jobs(self) -> UnfinishedJobs:
-        """Read the unfinished jobs of all users, and the priorities of their queues."""
+        """Read the unfinished jobs of all users, the priorities of their queues, and then which of
+        the jobs are holders. This user's are listed for a while after their end: none of them that
+        ends meanwhile looks like a main job.
+
+        Raises ``SchedulerError`` where other users' jobs are hidden: a pilot that saw no main job
+        would hold nodes that they wait for.
+        """
         queues = self._ask(lsf_queue.counts_argv(), lsf_queue.parse_counts)
         priorities = {queue.name: queue.priority for queue in queues}
-        return self._ask(jobs_argv(), lambda text: parse_jobs(text, priorities))
+        jobs = self._ask(jobs_argv(), lambda text: parse_jobs(text, priorities))
+        user, now_s = own_name(), self.clock.now_s()
+        hidden = jobs.hidden_queues({queue.name: queue.slots[0] for queue in queues}, user)
+        if hidden:
+            queues = self._ask(lsf_queue.counts_argv(), lsf_queue.parse_counts)
+            counts = {queue.name: queue.slots[0] for queue in queues if queue.name in hidden}
+            hidden = jobs.hidden_queues(counts, user)
+        if hidden:
+            raise SchedulerError(
+                f"bqueues counts jobs in {min(hidden)}, and bjobs -u all lists none: LSF hides "
+                "other users' jobs (SECURE_JOB_INFO_LEVEL), so the pilot cannot make way for them; "
+                'set nodes.give_way = "site"'
+            )
+        own = self._ask(list_argv(user), lambda text: parse_list(text, now_s))
+        ids = self._ask(holders_argv(), parse_holder_ids)
+        labels = {holder.id: holder.label for holder in own}
+        return jobs.with_holders(ListedHolders(ids, user, labels))
 
     def _parse_pending(self, text: str) -> tuple[PendingJob, ...]:
         return (

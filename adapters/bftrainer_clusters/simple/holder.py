@@ -33,6 +33,8 @@ SCRIPT = "holder.sh"
 _CHECK_SITE_S = 600.0
 _FIXED_LIMIT_S = 600.0
 """The longest time limit of holders whose limits cannot be lowered while main jobs wait."""
+_NEW_MODE_S = 60.0
+"""How long no node is held after the pilot has stopped to free nodes itself."""
 _LABEL = re.compile(r"[\w.:-]+", re.ASCII)
 _ID = re.compile(r"[\w-]+", re.ASCII)
 
@@ -99,9 +101,12 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
     problem: str = ""
     has_fixed_limits: bool = False
     next_check_s: float = field(init=False)
+    _way: GiveWay = field(init=False)
+    _refused_until_s: float = -math.inf
 
     def __post_init__(self) -> None:
         self.next_check_s = self.clock.elapsed_s()
+        self._way = self.cluster.way
         self.script = holder_script(self.cluster.settings.holder_script, SCRIPT)
         self.label = f"bftrainer:{self.pilot}:"
 
@@ -113,9 +118,16 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         )
 
     def reconfigure(self, settings: SettingsT) -> None:
-        """Use these settings, and check the site again: the mode may be another one."""
+        """Use these settings, and check the site again: the mode may be another one. Holders that
+        the pilot would have ended for main jobs may be in a queue that nothing preempts.
+        """
         self.cluster.settings = settings
-        self.next_check_s = self.clock.elapsed_s()
+        now_s = self.clock.elapsed_s()
+        self.next_check_s, before, self._way = now_s, self._way, self.cluster.way
+        if self._way is not GiveWay.SITE:
+            self._refused_until_s = -math.inf
+        elif before is not GiveWay.SITE:
+            self._refused_until_s = now_s + _NEW_MODE_S
 
     def begin(self) -> None:
         """Nothing: the site is checked with the first holder."""
@@ -132,6 +144,12 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         """Return who frees nodes for main jobs. A site that allows no holders says so when one is
         requested (:meth:`why_no_holder`).
         """
+        if self.clock.elapsed_s() < self._refused_until_s:
+            why = (
+                f'nodes.give_way was changed to "{self._way.value}": earlier holders are ended, '
+                f"because {self.cluster.name} may not preempt them"
+            )
+            return HoldingPermit(why, releases=True, give_way=self._way)
         return HoldingPermit(give_way=self.cluster.way)
 
     @property

@@ -22,6 +22,7 @@ from bftrainer_clusters.slurm import job_list
 from bftrainer_clusters.slurm.clusters import LOCAL, cluster_name, of_cluster, without_heading
 from bftrainer_clusters.slurm.configuration import KeptConfig
 from bftrainer_clusters.slurm.job_list import JobList
+from bftrainer_clusters.slurm.list_audit import ListAudit
 from bftrainer_clusters.slurm.published import CLOCKS_S, NotPublishedError, Published
 from bftrainer_clusters.slurm.rate_limit import (
     USED_OF_LIMIT,
@@ -44,6 +45,8 @@ OWN_ANSWERS_S = 300.0
 """How often a pilot that makes way for main jobs asks Slurm itself beside a broker. A main job
 waits no longer than that for a broker that does not show it.
 """
+DISTRUST_S = 600.0
+"""How long a broker that lagged behind or left out a job does not count."""
 _AT_ONCE_S = 0.5
 _BROKER_S = 12.0
 """The time for which a pilot waits for a broker's list before it asks for its own."""
@@ -92,13 +95,16 @@ class SlurmCalls:
     """Whether the pilot makes way for main jobs by itself: lists then have the columns for that. A
     broker's list counts as long as it counts jobs, and if it is newer than what this pilot knows.
     """
-    newer_than_s: float = -math.inf
-    """This host's time at which this pilot itself has seen that jobs came, started or ended."""
+    lists_newer_than_s: float = -math.inf
+    """A broker's list older than this is no longer good: at this time, by this host's clock, the
+    pilot itself has seen that jobs came, started or ended.
+    """
     distrusted_until_s: float = -math.inf
-    """Until then, by the monotonic clock, a broker that lagged behind does not count for a pilot
-    that makes way.
+    """Until then, by the monotonic clock, a broker that lagged behind or left out a job does not
+    count for a pilot that makes way.
     """
     _own_list_s: float = -math.inf
+    _audit: ListAudit = field(default_factory=ListAudit)
     unpublished: str = ""
     """Why a broker's latest list did not count."""
     _config: KeptConfig = field(init=False)
@@ -188,12 +194,14 @@ class SlurmCalls:
             jobs = command.parsed(
                 query.argv, text, lambda text: job_list.parse_jobs(text, query.mark)
             )
+            if makes_way and self._audit.is_disproved_by(jobs, time.time()):
+                self.distrusted_until_s = self.elapsed_s() + DISTRUST_S
         self._jobs = jobs, self.elapsed_s()
         return jobs
 
     @property
     def distrusts_broker(self) -> bool:
-        """Whether the broker has lagged behind lately."""
+        """Whether the broker has lagged behind lately, or left out a job."""
         return self.elapsed_s() < self.distrusted_until_s
 
     def _shows_waits(self, jobs: JobList) -> bool:
@@ -203,7 +211,9 @@ class SlurmCalls:
             return False
         try:
             self.published.counters()
-            return self.published.head().at_s >= self.newer_than_s + CLOCKS_S
+            at_s = self.published.head().at_s
+            is_new = at_s >= self.lists_newer_than_s + CLOCKS_S
+            return not self._audit.lacks(jobs, at_s) and is_new
         except NotPublishedError as error:
             self.unpublished = str(error)
             return False

@@ -26,7 +26,7 @@ from bftrainer.system.command import Parsed
 from bftrainer_clusters.holding.call_budget import CallKind
 from bftrainer_clusters.slurm import limit_waits
 from bftrainer_clusters.slurm import text as slurm_text
-from bftrainer_clusters.slurm.calls import OWN_ANSWERS_S, SlurmCalls
+from bftrainer_clusters.slurm.calls import DISTRUST_S, OWN_ANSWERS_S, SlurmCalls
 from bftrainer_clusters.slurm.job_list import JobList, waits
 from bftrainer_clusters.slurm.limit_waits import SharedLimits
 from bftrainer_clusters.slurm.main_waits import MainJobWait, waits_for_holders
@@ -35,7 +35,6 @@ from bftrainer_clusters.slurm.published import NotPublishedError
 from bftrainer_clusters.slurm.setup import config_argv
 
 CLOCK_KEPT_S = 900.0
-DISTRUST_S = 600.0
 _CLOCK_STEP_S = 1.0
 """sdiag shows whole seconds."""
 _RESET_SHARE = 0.5
@@ -81,43 +80,63 @@ class ServerClock:
 
 @dataclass
 class BrokerCounters:
-    """A broker's counters of jobs, as long as they are new and agree with the pilot's own, which
-    are read once every :data:`.OWN_ANSWERS_S` beside them.
+    """A broker's counters of jobs, as long as they are new and agree with those that the pilot
+    itself reads from Slurm once every :data:`.OWN_ANSWERS_S` beside them.
 
     A broker whose counters lag behind would make main jobs wait, so it does not count for
-    :data:`DISTRUST_S` then.
+    :data:`DISTRUST_S` then. That a backfill cycle has left nodes to the pilot is never taken from a
+    broker: where jobs wait for nodes, the pilot asks Slurm itself after each cycle.
     """
 
     calls: SlurmCalls
-    _own: JobCounters | None = None
-    _own_s: float = -math.inf
+    jobs_wait: bool = False
+    """Whether main jobs wait for nodes, by the latest observation."""
+    _slurm_counters: JobCounters | None = None
+    """The counters that this pilot itself has read from Slurm last."""
+    _slurm_read_s: float = -math.inf
+    """When it read them, by the monotonic clock."""
+    _planned_s: float | None = None
+    """The latest backfill cycle that this pilot itself has seen, by Slurm's clock."""
     _latest: JobCounters | None = None
+    """The counters that were read last, from the broker or from Slurm."""
 
     def counters(self) -> JobCounters | None:
         """Return the broker's counters; None where the pilot has to ask Slurm itself."""
         published, now_s = self.calls.published, self.calls.elapsed_s()
-        is_due = now_s - self._own_s >= OWN_ANSWERS_S
-        if published is None or self._own is None or is_due or self.calls.distrusts_broker:
+        own, is_due = self._slurm_counters, now_s - self._slurm_read_s >= OWN_ANSWERS_S
+        if published is None or own is None or is_due or self.calls.distrusts_broker:
             return None
         try:
             text = published.counters()
             counters = replace(slurm_text.parse_counters(text), is_published=True)
         except (NotPublishedError, SchedulerError):
             return None
-        if lags_behind(counters, self._own):
-            if not looks_reset(counters, self._own):  # where it does, the pilot's own tell
+        if lags_behind(counters, own):
+            # A reset at midnight also shows fewer jobs and is no reason to distrust the broker: use
+            # the pilot's own counters this time.
+            if not looks_reset(counters, own):
                 self.calls.distrusted_until_s = now_s + DISTRUST_S
             return None
+        if self.jobs_wait and self._shows_new_cycle(counters):
+            return None
         self._latest = counters
-        return counters
+        return replace(counters, planned_s=self._planned_s)
 
-    def has_news(self, own: JobCounters) -> bool:
-        """Note the pilot's own counters. Returns whether they differ from the latest ones that were
-        read, so that a broker's list may be older than what this pilot knows.
+    def _shows_new_cycle(self, counters: JobCounters) -> bool:
+        """Whether counters show a backfill cycle that the pilot has not seen itself."""
+        if counters.planned_s is None:
+            return False
+        return self._planned_s is None or counters.planned_s > self._planned_s
+
+    def own_changed(self, counters: JobCounters) -> bool:
+        """Note the counters that the pilot itself has just read. Returns whether they differ from
+        the latest ones that were read, so that a broker's list may be older than them.
         """
-        before, self._latest = self._latest, own
-        self._own, self._own_s = own, self.calls.elapsed_s()
-        return before is None or _counts(before) != _counts(own)
+        before, self._latest = self._latest, counters
+        self._slurm_counters, self._slurm_read_s = counters, self.calls.elapsed_s()
+        if counters.planned_s is not None:
+            self._planned_s = counters.planned_s
+        return before is None or _counts(before) != _counts(counters)
 
 
 def lags_behind(counters: JobCounters, own: JobCounters) -> bool:
@@ -211,7 +230,9 @@ class SlurmScheduler:
         """
         if jobs is None or not jobs.has_waits:
             return None
-        return command.parsed(["squeue"], "", lambda _: node_waits(jobs, nodes))
+        node_waits_now = command.parsed(["squeue"], "", lambda _: node_waits(jobs, nodes))
+        self._broker.jobs_wait = bool(node_waits_now.jobs)
+        return node_waits_now
 
     def _limit_waits(self, jobs: JobList | None) -> tuple[LimitWait, ...]:
         """Return the main-queue jobs that wait for a limit which they share with holders; Slurm is
@@ -235,8 +256,9 @@ class SlurmScheduler:
         self.calls.check(CallKind.LOOK)
         asked_s = time.time()
         counters = self._ask(["sdiag"], self._read_counters)
-        if self._broker.has_news(counters):
-            self.calls.newer_than_s = asked_s
+        if self._broker.own_changed(counters):
+            # A broker's list older than this is no longer good.
+            self.calls.lists_newer_than_s = asked_s
         return counters
 
     def _read_counters(self, text: str) -> JobCounters:

@@ -34,7 +34,7 @@ _HEADER = "JOBID|USER|STATE|NAME|REASON|NODES|COMMENT"
 _CLAIM = re.compile(
     r"bftrainer: (?:idle node held by )?pilot (?P<pilot>\S+) of [^;]*"
     r"(?:; least (?P<least>[0-9]{1,7})|;[^;]*?)??"
-    r"(?:; wants (?P<wants>[0-9]{1,7})(?P<short> short)?)?(?:; hosts (?P<hosts>\S+))?"
+    r"(?:; wants (?P<wants>[0-9]{1,7})(?P<short> short)?)?(?:; hosts (?P<host_list>\S+))?"
 )
 """The comment of a holder or of a pilot's own job."""
 _MAX_CHARACTERS = 700
@@ -80,7 +80,7 @@ class _PilotJob:
         """The list of hosts that a job with nodes claims; empty if it claims none."""
         if self.claim is None or self.waits:
             return ""
-        return self.claim["hosts"] or ""
+        return self.claim["host_list"] or ""
 
 
 def parse_peers(text: str, mark: str, pilot: str, user: str) -> tuple[PeerPilot, ...]:

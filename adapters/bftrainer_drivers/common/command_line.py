@@ -33,47 +33,51 @@ def filled_prefix(template: Sequence[str], host: HostSlots) -> list[str]:
     ]
 
 
-def threads(host: HostSlots, environment: Mapping[str, str]) -> dict[str, str]:
+def thread_variables(host: HostSlots, environment: Mapping[str, str]) -> dict[str, str]:
     """Return OMP_NUM_THREADS=1 for workers that share the cores of a node, as torchrun sets it;
-    nothing for others, and if the user has set it. OpenMP reads it when torch is imported.
+    empty for other workers, and if ``environment`` (the trainer's variables) sets it. OpenMP reads
+    it when torch is imported.
     """
-    return (
-        {"OMP_NUM_THREADS": "1"}
-        if (host.slots > 1 or host.is_gpu) and "OMP_NUM_THREADS" not in environment
-        else {}
-    )
+    shares_cores = host.slots > 1 or host.is_gpu
+    if shares_cores and "OMP_NUM_THREADS" not in environment:
+        return {"OMP_NUM_THREADS": "1"}
+    return {}
 
 
-VISIBLE = "CUDA_VISIBLE_DEVICES"
+VISIBLE_GPUS = "CUDA_VISIBLE_DEVICES"
 
 
-def visible_gpus(part: Sequence[HostSlots], own: HostSlots | None = None) -> dict[str, str]:
+def visible_gpus(part: Sequence[HostSlots], first_gpu: HostSlots | None = None) -> dict[str, str]:
     """Return CUDA_VISIBLE_DEVICES for one worker: all GPUs of its part, because NCCL finds NVLink
     only between GPUs that a process sees. Empty on whole nodes.
 
-    LOCAL_RANK selects among them. A worker that is alone on its host for its framework (``own``)
-    finds its own GPU first.
+    LOCAL_RANK selects among them. A worker that is alone on its host for its framework finds its
+    own GPU, ``first_gpu``, at the head of the list.
     """
-    gpus = sorted((host for host in part if host.is_gpu), key=lambda host: (host != own, host.gpu))
+    gpus = sorted(
+        (host for host in part if host.is_gpu), key=lambda host: (host != first_gpu, host.gpu)
+    )
     if not gpus:
         return {}
-    return {VISIBLE: ",".join(str(host.gpu) for host in gpus)}
+    return {VISIBLE_GPUS: ",".join(str(host.gpu) for host in gpus)}
 
 
-GIVEN = "BFTRAINER_GIVEN"
+EXPORTS = "BFTRAINER_GIVEN"
 
 
-def given(environment: Mapping[str, str], names: Iterable[str]) -> str:
-    """Return shell lines that set variables again after a login shell's profiles: those named, and
-    PATH with its old value in front.
+def exports_after_profiles(environment: Mapping[str, str], names: Iterable[str]) -> str:
+    """Return shell lines that set variables of ``environment`` again after a login shell's
+    profiles: the variables ``names``, and PATH with its value in ``environment`` before the
+    profiles'.
     """
-    kept = [(name, environment[name]) for name in names if name.isidentifier() and name != "PATH"]
-    path = (
-        [f'export PATH={shlex.quote(environment["PATH"])}"${{PATH:+:$PATH}}"']
-        if environment.get("PATH")
-        else []
-    )
-    return "\n".join([*(f"export {name}={shlex.quote(value)}" for name, value in kept), *path])
+    lines = [
+        f"export {name}={shlex.quote(environment[name])}"
+        for name in names
+        if name.isidentifier() and name != "PATH"
+    ]
+    if environment.get("PATH"):
+        lines.append(f'export PATH={shlex.quote(environment["PATH"])}"${{PATH:+:$PATH}}"')
+    return "\n".join(lines)
 
 
 SETUP = "BFTRAINER_SETUP"
@@ -90,7 +94,7 @@ def setup_script(setup: Sequence[str]) -> str:
     return "\n".join([f"unset {SETUP}", *(f"{line} || exit" for line in setup)])
 
 
-def inside_step(
+def step_command(
     command: Sequence[str], gpus: str = "", runtime: str = "", *, has_setup: bool = False
 ) -> list[str]:
     """Return the command line that runs in the step: a shell that forbids core files, runs the
@@ -100,15 +104,15 @@ def inside_step(
     The limit is set here because the driver's limits do not apply to a Slurm step. One core file of
     an aborted worker was 594 MB (Horovod 0.28.1 aborts removed workers). ``module`` and ``conda
     activate`` are functions of a login shell, whose profiles set PATH and may activate another
-    environment: then :data:`GIVEN` is evaluated. ``gpus`` are set here because Slurm sets
+    environment: then :data:`EXPORTS` is evaluated. ``gpus`` are set here because Slurm sets
     CUDA_VISIBLE_DEVICES of a step to all GPUs of its job, whatever srun's environment says.
     """
     shell = ["/bin/bash", "-l"] if has_setup else ["/bin/bash"]
-    visible = [f"export {VISIBLE}={shlex.quote(gpus)}"] if gpus else []
+    visible = [f"export {VISIBLE_GPUS}={shlex.quote(gpus)}"] if gpus else []
     lines = [
         "ulimit -c 0",
         f"trap '' {PREEMPTION_SIGNAL}",
-        *([f'eval "${GIVEN}"', f"unset {GIVEN}"] if has_setup else []),
+        *([f'eval "${EXPORTS}"', f"unset {EXPORTS}"] if has_setup else []),
         *visible,
         *([f'eval "${SETUP}" || exit'] if has_setup else []),
         f'exec {runtime}"$@"',
@@ -120,10 +124,10 @@ def worker_environment(
     inherited: Mapping[str, str],
     settings: DriverSettings,
     trainer: TrainerMessage,
-    further: Mapping[str, str],
+    additions: Mapping[str, str],
 ) -> dict[str, str]:
     """Return a worker's environment: the driver's own without variables that disturb a step, then
-    the trainer's variables, then ``further``.
+    the trainer's variables, then ``additions``.
 
     Python writes its output as it comes: into a pipe it would come in blocks of 8 KiB, minutes
     apart. srun takes the SLURM variables of the pilot's own job for options: with
@@ -134,7 +138,7 @@ def worker_environment(
         for name, value in inherited.items()
         if name in settings.keep_environment or not name.startswith(settings.drop_environment)
     }
-    return {"PYTHONUNBUFFERED": "1", **kept, **dict(trainer.environment), **further}
+    return {"PYTHONUNBUFFERED": "1", **kept, **dict(trainer.environment), **additions}
 
 
 PACKAGES = "/opt/bftrainer"
@@ -145,11 +149,12 @@ _APPTAINER = "apptainer exec $([ -e /dev/nvidiactl ] && echo --nv) "
 
 
 class WorkerContainer(NamedTuple):
-    """How a worker is started in a container: srun gets the options ``of_step``, or ``runtime``
-    starts ``arguments`` and the command; ``variables`` are added to the environment.
+    """How a worker is started in a container. pyxis: srun gets ``srun_options``. Apptainer: the
+    shell line ``runtime`` gets ``arguments`` and the command. ``variables`` are added to the
+    environment.
     """
 
-    of_step: tuple[str, ...] = ()
+    srun_options: tuple[str, ...] = ()
     runtime: str = ""
     arguments: tuple[str, ...] = ()
     variables: Mapping[str, str] = {}
@@ -163,10 +168,8 @@ def container(
     """
     if image is None:
         return WorkerContainer()
-    adapters, package = (
-        Path(__file__).resolve().parents[2],
-        Path(bftrainer.__file__).resolve().parent,
-    )
+    adapters = Path(__file__).resolve().parents[2]
+    package = Path(bftrainer.__file__).resolve().parent
     mounts = (
         f"{directory}:{directory}",
         f"{cwd}:{cwd}",
@@ -181,6 +184,8 @@ def container(
             f"--container-mounts={','.join(mounts)}",
             f"--container-workdir={cwd}",
         )
-        return WorkerContainer(of_step=options, variables=variables)
+        return WorkerContainer(srun_options=options, variables=variables)
     binds = tuple(word for mount in mounts for word in ("--bind", mount))
-    return WorkerContainer((), _APPTAINER, (*binds, "--pwd", str(cwd), image), variables)
+    return WorkerContainer(
+        runtime=_APPTAINER, arguments=(*binds, "--pwd", str(cwd), image), variables=variables
+    )

@@ -37,7 +37,7 @@ from bftrainer_drivers.common.membership import (
 )
 from bftrainer_drivers.common.outcome import (
     CANNOT_START,
-    MOST_ERRORS,
+    MAX_ERRORS,
     DriverOutcome,
     Exit,
     ScriptErrors,
@@ -45,7 +45,7 @@ from bftrainer_drivers.common.outcome import (
 )
 from bftrainer_drivers.common.retries import Retries
 from bftrainer_drivers.common.silence import ReportSilence
-from bftrainer_drivers.common.verdict import Ended, cause, verdict
+from bftrainer_drivers.common.verdict import GroupEnd, cause, verdict
 
 GATHER_S = 2.0
 """How long the other workers may take to end after one ended unexpectedly: this tells lost nodes
@@ -58,30 +58,34 @@ UNREPORTED_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What does not change while a driver runs.
+    """The facts about a trainer and its launcher that do not change while a driver runs."""
 
-    ``sizes``: the node counts at which a group may train.
-
-    ``elastic``: the group survives changes and losses of workers; else each of them needs a new
-    incarnation. ``collective``: a worker can do nothing without the others, not even save.
-    ``confirmed``: a group trains once the script has reported its size. ``stop_signal``: the signal
-    that requests a stop, which kills a program without a handler; 0: none. ``samples``: a script
-    that has reported this number and exits with status 0 is done, although it was asked to stop;
-    None: unknown. ``first_step_s``: the longest time from a worker's start to the first report.
-    ``independent``: workers form no group; one that fails is started again, and one
-    that exits with status 0 has no work left.
+    is_elastic: bool
+    """The group survives changes and losses of workers; else each of them needs a new
+    incarnation.
     """
-
-    elastic: bool
     sizes: LegalSizes
+    """The node counts at which a group may train."""
     stop_s: float
+    """How long workers may take to save and leave after a stop request."""
     hang_s: float
-    collective: bool = True
-    confirmed: bool = False
+    """The silence after which a trainer that has reported counts as hung."""
+    is_collective: bool = True
+    """A worker can do nothing without the others, not even save."""
+    needs_confirmation: bool = False
+    """A group counts as training only once the script has reported its size."""
     stop_signal: int = 0
+    """The signal that requests a stop, which kills a program without a handler; 0: none."""
     samples: float | None = None
-    independent: bool = False
+    """A script that has reported this number and exits with status 0 is done, although it was asked
+    to stop; None: unknown.
+    """
+    is_independent: bool = False
+    """Workers form no group; one that fails is started again, and one that exits with status 0 has
+    no work left.
+    """
     first_step_s: float = math.inf
+    """The longest time from a worker's start to the first report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,7 @@ class TimePassed:
     """Time has passed, and nothing else was heard."""
 
 
-Heard: TypeAlias = (
+News: TypeAlias = (
     HostsListed
     | StopRequested
     | EndNow
@@ -244,12 +248,14 @@ class Leaving:
     since_s: float
     is_final: bool
     failure: DriverOutcome | None = None
-    """The script's own error that has cost the nodes without which no size is legal."""
+    """The script's own error, if it has cost the nodes without which no size is legal: then this is
+    the driver's outcome in place of the stop.
+    """
 
 
 @dataclass(slots=True)
 class RunState:
-    """What a driver knows between two pieces of news; ``outcome`` is set when it ends."""
+    """What a driver knows between two pieces of news. Times are those of the driver's clock."""
 
     terms: Terms
     membership: Membership
@@ -257,34 +263,48 @@ class RunState:
     errors: ScriptErrors
     retries: Retries = field(default_factory=Retries)
     preempted: frozenset[str] = frozenset()
+    """Fragments that the scheduler has announced to preempt."""
     leaving: Leaving | None = None
+    """Set from a request to leave until the next group begins."""
     joined: list[Joined] = field(default_factory=list)
+    """The workers of the group that still run."""
     exits: list[Exit] = field(default_factory=list)
+    """The ends of the group's workers, in the order in which they were noticed."""
     phase: Phase | None = None
+    """The last phase that the script has reported in this incarnation, other than BUSY."""
     samples: float = 0.0
-    saved: bool = False
+    """The samples that the script has reported last."""
+    has_saved: bool = False
+    """The script has reported a checkpoint since it was asked to leave."""
     crashed_s: float | None = None
-    taken: bool = False
-    killed: bool = False
-    hung: str = ""
+    """When the first worker of the group failed, if every change needs new workers."""
+    has_lost_node: bool = False
+    """A node of the group was taken, if every change needs new workers."""
+    is_killed: bool = False
+    """This driver has killed the group."""
+    hang_reason: str = ""
     """Why the trainer's workers count as hung; empty if they do not."""
-    unreported_s: float | None = None
-    since_s: float | None = None
+    formed_s: float | None = None
+    """When the group formed, until it is reported as running; then None."""
+    unreported_since_s: float | None = None
     """Since when workers have run without a first report; None once one has come."""
     outcome: DriverOutcome | None = None
+    """How the driver ends; None while it goes on."""
 
     @property
     def checkpointed(self) -> bool:
         """Whether the script has saved since it was asked to stop, or had just saved before this
         driver read the request, as its last line says.
         """
-        return self.saved or self.phase in _SAVED
+        return self.has_saved or self.phase in _SAVED
 
     @classmethod
-    def first(cls, terms: Terms, longest_silence_s: float = 0.0) -> RunState:
+    def initial(cls, terms: Terms, longest_silence_s: float = 0.0) -> RunState:
         """Return the state of a driver that has heard nothing yet."""
-        membership = Membership(not terms.elastic, terms.sizes, independent=terms.independent)
-        if not terms.elastic:
+        membership = Membership(
+            restarts=not terms.is_elastic, sizes=terms.sizes, is_independent=terms.is_independent
+        )
+        if not terms.is_elastic:
             membership.straggler_s = 60.0  # a restart on warm workers is worth a wait
         return cls(
             terms,
@@ -294,11 +314,11 @@ class RunState:
         )
 
 
-def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[DriverStep]]:
-    """Return the state after the driver heard something, and the steps that it takes now. Nothing
-    follows once it has an outcome.
+def advance(state: RunState, news: News, now_s: float) -> tuple[RunState, list[DriverStep]]:
+    """Return the state after a piece of news, and the steps that the driver takes now. ``state``
+    itself stays as it is. Once the driver has an outcome, further news changes nothing.
     """
-    new = replace(
+    new_state = replace(
         state,
         membership=state.membership.copy(),
         silence=replace(state.silence),
@@ -307,148 +327,166 @@ def after(state: RunState, heard: Heard, now_s: float) -> tuple[RunState, list[D
         joined=[*state.joined],
         exits=[*state.exits],
     )
-    steps = [] if state.outcome is not None else _heard(new, heard, now_s)
-    return new, steps
+    steps = [] if state.outcome is not None else _handle(new_state, news, now_s)
+    return new_state, steps
 
 
-def _heard(state: RunState, heard: Heard, now_s: float) -> list[DriverStep]:
-    """Change ``state`` by what was heard, and return the steps to take."""
-    match heard:
+def _handle(state: RunState, news: News, now_s: float) -> list[DriverStep]:
+    """Change ``state`` by the news, and return the steps to take."""
+    match news:
         case HostsListed():
-            return _hosts_listed(state, heard, now_s)
+            return _handle_hosts(state, news, now_s)
         case StopRequested():
-            return _leave(state, "stop requested", now_s)
+            return _ask_to_leave(state, "stop requested", now_s)
         case EndNow(outcome):
             state.outcome = outcome
         case Reported(line):
-            return _reported(state, line, now_s)
+            return _handle_report(state, line, now_s)
         case Warmed(member, is_cold):
-            state.membership.warmed(member, now_s)
+            state.membership.note_warm(member, now_s)
             return [] if is_cold else [Report(Warm(member.host.node, member.host.fragment))]
         case Joined():
-            _joined(state, heard, now_s)
+            _handle_joined(state, news, now_s)
         case WaitingEnded(member, exit):
-            return _waiting_ended(state, member, exit, now_s)
+            return _handle_waiting_end(state, member, exit, now_s)
         case WorkerEnded(member, exit):
-            return _worker_ended(state, member, exit, now_s)
+            return _handle_worker_end(state, member, exit, now_s)
         case Excused(member):
-            state.membership.excused(member)
+            state.membership.excuse(member)
             return [Announce(state.membership.announced)]
         case TaskFinished(member):
-            state.retries.succeeded(member)
+            state.retries.note_success(member)
         case GroupFormed(labels):
-            return _group_formed(state, labels, now_s)
+            return _handle_new_group(state, labels, now_s)
         case GroupOver():
-            return _over(state, now_s)
+            return _handle_group_end(state, now_s)
         case TimePassed():
-            return _passed(state, now_s)
+            return _handle_time(state, now_s)
     return []
 
 
-def _hosts_listed(state: RunState, listed: HostsListed, now_s: float) -> list[DriverStep]:
+def _handle_hosts(state: RunState, listed: HostsListed, now_s: float) -> list[DriverStep]:
     """Take over a new content of ``hosts``. Where every change needs new workers, a group on a
     preempted node is asked to save at once.
     """
     state.preempted = listed.preempted
-    steps = _ordered(state, state.membership.order(listed.hosts, now_s), now_s)
+    steps = _steps_for(state, state.membership.order(listed.hosts, now_s), now_s)
     fragments = {member.host.fragment for member in state.membership.group}
-    if not state.terms.elastic and fragments & listed.preempted:  # no time for imports ahead
-        steps += _leave(state, "a node is preempted", now_s, is_final=False)
+    if not state.terms.is_elastic and fragments & listed.preempted:  # no time for imports ahead
+        steps += _ask_to_leave(state, "a node is preempted", now_s, is_final=False)
     return steps
 
 
-def _joined(state: RunState, joined: Joined, now_s: float) -> None:
+def _handle_joined(state: RunState, joined: Joined, now_s: float) -> None:
+    """Note a worker of the group; the first one starts the wait for the first report."""
     state.joined.append(joined)
-    if state.since_s is None and state.silence.heard_s is None:
-        state.since_s = now_s
+    if state.unreported_since_s is None and state.silence.last_report_s is None:
+        state.unreported_since_s = now_s
 
 
-def _group_formed(state: RunState, labels: tuple[str, ...], now_s: float) -> list[DriverStep]:
+def _handle_new_group(state: RunState, labels: tuple[str, ...], now_s: float) -> list[DriverStep]:
     """Note which members the new group has; report that it trains, unless the script must confirm
     that.
     """
-    state.membership.formed(labels)
-    if not state.terms.independent:
+    state.membership.note_group(labels)
+    if not state.terms.is_independent:
         state.exits.clear()  # workers that ended before this group do not explain its end
-    state.errors.formed(now_s)
-    return _formed(state, now_s)
+    state.errors.note_group(now_s)
+    return _await_report(state, now_s)
 
 
-def _ordered(state: RunState, actions: list[Action], now_s: float) -> list[DriverStep]:
+def _steps_for(state: RunState, actions: list[Action], now_s: float) -> list[DriverStep]:
     """Translate the actions of :class:`.Membership` into the driver's steps. If no group has begun
     yet and every change needs new workers, begin the first one instead.
     """
-    if state.terms.elastic or state.membership.group:
-        steps: list[DriverStep] = []
-        for action in actions:
-            match action:
-                case Leave(reason, is_short):
-                    failed = [end for end in state.exits if is_short and end.failed]
-                    steps += _leave(state, reason, now_s)
-                    if state.leaving is not None and state.terms.elastic and failed:
-                        state.leaving = replace(state.leaving, failure=cause(failed))
-                case Announce(members) if not state.terms.elastic:
-                    steps += _leave(state, "other nodes", now_s, is_final=False) if members else []
-                case Drop(Member(host=host)):
-                    steps += [Report(WarmingCanceled(host.node, host.fragment)), action]
-                case _:
-                    steps.append(action)
-        return steps
-    return _begin(state, now_s)
+    if not (state.terms.is_elastic or state.membership.group):
+        return _begin(state, now_s)
+    steps: list[DriverStep] = []
+    for action in actions:
+        match action:
+            case Leave(reason, is_short):
+                steps += _ask_to_leave(state, reason, now_s)
+                if is_short:
+                    _blame_script(state)
+            case Announce(members) if not state.terms.is_elastic:
+                # New workers are warm: the group makes way, and the next one begins with them.
+                if members:
+                    steps += _ask_to_leave(state, "other nodes", now_s, is_final=False)
+            case Drop(Member(host=host)):
+                steps += [Report(WarmingCanceled(host.node, host.fragment)), action]
+            case _:
+                steps.append(action)
+    return steps
+
+
+def _blame_script(state: RunState) -> None:
+    """Note the script's error as the reason why an elastic group leaves with too few nodes, if
+    workers have failed: each failure has cost a node.
+    """
+    failures = [end for end in state.exits if end.has_failed]
+    if state.leaving is not None and state.terms.is_elastic and failures:
+        state.leaving = replace(state.leaving, failure=cause(failures))
 
 
 def _begin(state: RunState, now_s: float) -> list[DriverStep]:
-    """Begin the next incarnation on the usable members, and forget what was heard of the last one.
-    With too few nodes the driver ends.
+    """Begin the next incarnation on the usable hosts, and forget the news of the last one. With too
+    few nodes the driver ends instead: ``outcome`` is set.
     """
-    if not state.membership.usable():
-        present = len(state.membership.present())
-        state.outcome = DriverOutcome(Ending.STOPPED, state.terms.sizes.shortage(present))
+    if not state.membership.usable_hosts():
+        host_count = len(state.membership.listed_hosts())
+        state.outcome = DriverOutcome(Ending.STOPPED, state.terms.sizes.shortage(host_count))
         return []
-    drops: list[DriverStep] = [drop for drop in state.membership.begin() if isinstance(drop, Drop)]
+    drops: list[DriverStep] = [
+        action for action in state.membership.begin_group() if isinstance(action, Drop)
+    ]
     state.exits.clear()
     state.leaving = state.phase = state.crashed_s = None
-    state.taken = state.killed = state.saved = False
-    state.silence.heard_s = state.since_s = None  # the first step may take a while
-    return [*drops, Begin(state.membership.group), *_formed(state, now_s)]
+    state.has_lost_node = state.is_killed = state.has_saved = False
+    state.silence.last_report_s = state.unreported_since_s = None  # the first step may take a while
+    return [*drops, Begin(state.membership.group), *_await_report(state, now_s)]
 
 
-def _formed(state: RunState, now_s: float) -> list[DriverStep]:
+def _await_report(state: RunState, now_s: float) -> list[DriverStep]:
     """Start to wait for the new group's first report; a group that need not confirm itself is
     reported as running.
     """
-    state.silence.begun(now_s)
-    state.unreported_s = now_s
-    return [] if state.terms.confirmed else _running(state)
+    state.silence.note_group(now_s)
+    state.formed_s = now_s
+    return [] if state.terms.needs_confirmation else _report_running(state)
 
 
-def _running(state: RunState) -> list[DriverStep]:
-    """Report that the group trains: once per group, and only after all workers of dismissed members
-    have ended.
+def _report_running(state: RunState) -> list[DriverStep]:
+    """Report that the group trains: once per group (``formed_s`` is cleared), and only after all
+    workers of dismissed members have ended.
     """
     group, announced = state.membership.group, state.membership.announced
-    dismissed = any(
+    has_dismissed = any(
         worker.member not in group and worker.member not in announced for worker in state.joined
     )
-    stands_in = state.terms.elastic and any(
+    # A worker that stands in for a lost one trains only until the rescale that follows.
+    has_stand_in = state.terms.is_elastic and any(
         member.host.fragment in state.membership.withheld for member in group
     )
-    # A worker that stands in for a lost one trains only until the rescale that follows.
-    if state.unreported_s is None or dismissed or stands_in:
+    is_reported = state.formed_s is None
+    if is_reported or has_dismissed or has_stand_in:
         return []
-    state.unreported_s = None
-    return [Report(Running(_size(state), tuple(sorted(member.host.fragment for member in group))))]
+    state.formed_s = None
+    return [
+        Report(Running(_slot_count(state), tuple(sorted(member.host.fragment for member in group))))
+    ]
 
 
-def _size(state: RunState) -> int:
+def _slot_count(state: RunState) -> int:
+    """Return the world size of the group when all of its workers run."""
     return sum(member.host.slots for member in state.membership.group)
 
 
-def _leave(
+def _ask_to_leave(
     state: RunState, reason: str, now_s: float, *, is_final: bool = True
 ) -> list[DriverStep]:
     """Ask all workers to save and leave, once. ``is_final``: the driver ends after them; otherwise
-    another group follows.
+    another group follows. A final request after one that was not final is not sent again, but makes
+    it final.
     """
     if state.leaving is not None:
         if is_final and not state.leaving.is_final:
@@ -456,76 +494,86 @@ def _leave(
             state.leaving = replace(state.leaving, reason=reason, is_final=True)
         return []
     state.leaving = Leaving(reason, now_s, is_final)
-    state.retries.waiting.clear()  # a worker may hear of a stop before this driver does
+    state.retries.restart_s.clear()  # a worker may hear of a stop before this driver does
     state.membership.leaving = is_final
-    if not state.joined:
+    if not state.joined:  # no worker's end would follow
         state.outcome = DriverOutcome(Ending.STOPPED, reason)
     return [AskWorkersToStop(reason)]
 
 
-def _reported(state: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
+def _handle_report(state: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
     """Take over a line of progress. A line with the new group's size confirms that it trains, where
-    a launcher needs that (:attr:`Terms.confirmed`).
+    a launcher needs that (:attr:`Terms.needs_confirmation`).
     """
-    state.silence.heard(now_s)
-    state.since_s = None
+    state.silence.note_report(now_s)
+    state.unreported_since_s = None
     if line.phase is not Phase.BUSY:
         state.phase = line.phase
     state.samples = state.samples if line.samples is None else line.samples
-    state.saved |= state.leaving is not None and line.phase in _SAVED
-    return _running(state) if state.terms.confirmed and line.world_size == _size(state) else []
+    state.has_saved |= state.leaving is not None and line.phase in _SAVED
+    return (
+        _report_running(state)
+        if state.terms.needs_confirmation and line.world_size == _slot_count(state)
+        else []
+    )
 
 
 def _withhold(state: RunState, member: Member, why: str) -> list[DriverStep]:
     """Give up a member's fragment after a worker there was lost or failed, and report that once."""
-    is_first = state.membership.lost(member)
+    was_usable = state.membership.withhold(member)
     steps: list[DriverStep] = (
-        [Drop(member), Announce(state.membership.announced)] if state.terms.elastic else []
+        [Drop(member), Announce(state.membership.announced)] if state.terms.is_elastic else []
     )
     return [
         *steps,
-        *([Report(Withheld(member.host.node, member.host.fragment, why))] if is_first else []),
+        *([Report(Withheld(member.host.node, member.host.fragment, why))] if was_usable else []),
     ]
 
 
-def _waiting_ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+def _handle_waiting_end(
+    state: RunState, member: Member, end: Exit, now_s: float
+) -> list[DriverStep]:
     """Handle the end of a worker that was still waiting for its rank: its member is given up, or
     starts cold later to show why it fails.
     """
-    if end.planned:
+    if end.is_planned:
         return []
-    if not state.terms.elastic and not was_taken(end.status):
+    if not state.terms.is_elastic and not was_taken(end.status):
         # It counts as warm: after a cold start it fails again, and its log shows why.
-        state.membership.warmed(member, now_s)
+        state.membership.note_warm(member, now_s)
         return []
-    steps = _withhold(state, member, f"a worker {end.told}")
-    everywhere = not (
+    steps = _withhold(state, member, f"a worker {end.description}")
+    has_no_member = not (
         state.membership.group or state.membership.warming or state.membership.warm or state.joined
     )
     if end.status in CANNOT_START:
-        state.outcome = _cannot_start(end)
-    elif everywhere and end.failed and not state.membership.announced:
+        state.outcome = _start_failure(end)
+    elif has_no_member and end.has_failed and not state.membership.announced:
         state.outcome = DriverOutcome(
             Ending.FAILED, f"every worker {end} while it started", end.status, end.log
         )
     return steps
 
 
-def _cannot_start(end: Exit) -> DriverOutcome:
+def _start_failure(end: Exit) -> DriverOutcome:
+    """Return the outcome for a command that does not exist or cannot be executed."""
     return DriverOutcome(
         Ending.FAILED, f"the command cannot be started: a worker {end}", end.status, end.log
     )
 
 
-def _worker_ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+def _handle_worker_end(
+    state: RunState, member: Member, end: Exit, now_s: float
+) -> list[DriverStep]:
     """Handle the end of a worker that had joined. Once the last one on a preempted node has ended,
     the node is given up.
     """
-    if (
-        of := next((worker for worker in state.joined if worker.member == member), None)
-    ) is not None:
-        state.joined.remove(of)
-    steps = _ended(state, member, end, now_s)
+    # One entry of the member goes with each end, whichever of its workers has ended.
+    for worker in state.joined:
+        if worker.member == member:
+            state.joined.remove(worker)
+            break
+    steps = _handle_exit(state, member, end, now_s)
     if member.host.fragment in state.preempted and not any(
         worker.member == member for worker in state.joined
     ):
@@ -534,80 +582,95 @@ def _worker_ended(state: RunState, member: Member, end: Exit, now_s: float) -> l
     return steps
 
 
-def _ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
-    """Handle the end of a worker of an elastic group; the two other kinds of launchers have
-    functions of their own.
+def _handle_exit(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+    """Handle the end of a worker that had joined, as the kind of launcher requires."""
+    if state.terms.is_independent:
+        return _handle_independent_exit(state, member, end, now_s)
+    if not state.terms.is_elastic:
+        return _handle_restart_exit(state, member, end, now_s)
+    return _handle_elastic_exit(state, member, end, now_s)
+
+
+def _handle_elastic_exit(
+    state: RunState, member: Member, end: Exit, now_s: float
+) -> list[DriverStep]:
+    """Handle the end of a worker of an elastic group: the fragment of a lost or failed one is given
+    up, and the driver ends when the script counts as failed.
     """
-    if state.terms.independent:
-        return _independent_ended(state, member, end, now_s)
-    if not state.terms.elastic:
-        return _restarting_ended(state, member, end, now_s)
     state.exits.append(end)
-    if end.status in CANNOT_START and not end.planned:
-        state.outcome = _cannot_start(end)
+    if end.status in CANNOT_START and not end.is_planned:
+        state.outcome = _start_failure(end)
         return []
-    if end.status == 0 and not end.planned:
+    if end.status == 0 and not end.is_planned:
         state.membership.leaving = True  # the training is complete: no worker joins
-    of_last = member in state.membership.last_group and member not in state.membership.group
-    if state.leaving is None and state.errors.ended(end, now_s, of_last=of_last):
-        reason = f"workers of {MOST_ERRORS} groups in succession failed; the last one {end}"
+    is_of_previous_group = (
+        member in state.membership.previous_group and member not in state.membership.group
+    )
+    if state.leaving is None and state.errors.note_exit(
+        end, now_s, is_of_previous_group=is_of_previous_group
+    ):
+        reason = f"workers of {MAX_ERRORS} groups in succession failed; the last one {end}"
         state.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
-    steps = _withhold(state, member, f"a worker {end.told}") if end.lost or end.failed else []
-    return [*steps, *([] if state.terms.confirmed else _running(state))]
+    steps = (
+        _withhold(state, member, f"a worker {end.description}")
+        if end.is_lost or end.has_failed
+        else []
+    )
+    return [*steps, *([] if state.terms.needs_confirmation else _report_running(state))]
 
 
-def _restarting_ended(state: RunState, member: Member, end: Exit, now_s: float) -> list[DriverStep]:
+def _handle_restart_exit(
+    state: RunState, member: Member, end: Exit, now_s: float
+) -> list[DriverStep]:
     """Handle the end of a worker under a launcher whose every change needs new workers
     (:mod:`.restarts`).
     """
-    by_signal = end.status == -state.terms.stop_signal
+    is_stop_signal = end.status == -state.terms.stop_signal
     if state.leaving is not None:
-        by_request = by_signal
-        end = replace(end, planned=True)
-    else:
-        by_request = end.planned and by_signal
+        end = replace(end, is_planned=True)
+    was_requested = end.is_planned and is_stop_signal
     state.exits.append(end)
-    if end.status in CANNOT_START and not end.planned:
-        state.outcome = _cannot_start(end)
+    if end.status in CANNOT_START and not end.is_planned:
+        state.outcome = _start_failure(end)
         return []
-    if end.status not in (0, STOPPED_STATUS) and not end.planned and state.crashed_s is None:
+    if end.status not in (0, STOPPED_STATUS) and not end.is_planned and state.crashed_s is None:
         state.crashed_s = now_s
     # Killed while it was exiting, and not by this driver: its node was taken as well.
-    if was_taken(end.status) and not (state.killed or by_request or end.out_of_memory):
-        state.taken = True
+    if was_taken(end.status) and not (state.is_killed or was_requested or end.out_of_memory):
+        state.has_lost_node = True
         return _withhold(state, member, f"a worker {end}")
     return []
 
 
-def _independent_ended(
+def _handle_independent_exit(
     state: RunState, member: Member, end: Exit, now_s: float
 ) -> list[DriverStep]:
     """Handle the end of a worker that needs no others: it is started again if it failed, and the
-    trainer fails after :data:`MOST_ERRORS` failures without a finished task.
+    trainer fails after :data:`MAX_ERRORS` failures without a finished task.
     """
-    if end.planned or state.leaving is not None or end.status == 0:
-        state.exits += [] if end.planned else [end]
-        return _running(state)
+    if end.is_planned or state.leaving is not None or end.status == 0:
+        state.exits += [] if end.is_planned else [end]
+        return _report_running(state)
     if end.status in CANNOT_START:
-        state.outcome = _cannot_start(end)
+        state.outcome = _start_failure(end)
         return []
-    state.retries.failed(member, end, now_s)
-    if state.retries.in_succession >= MOST_ERRORS:
+    state.retries.note_failure(member, end, now_s)
+    if state.retries.in_succession >= MAX_ERRORS:
         reason = (
-            f"{MOST_ERRORS} workers in succession failed, and no task was finished; the "
-            f"last one {end.told}"
+            f"{MAX_ERRORS} workers in succession failed, and no task was finished; the "
+            f"last one {end.description}"
         )
         state.outcome = DriverOutcome(Ending.FAILED, reason, end.status, end.log)
     elif state.retries.is_bad(member) and len(state.membership.announced) > 1:
         state.retries.forget(member)
-        return [*_withhold(state, member, f"a worker {end.told}"), *_running(state)]
-    return _running(state)
+        return [*_withhold(state, member, f"a worker {end.description}"), *_report_running(state)]
+    return _report_running(state)
 
 
-def _over(state: RunState, now_s: float) -> list[DriverStep]:
+def _handle_group_end(state: RunState, now_s: float) -> list[DriverStep]:
     """Decide what follows a group that has ended: an outcome, or the next group."""
     if not _was_broken_by_stranger(state):
-        state.outcome = _verdict(state)
+        state.outcome = _group_outcome(state)
     return _begin(state, now_s) if state.outcome is None else []
 
 
@@ -615,86 +678,86 @@ def _was_broken_by_stranger(state: RunState) -> bool:
     """Whether the group ended while it connected, because a stranger took a worker's place
     (:mod:`.vouching`): that is no failure, and the trainer begins again.
     """
-    is_new_group = state.phase is None and state.leaving is None and not state.terms.elastic
+    is_new_group = state.phase is None and state.leaving is None and not state.terms.is_elastic
     return is_new_group and any(end.met_stranger for end in state.exits)
 
 
-def _verdict(state: RunState) -> DriverOutcome | None:
+def _group_outcome(state: RunState) -> DriverOutcome | None:
     """Return how the driver ends (:func:`.verdict`), or the script's own error if that had cost the
     nodes for which it was stopped; None if another group follows.
     """
-    final = state.leaving.reason if state.leaving is not None and state.leaving.is_final else None
-    left = state.leaving is not None
-    hung = state.hung or None
-    complete = state.terms.samples is not None and state.samples >= state.terms.samples
+    leaving = state.leaving
+    is_complete = state.terms.samples is not None and state.samples >= state.terms.samples
     says_done = state.phase is Phase.DONE or (
-        complete and {end.status for end in state.exits} == {0}
+        is_complete and {end.status for end in state.exits} == {0}
     )
     outcome = verdict(
-        Ended(
-            tuple(state.exits),
-            state.terms.elastic,
-            state.terms.collective,
-            final,
-            left,
-            says_done,
-            state.taken,
-            hung,
+        GroupEnd(
+            exits=tuple(state.exits),
+            is_elastic=state.terms.is_elastic,
+            is_collective=state.terms.is_collective,
+            leave_reason=leaving.reason if leaving is not None and leaving.is_final else None,
+            was_asked_to_leave=leaving is not None,
+            says_done=says_done,
+            has_lost_node=state.has_lost_node,
+            hang_reason=state.hang_reason or None,
         )
     )
-    failure = None if state.leaving is None else state.leaving.failure
+    failure = None if leaving is None else leaving.failure
     is_stopped = outcome is not None and outcome.ending is Ending.STOPPED
     return failure if is_stopped and failure is not None else outcome
 
 
-def _passed(state: RunState, now_s: float) -> list[DriverStep]:
+def _handle_time(state: RunState, now_s: float) -> list[DriverStep]:
     """Do what time has made due: changes of membership, retries, the end of workers that have not
     left in time or count as hung.
     """
     steps = (
-        _ordered(state, state.membership.tick(now_s), now_s)
-        if state.membership.group or state.terms.elastic
+        _steps_for(state, state.membership.tick(now_s), now_s)
+        if state.membership.group or state.terms.is_elastic
         else []
     )
     leaving = state.leaving
-    here = {*state.membership.announced, *state.membership.group}
-    steps += [Retry(member, slot) for member, slot in state.retries.due(now_s) if member in here]
+    members = {*state.membership.announced, *state.membership.group}
+    steps += [
+        Retry(member, slot) for member, slot in state.retries.pop_due(now_s) if member in members
+    ]
     if leaving is not None and now_s - leaving.since_s >= state.terms.stop_s:
-        steps += _left_too_late(state, leaving)
-    elif leaving is None and (reason := _hang(state, now_s)):
-        steps += _hung(state, reason, now_s)
+        steps += _end_late_workers(state, leaving)
+    elif leaving is None and (reason := _hang_reason(state, now_s)):
+        steps += _end_hung(state, reason, now_s)
     elif (
         state.crashed_s is not None
         and now_s - state.crashed_s > GATHER_S
-        and (leaving is None or state.terms.collective)
+        and (leaving is None or state.terms.is_collective)
     ):
-        steps += _kill(state)  # workers that need no peers may still save
+        steps += _kill_once(state)  # workers that need no peers may still save
     if (
-        state.silence.heard_s is None
-        and state.unreported_s is not None
-        and now_s - state.unreported_s > UNREPORTED_S
+        state.silence.last_report_s is None
+        and state.formed_s is not None
+        and now_s - state.formed_s > UNREPORTED_S
     ):
-        steps += _running(state)
+        steps += _report_running(state)
     return steps
 
 
-def _left_too_late(state: RunState, leaving: Leaving) -> list[DriverStep]:
+def _end_late_workers(state: RunState, leaving: Leaving) -> list[DriverStep]:
     """End workers that have not left within ``stop_s``: kill the group, or end the driver with
     it.
     """
     if not leaving.is_final:
-        return _kill(state)
+        return _kill_once(state)
     reason = f"{leaving.reason}; {LATE} {state.terms.stop_s:g} s (stop_s)"
     state.outcome = leaving.failure or DriverOutcome(Ending.STOPPED, reason)
     return []
 
 
-def _hung(state: RunState, reason: str, now_s: float) -> list[DriverStep]:
+def _end_hung(state: RunState, reason: str, now_s: float) -> list[DriverStep]:
     """End the driver because its workers count as hung."""
-    state.hung = reason
+    state.hang_reason = reason
     silent_s = round(_silent_s(state, now_s), 1)
     log = state.joined[0].log if state.joined else None
-    outcome = _verdict(state)
+    outcome = _group_outcome(state)
     if outcome is not None and outcome.log is None:
         outcome = replace(outcome, log=log)
     state.outcome = outcome
@@ -702,22 +765,32 @@ def _hung(state: RunState, reason: str, now_s: float) -> list[DriverStep]:
     return [Report(Hung(host.node, host.fragment, silent_s)) for host in hosts]
 
 
-def _hang(state: RunState, now_s: float) -> str:
+def _hang_reason(state: RunState, now_s: float) -> str:
     """Return why the workers count as hung; empty if they do not."""
     if state.silence.is_hung(now_s):
         return state.silence.reason
     limit_s = state.terms.first_step_s
-    if state.joined and state.since_s is not None and now_s - state.since_s >= limit_s:
+    if (
+        state.joined
+        and state.unreported_since_s is not None
+        and now_s - state.unreported_since_s >= limit_s
+    ):
         return f"no step within {limit_s:g} s of its start (first_step_s)"
     return ""
 
 
 def _silent_s(state: RunState, now_s: float) -> float:
     """Return the seconds since the last report; before the first one, since the workers run."""
-    return state.silence.seconds(now_s) if state.since_s is None else now_s - state.since_s
+    return (
+        state.silence.seconds(now_s)
+        if state.unreported_since_s is None
+        else now_s - state.unreported_since_s
+    )
 
 
-def _kill(state: RunState) -> list[DriverStep]:
-    """Kill the group's workers; nothing if that was done before."""
-    first, state.killed = not state.killed, True
-    return [KillGroup()] if first else []
+def _kill_once(state: RunState) -> list[DriverStep]:
+    """Kill the group's workers, unless this driver has already done so."""
+    if state.is_killed:
+        return []
+    state.is_killed = True
+    return [KillGroup()]

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 
 from bftrainer.wires.hosts_file import HostSlots
-from bftrainer_drivers.common.core import Heard, Joined, WaitingEnded, Warmed, WorkerEnded
+from bftrainer_drivers.common.core import Joined, News, WaitingEnded, Warmed, WorkerEnded
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.outcome import exit_of
 from bftrainer_drivers.common.warm_start import MARKER
@@ -25,7 +25,7 @@ class Crew:
     from any of them.
     """
 
-    def __init__(self, starter: WorkerStarter, tell: Callable[[Heard], None]) -> None:
+    def __init__(self, starter: WorkerStarter, tell: Callable[[News], None]) -> None:
         self._starter = starter
         self._tell = tell
         self._lock = threading.Lock()
@@ -33,14 +33,14 @@ class Crew:
         self.joined: dict[Key, WorkerProcess] = {}
 
     def warm_up(
-        self, member: Member, command: Sequence[str], first: Mapping[str, str], incarnation: int
+        self, member: Member, command: Sequence[str], variables: Mapping[str, str], incarnation: int
     ) -> None:
-        """Start all workers of a member; they do their imports and wait for :meth:`join`. Once all
-        have printed the marker, the member is told as warm.
+        """Start all workers of a member with these environment ``variables``; they do their imports
+        and wait for :meth:`join`. Once all have printed the marker, :class:`Warmed` is told.
         """
         unmarked = set(range(member.host.slots))
 
-        def marked(slot: int) -> None:
+        def note_marker(slot: int) -> None:
             with self._lock:
                 unmarked.discard(slot)
                 is_last = not unmarked
@@ -48,9 +48,9 @@ class Crew:
                 self._tell(Warmed(member))
 
         for slot in range(member.host.slots):
-            on_marked = functools.partial(marked, slot)
+            on_marked = functools.partial(note_marker, slot)
             worker = self._starter.start(
-                member.host, slot, command, first, MARKER.encode(), incarnation, on_marked
+                member.host, slot, command, variables, MARKER.encode(), incarnation, on_marked
             )
             with self._lock:
                 self._waiting[member.label, slot] = worker
@@ -61,39 +61,44 @@ class Crew:
         member: Member,
         slot: int,
         environment: Mapping[str, str],
-        if_cold: Mapping[str, str] = {},
+        cold_variables: Mapping[str, str] = {},
         host: HostSlots | None = None,
     ) -> WorkerProcess:
-        """Let a worker of this member and slot train: the waiting one gets its environment, or
-        another is started, with ``if_cold`` as well. ``host``: where, if not on the member's own
-        host.
+        """Let a worker of this member and slot train, and return it: the waiting worker is sent
+        ``environment``, or another one is started with ``environment`` and ``cold_variables``.
+
+        ``host``: where to start it, if not on the member's own host; its slot there follows those
+        of the host's own workers.
         """
         with self._lock:
             worker = self._waiting.pop((member.label, slot), None)
             if worker is not None and worker.status() is None:
-                self._joins(member, slot, worker)
+                self._note_joined(member, slot, worker)
             else:
                 worker = None  # none waits, or its end is just being told
-        if worker is None:
-            at = (member.host, slot) if host is None else (host, host.slots + slot)
-            worker = self._starter.start(
-                *at, self._starter.trainer.command, {**environment, **if_cold}
-            )
-            with self._lock:
-                self._joins(member, slot, worker)
-            self._follow(member, slot, worker)
-        else:
+        if worker is not None:
             # If the worker has just ended, its end will be told.
             worker.send(json.dumps(dict(environment)).encode() + b"\n")
+            return worker
+        worker = self._starter.start(
+            member.host if host is None else host,
+            slot if host is None else host.slots + slot,
+            self._starter.trainer.command,
+            {**environment, **cold_variables},
+        )
+        with self._lock:
+            self._note_joined(member, slot, worker)
+        self._follow(member, slot, worker)
         return worker
 
-    def _joins(self, member: Member, slot: int, worker: WorkerProcess) -> None:
-        worker.waits = False
+    def _note_joined(self, member: Member, slot: int, worker: WorkerProcess) -> None:
+        """Count the worker as one of the group and tell that; called with the lock held."""
+        worker.is_waiting = False
         self.joined[member.label, slot] = worker
         self._tell(Joined(member, worker.log))
 
     def drop(self, member: Member) -> None:
-        """End the member's waiting workers."""
+        """End the member's waiting workers; those that have joined go on."""
         with self._lock:
             dropped = [
                 self._waiting.pop(key) for key in list(self._waiting) if key[0] == member.label
@@ -114,18 +119,20 @@ class Crew:
     def _wait(self, member: Member, slot: int, worker: WorkerProcess) -> None:
         """Wait for a worker's end in a thread, forget the worker, and tell how it ended."""
         status = self._starter.wait(worker)
-        ended = exit_of(status, worker.planned, worker.log, worker.host.node, slot)
+        ended = exit_of(status, worker.is_planned, worker.log, worker.host.node, slot)
+        key = (member.label, slot)
         with self._lock:
-            waits = worker.waits
-            if self._waiting.get((member.label, slot)) is worker:
-                del self._waiting[member.label, slot]
-            if self.joined.get((member.label, slot)) is worker:
-                del self.joined[member.label, slot]
-        self._tell(WaitingEnded(member, ended) if waits else WorkerEnded(member, ended))
+            is_waiting = worker.is_waiting
+            # By now another worker may have the same member and slot: that one stays.
+            if self._waiting.get(key) is worker:
+                del self._waiting[key]
+            if self.joined.get(key) is worker:
+                del self.joined[key]
+        self._tell(WaitingEnded(member, ended) if is_waiting else WorkerEnded(member, ended))
 
 
 def end(workers: Sequence[WorkerProcess]) -> None:
     """End workers at once; the ends of those that still run are planned."""
     for worker in workers:
-        worker.planned = worker.planned or worker.status() is None
+        worker.is_planned = worker.is_planned or worker.status() is None
         worker.kill()

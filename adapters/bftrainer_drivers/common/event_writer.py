@@ -23,6 +23,7 @@ class EventWriter:
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
 
     def write(self, event: AnyDriverEvent, incarnation: int | None = None) -> None:
+        """Append an event, of the writer's incarnation unless another one is named."""
         line = f"{format_event(EventLine(self._clock(), incarnation or self.incarnation, event))}\n"
         with self._lock:
             os.write(self._file, line.encode())

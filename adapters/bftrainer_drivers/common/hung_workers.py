@@ -19,9 +19,9 @@ from bftrainer.wires.stacks import hung_at, output_before_stack
 from bftrainer_drivers.common.command_line import filled_prefix
 from bftrainer_drivers.common.outcome import DriverOutcome
 
-WITHIN_S = 10.0
+SIGNAL_TIMEOUT_S = 10.0
 """The commands on the nodes may take so long; then the workers are killed without stacks."""
-_WRITTEN_S = 3.0
+_STACK_TIMEOUT_S = 3.0
 _MAX_HOSTS = 16
 """Stacks of so many hosts show where a group waits."""
 _ABORT = f"""
@@ -36,9 +36,10 @@ done
 
 def request_stacks(hosts: Iterable[HostSlots], prefix: Sequence[str], directory: Path) -> None:
     """Let the Python workers on these hosts write their stacks to their logs and end; return within
-    :data:`WITHIN_S`.
+    :data:`SIGNAL_TIMEOUT_S`. ``directory`` is the trainer's: its workers name it in their
+    environment.
     """
-    give_up_s = time.monotonic() + WITHIN_S
+    deadline_s = time.monotonic() + SIGNAL_TIMEOUT_S
     signalers: list[subprocess.Popen[bytes]] = []
     for host in list(hosts)[:_MAX_HOSTS]:
         command = ["/bin/bash", "-c", _ABORT, "bftrainer-stacks", str(directory)]
@@ -53,19 +54,19 @@ def request_stacks(hosts: Iterable[HostSlots], prefix: Sequence[str], directory:
         )
     for signaler in signalers:
         try:
-            signaler.wait(max(give_up_s - time.monotonic(), 0.0))
+            signaler.wait(max(deadline_s - time.monotonic(), 0.0))
         except subprocess.TimeoutExpired:
             signaler.terminate()  # SIGKILL of srun would leave its step
 
 
 def with_stack(
-    outcome: DriverOutcome, logs: Sequence[Path], wait_s: float = _WRITTEN_S
+    outcome: DriverOutcome, logs: Sequence[Path], wait_s: float = _STACK_TIMEOUT_S
 ) -> DriverOutcome:
-    """Add to the outcome of a hang where a worker waits and what a worker printed last. Wait
-    ``wait_s`` at most until a stack is in a log.
+    """Return the outcome of a hang with the place where a worker waits and the last output of the
+    first log that has any before its stack. Wait ``wait_s`` at most until a stack is in a log.
     """
-    give_up_s = time.monotonic() + wait_s
-    while not (place := hung_at(logs)) and time.monotonic() < give_up_s:
+    deadline_s = time.monotonic() + wait_s
+    while not (place := hung_at(logs)) and time.monotonic() < deadline_s:
         time.sleep(0.05)
     outputs = [lines for lines in map(output_before_stack, logs) if lines]
     reason = f"{outcome.reason}; a worker waits at {place}" if place else outcome.reason

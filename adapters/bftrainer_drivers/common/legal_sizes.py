@@ -69,25 +69,25 @@ class LegalSizes:
 ANY_SIZE = LegalSizes()
 
 
-def in_use(
+def used_hosts(
     present: Sequence[HostT], sizes: LegalSizes, preferred: Sequence[Sequence[HostT]] = ()
 ) -> list[HostT]:
-    """Return the hosts of ``present`` that a trainer uses, in their order: as many as the largest
-    legal size within their number.
+    """Return the hosts of ``present`` that a trainer uses, in their order there: as many as the
+    largest legal size allows.
 
-    ``preferred`` says which ones stay if not all do: those of its first collection before those of
-    the second, and so on. A group gives up nodes that it does not train on yet before others.
+    If not all are used, ``preferred`` ranks them: hosts of its first collection come before those
+    of the second, and so on, and hosts of none come last. A group gives up nodes that it does not
+    train on yet before others.
     """
     size = sizes.largest_within(len(present))
     if size == len(present):
         return list(present)
 
-    def rank(number: int) -> tuple[int, int]:
-        level = next(
-            (level for level, hosts in enumerate(preferred) if present[number] in hosts),
-            len(preferred),
-        )
-        return level, number
+    def preference(index: int) -> int:
+        for level, hosts in enumerate(preferred):
+            if present[index] in hosts:
+                return level
+        return len(preferred)
 
-    kept = sorted(sorted(range(len(present)), key=rank)[:size])
-    return [present[number] for number in kept]
+    by_preference = sorted(range(len(present)), key=preference)  # stable: earlier hosts first
+    return [present[index] for index in sorted(by_preference[:size])]

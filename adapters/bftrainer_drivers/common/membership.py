@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from bftrainer.wires.hosts_file import HostSlots
-from bftrainer_drivers.common.legal_sizes import ANY_SIZE, LegalSizes, in_use
+from bftrainer_drivers.common.legal_sizes import ANY_SIZE, LegalSizes, used_hosts
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +67,15 @@ Action = StartWarming | Drop | Announce | Leave
 
 @dataclass(slots=True)
 class Membership:
-    """Follows which hosts are listed, warm, announced and in the group. ``order`` and ``tick``
-    return the actions to take; the other methods note what has happened.
+    """Follows which hosts are listed, warm, announced and in the group. ``order``, ``tick`` and
+    ``begin_group`` return the actions to take; the other methods note news.
     """
 
     restarts: bool = False
+    """Each change of hosts needs a group of new workers."""
     sizes: LegalSizes = ANY_SIZE
-    independent: bool = False
-    """Members need no other: one that goes ends nothing, as long as another is wanted."""
+    is_independent: bool = False
+    """Members are independent: losing one does not end the run while another is listed."""
     straggler_s: float = 5.0
     """How long warm members wait for the last one that is still warming."""
     retire_s: float = 1.0
@@ -83,20 +84,27 @@ class Membership:
     """
     warming: list[Member] = field(default_factory=list)
     warm: dict[Member, float] = field(default_factory=dict)
+    """Members that are warm and not announced, each with the time from which it was warm."""
     announced: tuple[Member, ...] = ()
     retiring: dict[Member, float] = field(default_factory=dict)
+    """Announced members that are no longer listed nor in the group, each with the time from which
+    ``retire_s`` counts.
+    """
     group: tuple[Member, ...] = ()
-    last_group: tuple[Member, ...] = ()
+    previous_group: tuple[Member, ...] = ()
     withheld: set[str] = field(default_factory=set)
-    over: set[Member] = field(default_factory=set)
+    """Fragments that are not used again, because a worker there was lost or failed."""
+    excused: set[Member] = field(default_factory=set)
     """Excused members that are still in the group."""
     leaving: bool = False
-    _wanted: tuple[HostSlots, ...] = ()
-    _stays: int = 0
+    """The group is to stop for good: no action follows."""
+    _listed: tuple[HostSlots, ...] = ()
+    _stay_count: int = 0
+    """Members so far; the next one's label has the next number."""
 
     def order(self, hosts: Iterable[HostSlots], now_s: float) -> list[Action]:
         """Take over the content of the hosts file; return the actions that follow."""
-        self._wanted = tuple(hosts)
+        self._listed = tuple(hosts)
         return self.tick(now_s)
 
     def tick(self, now_s: float) -> list[Action]:
@@ -105,11 +113,17 @@ class Membership:
         """
         if self.leaving or self._ends_by_itself():
             return []
-        wanted, present = self.usable(), len(self.present())
-        is_short = present > 0 or self.restarts or self.sizes.smallest > 1 or not self.group
-        if not wanted and is_short:
-            return self._leave(self.sizes.shortage(present), is_short=True)
-        if self.restarts and _fragments(wanted) == _fragments(m.host for m in self.group):
+        usable, listed_count = self.usable_hosts(), len(self.listed_hosts())
+        # An elastic group of which no host is left, where one host would be enough, is not short of
+        # a legal size: the reason is "no nodes" (_reason_to_leave).
+        is_elastic_group = bool(self.group) and not self.restarts
+        has_no_hosts_left = is_elastic_group and listed_count == 0 and self.sizes.smallest <= 1
+        if not usable and not has_no_hosts_left:
+            return self._leave(self.sizes.shortage(listed_count), is_short=True)
+        # The hosts for which workers are prepared: none where each change needs a group of new
+        # workers and nothing changes.
+        wanted = usable
+        if self.restarts and _fragments(usable) == _fragments(m.host for m in self.group):
             wanted = []
         if reason := self._reason_to_leave(wanted):
             return self._leave(reason)
@@ -123,14 +137,14 @@ class Membership:
             return ""
         if not wanted:
             return "no nodes"
-        can_stay = self.independent or any(member.host in wanted for member in self._alive())
+        can_stay = self.is_independent or any(member.host in wanted for member in self._alive())
         return "" if can_stay else "none of its nodes is left"
 
-    def present(self) -> list[HostSlots]:
+    def listed_hosts(self) -> list[HostSlots]:
         """Return the hosts that the hosts file lists, without withheld fragments."""
-        return [host for host in self._wanted if host.fragment not in self.withheld]
+        return [host for host in self._listed if host.fragment not in self.withheld]
 
-    def usable(self) -> list[HostSlots]:
+    def usable_hosts(self) -> list[HostSlots]:
         """Return the hosts that the next group is to use: as many of those present as a legal size
         allows.
         """
@@ -139,14 +153,15 @@ class Membership:
             [member.host for member in self.group],
             [member.host for member in (*self.warm, *self.warming)],
         )
-        return in_use(self.present(), self.sizes, preferred)
+        return used_hosts(self.listed_hosts(), self.sizes, preferred)
 
     def _alive(self) -> list[Member]:
+        """Return the members of the group whose fragments are not withheld."""
         return [member for member in self.group if member.host.fragment not in self.withheld]
 
     def _ends_by_itself(self) -> bool:
         """Whether all workers of an elastic group were lost: its launcher notices, and ends."""
-        is_elastic = not (self.restarts or self.independent)
+        is_elastic = not (self.restarts or self.is_independent)
         return is_elastic and bool(self.group) and not self._alive()
 
     def copy(self) -> Membership:
@@ -157,48 +172,48 @@ class Membership:
             warm={**self.warm},
             retiring={**self.retiring},
             withheld={*self.withheld},
-            over={*self.over},
+            excused={*self.excused},
         )
 
-    def begin(self) -> list[Action]:
+    def begin_group(self) -> list[Action]:
         """Set ``group`` to members on all usable hosts, warm or not, for a group of new workers;
-        return what is to be dropped.
+        return the drops of all other members, whose workers were prepared in vain.
         """
         prepared = {
             member.host: member
             for member in (*self.retiring, *self.announced, *self.warm, *self.warming)
         }
         group: list[Member] = []
-        for host in self.usable():
+        for host in self.usable_hosts():
             member = prepared.pop(host, None)
-            group.append(self._member(host) if member is None else member)
+            group.append(self._new_member(host) if member is None else member)
         self.group = tuple(group)
         self.warming, self.warm, self.retiring, self.announced = [], {}, {}, ()
         return [Drop(member) for member in prepared.values()]
 
-    def warmed(self, member: Member, now_s: float) -> None:
+    def note_warm(self, member: Member, now_s: float) -> None:
         """Note that all workers of a member wait for their ranks."""
         if member in self.warming:
             self.warming.remove(member)
             self.warm[member] = now_s
 
-    def lost(self, member: Member) -> bool:
+    def withhold(self, member: Member) -> bool:
         """Withhold the fragment of a member whose worker ended on its own; return whether it was
         used until now.
         """
-        news = member.host.fragment not in self.withheld
+        was_usable = member.host.fragment not in self.withheld
         self.withheld.add(member.host.fragment)
         self.warming = [other for other in self.warming if other != member]
         self.warm.pop(member, None)
         self.retiring.pop(member, None)
         self._withdraw(member)
-        return news
+        return was_usable
 
-    def excused(self, member: Member) -> None:
+    def excuse(self, member: Member) -> None:
         """Note that a worker of a member was ended through no fault of its node: this stay is over,
         and the next one may begin.
         """
-        self.over.add(member)
+        self.excused.add(member)
         self._withdraw(member)
 
     def _withdraw(self, member: Member) -> None:
@@ -208,17 +223,17 @@ class Membership:
         them (:meth:`LegalSizes.allow`), unless they are to save and leave.
         """
         others = tuple(other for other in self.announced if other != member)
-        kept = in_use(others, self.sizes, [self.group])
+        kept = used_hosts(others, self.sizes, [self.group])
         self.announced = tuple(kept) if kept else others
 
-    def formed(self, labels: Iterable[str]) -> None:
+    def note_group(self, labels: Iterable[str]) -> None:
         """Note that the members with these labels are the group now."""
         by_label = {
             member.label: member for member in (*self.announced, *self.retiring, *self.group)
         }
-        self.last_group = self.group
+        self.previous_group = self.group
         self.group = tuple(by_label[label] for label in sorted(labels) if label in by_label)
-        self.over &= set(self.group)
+        self.excused &= set(self.group)
         for member in self.group:
             self.retiring.pop(member, None)
 
@@ -233,9 +248,10 @@ class Membership:
         self.warming, self.warm = [], {}
         return [*(Drop(member) for member in waiting), Leave(reason, is_short)]
 
-    def _member(self, host: HostSlots) -> Member:
-        self._stays += 1
-        return Member(f"{host.node}.{host.fragment}.{self._stays}", host)
+    def _new_member(self, host: HostSlots) -> Member:
+        """Return a member for a new stay of this host."""
+        self._stay_count += 1
+        return Member(f"{host.node}.{host.fragment}.{self._stay_count}", host)
 
     def _drop(self, wanted: list[HostSlots], now_s: float) -> list[Action]:
         """Drop members that are no longer wanted; announced ones only after ``retire_s``."""
@@ -257,9 +273,9 @@ class Membership:
         """Start the workers of wanted hosts that have none yet."""
         group = () if self.restarts else self.group
         if not self.sizes.allow(len(self.announced)):  # no group forms without the next stay
-            group = tuple(member for member in group if member not in self.over)
+            group = tuple(member for member in group if member not in self.excused)
         present = {member.host for member in (*self.announced, *self.warming, *self.warm, *group)}
-        joining = [self._member(host) for host in wanted if host not in present]
+        joining = [self._new_member(host) for host in wanted if host not in present]
         self.warming += joining
         return [StartWarming(member) for member in joining]
 
@@ -268,7 +284,7 @@ class Membership:
         has passed; nothing if they are announced already.
         """
         group = () if self.restarts else self.group
-        stay = [m for m in (*self.announced, *group) if m.host in wanted and m not in self.over]
+        stay = [m for m in (*self.announced, *group) if m.host in wanted and m not in self.excused]
         oldest_s = min(self.warm.values(), default=now_s)
         joining: list[Member] = []
         if self.warm and (not self.warming or now_s - oldest_s >= self.straggler_s):
@@ -276,7 +292,7 @@ class Membership:
         candidates = tuple(dict.fromkeys([*stay, *joining]))
         announced = candidates
         if not self.restarts:  # the next group of these begins on all hosts, warm or not
-            announced = tuple(in_use(candidates, self.sizes, [self.announced, self.group]))
+            announced = tuple(used_hosts(candidates, self.sizes, [self.announced, self.group]))
         if set(announced) == set(self.announced) or (candidates and not announced):
             return []
         self.warm = {m: warm_s for m, warm_s in self.warm.items() if m not in announced}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bftrainer.wires.control import STOPPED_STATUS
@@ -17,7 +17,7 @@ CANNOT_START = (126, 127)
 """A shell's statuses for a command that does not exist or cannot be executed."""
 _OWN = (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 """The signals that a process gets for what it does itself."""
-MOST_ERRORS = 3
+MAX_ERRORS = 3
 """Groups in succession that a script may end with an error."""
 
 
@@ -26,7 +26,7 @@ class Exit:
     """The end of a worker. ``status``: exit status, or minus the signal."""
 
     status: int
-    planned: bool
+    is_planned: bool
     log: Path
     error: str = ""
     """The last exception in its log."""
@@ -38,46 +38,54 @@ class Exit:
     """It failed after it had closed a stranger's connection to its group."""
 
     @property
-    def lost(self) -> bool:
+    def is_lost(self) -> bool:
         """Whether the worker was ended by a signal, here or (as shells and srun report it) on its
         node: a lost node rather than a bug.
         """
-        return not (self.planned or self.out_of_memory) and (self.status < 0 or self.status > 128)
+        return not (self.is_planned or self.out_of_memory) and (
+            self.status < 0 or self.status > 128
+        )
 
     @property
-    def failed(self) -> bool:
+    def has_failed(self) -> bool:
         """Whether the worker ended on its own, with an error."""
-        own = self.out_of_memory or (0 < self.status < 128 and self.status != STOPPED_STATUS)
-        return not self.planned and own
+        is_error = 0 < self.status < 128 and self.status != STOPPED_STATUS
+        return not self.is_planned and (self.out_of_memory or is_error)
 
     def __str__(self) -> str:
         number = -self.status if self.status < 0 else self.status - 128
-        if self.lost and number in {item.value for item in signal.Signals}:
+        if self.is_lost and number in {item.value for item in signal.Signals}:
             return f"ended by {signal.Signals(number).name}"
         return f"ended with status {self.status}"
 
     @property
-    def told(self) -> str:
+    def description(self) -> str:
         """How the worker ended and, if it failed, its exception: for events that have no tail of
         the log.
         """
-        return f"{self}: {self.error}" if self.error and self.failed else str(self)
+        return f"{self}: {self.error}" if self.error and self.has_failed else str(self)
 
 
 def exit_of(status: int, planned: bool, log: Path, node: str = "", slot: int = 0) -> Exit:
-    """Return the end of a worker; if it did not end well, with what its log says about the
-    reason.
+    """Return the end of a worker with exit status ``status`` (or minus the signal). Unless it was
+    planned or regular, it carries what the log says about the reason. A step that srun could not
+    start, because the holder job has ended or slurmctld does not answer, counts as lost.
     """
-    well = planned or status in (0, STOPPED_STATUS)
-    if status == 1 and not planned and has_no_holder(last_lines(log)):
-        return Exit(LOST_STATUS, planned, log, "", node, slot)
-    killed = (
-        not planned and abs(status) in (signal.SIGKILL, LOST_STATUS) and oom_killed(last_lines(log))
+    if planned or status in (0, STOPPED_STATUS):
+        return Exit(status, planned, log, node=node, slot=slot)
+    if status == 1 and has_no_holder(last_lines(log)):
+        return Exit(LOST_STATUS, planned, log, node=node, slot=slot)
+    is_killed = abs(status) in (signal.SIGKILL, LOST_STATUS)
+    return Exit(
+        status,
+        planned,
+        log,
+        error=last_exception(log),
+        node=node,
+        slot=slot,
+        out_of_memory=is_killed and oom_killed(last_lines(log)),
+        met_stranger=any(line.startswith(CLOSED) for line in last_lines(log, count=1000)),
     )
-    if well:
-        return Exit(status, planned, log, "", node, slot)
-    stranger = any(line.startswith(CLOSED) for line in last_lines(log, count=1000))
-    return Exit(status, planned, log, last_exception(log), node, slot, killed, stranger)
 
 
 def was_taken(status: int) -> bool:
@@ -92,47 +100,56 @@ def was_taken(status: int) -> bool:
     return number > 0 and number not in _OWN
 
 
+@dataclass(frozen=True, slots=True)
+class _GroupErrors:
+    """When a group formed, how many groups before it have failed in succession (with itself, once
+    it has failed), and whether it has failed.
+    """
+
+    formed_s: float
+    in_succession: int
+    has_failed: bool
+
+
 @dataclass(slots=True)
 class ScriptErrors:
-    """Finds a script that fails in every group: the others go on without the failed worker, and
-    fail again.
+    """Counts groups that fail in succession, to recognize a script that fails in every group: the
+    others go on without the failed worker, and fail again.
 
     An error that comes once, such as that of a broken GPU, costs one node. One that comes in each
-    of MOST_ERRORS groups in succession, within ``soon_s`` of the group's beginning, is the script's
+    of MAX_ERRORS groups in succession, within ``soon_s`` of the group's beginning, is the script's
     own: further nodes would be lost to it.
     """
 
     soon_s: float
-    _formed_s: float = 0.0
-    _in_succession: int = 0
-    _counted: bool = False
-    _last: tuple[float, int, bool] = (0.0, 0, True)
-    """(``_formed_s``, ``_in_succession``, ``_counted``) of the group before: an error of it may be
-    told after the next group has formed.
-    """
+    _group: _GroupErrors = _GroupErrors(0.0, 0, has_failed=False)
+    _previous: _GroupErrors = _GroupErrors(0.0, 0, has_failed=True)
+    """The group before: an error of it may be told after the next group has formed."""
 
-    def formed(self, now_s: float) -> None:
+    def note_group(self, now_s: float) -> None:
         """Note that a new group has formed."""
-        self._last = (self._formed_s, self._in_succession, self._counted)
-        if not self._counted:
-            self._in_succession = 0  # the last group ended without an error
-        self._formed_s, self._counted = now_s, False
+        self._previous = self._group
+        # A group that ended without an error breaks the succession.
+        in_succession = self._group.in_succession if self._group.has_failed else 0
+        self._group = _GroupErrors(now_s, in_succession, has_failed=False)
 
-    def ended(self, end: Exit, now_s: float, *, of_last: bool = False) -> bool:
-        """Note the end of a worker; return whether the script counts as failed. ``of_last``: the
-        worker belonged to the group before the present one.
+    def note_exit(self, end: Exit, now_s: float, *, is_of_previous_group: bool = False) -> bool:
+        """Note the end of a worker; return whether the script counts as failed. A group counts
+        once, by its first error. ``is_of_previous_group``: the worker belonged to the group before
+        the present one.
         """
-        formed_s, before, counted = (
-            self._last if of_last else (self._formed_s, self._in_succession, self._counted)
-        )
-        if end.failed and not counted:
-            self._in_succession = before + 1 if now_s - formed_s < self.soon_s else 1
-            if of_last:
-                self._last = (formed_s, before, True)
-                self._in_succession += self._counted
+        group = self._previous if is_of_previous_group else self._group
+        if end.has_failed and not group.has_failed:
+            is_soon = now_s - group.formed_s < self.soon_s
+            in_succession = group.in_succession + 1 if is_soon else 1
+            if is_of_previous_group:
+                self._previous = replace(group, has_failed=True)
+                # The present group follows the failed one; its own error counts as well.
+                in_succession += self._group.has_failed
+                self._group = replace(self._group, in_succession=in_succession)
             else:
-                self._counted = True
-        return self._in_succession >= MOST_ERRORS
+                self._group = replace(group, in_succession=in_succession, has_failed=True)
+        return self._group.in_succession >= MAX_ERRORS
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,30 +25,33 @@ GROUP = "group"
 
 def remaining(lines: Iterable[str]) -> dict[ProcessId, str]:
     """Read the driver's lines to their end; return the processes that are still to be ended, and
-    how: a signal's number, or ``group``.
+    how: the number of a signal, or ``group`` (:data:`GROUP`). A process that has ended before its
+    line was read is not among them.
     """
-    left: dict[int, tuple[ProcessId, str]] = {}
+    watched: dict[int, tuple[ProcessId, str]] = {}
     for line in lines:
         match line.split():
-            case ["+", pid, how]:
+            case ["+", pid, manner]:
                 if (process := identify(int(pid))) is not None:
-                    left[int(pid)] = (process, how)
+                    watched[int(pid)] = (process, manner)
             case ["-", pid]:
-                left.pop(int(pid), None)
-    return dict(left.values())
+                watched.pop(int(pid), None)
+    return dict(watched.values())
 
 
-def end(left: Mapping[ProcessId, str]) -> None:
-    """End the processes that :func:`remaining` has returned."""
-    single: dict[str, list[ProcessId]] = {}
-    for process, how in left.items():
-        if how != GROUP:
-            single.setdefault(how, []).append(process)
+def end(watched: Mapping[ProcessId, str]) -> None:
+    """End the processes that :func:`remaining` has returned: groups are killed, other processes get
+    their signals.
+    """
+    by_signal: dict[str, list[ProcessId]] = {}
+    for process, manner in watched.items():
+        if manner != GROUP:
+            by_signal.setdefault(manner, []).append(process)
         elif is_alive(process):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-    for by, processes in single.items():
-        end_all(processes, signal.Signals(int(by)))
+    for number, processes in by_signal.items():
+        end_all(processes, signal.Signals(int(number)))
 
 
 class Reaper:
@@ -61,11 +64,11 @@ class Reaper:
             argv, cwd="/", stdin=subprocess.PIPE, start_new_session=True
         )
 
-    def watch(self, pid: int, by: signal.Signals | None) -> None:
-        """Let the reaper end this process when the driver ends: by the signal ``by``
+    def watch(self, pid: int, end_signal: signal.Signals | None) -> None:
+        """Let the reaper end this process when the driver ends: by ``end_signal``
         (:attr:`DriverSettings.ends_by`), or, if that is None, by killing its group.
         """
-        self._say(f"+ {pid} {GROUP if by is None else by.value}\n")
+        self._say(f"+ {pid} {GROUP if end_signal is None else end_signal.value}\n")
 
     def forget(self, pid: int) -> None:
         self._say(f"- {pid}\n")

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from bftrainer.wires.environment import HOSTS
 from bftrainer.wires.hosts_file import HostSlots, parts_of
 from bftrainer_drivers.common.command_line import visible_gpus
-from bftrainer_drivers.common.core import Heard, Terms, WorkerEnded
+from bftrainer_drivers.common.core import News, Terms, WorkerEnded
 from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.run_loop import Backend, Run
@@ -29,17 +29,18 @@ class RestartBackend(Backend, ABC):
         self.run = run
         trainer = run.trainer
         self.terms = Terms(
-            False,
-            LegalSizes.of(trainer),
-            trainer.stop_s,
-            run.settings.hang_s,
-            collective=collective,
+            is_elastic=False,
+            sizes=LegalSizes.of(trainer),
+            stop_s=trainer.stop_s,
+            hang_s=run.settings.hang_s,
+            is_collective=collective,
             stop_signal=run.stop_signal,
             samples=trainer.samples_total,
             first_step_s=run.first_step_s,
         )
         self._warm = warm_command(trainer.command) if warm else None
-        self._left: int | None = None
+        self._running_count: int | None = None
+        """How many workers of the present incarnation run; None before the first one."""
 
     def first_variables(self, host: HostSlots) -> dict[str, str]:
         """Return what a warm worker needs before its imports; all other variables follow with its
@@ -57,39 +58,40 @@ class RestartBackend(Backend, ABC):
         self.run.warm_up(member, self._warm, self.first_variables(member.host), ahead=True)
 
     def begin(self, members: Sequence[Member]) -> None:
-        at = {member.host: member for member in members}
-        ranks = self.ranks(self.run.events.incarnation, list(at))
-        self._left = len(ranks)
+        member_on = {member.host: member for member in members}
+        ranks = self.ranks(self.run.events.incarnation, list(member_on))
+        self._running_count = len(ranks)
         for host, slot, environment in ranks:
-            self.run.crew.join(at[host], slot, environment)
+            self.run.crew.join(member_on[host], slot, environment)
 
-    def note(self, heard: Heard) -> None:
-        if isinstance(heard, WorkerEnded) and self._left is not None:
-            self._left -= 1
+    def note(self, news: News) -> None:
+        if isinstance(news, WorkerEnded) and self._running_count is not None:
+            self._running_count -= 1
 
     def is_over(self) -> bool:
-        return self._left == 0
+        return self._running_count == 0
 
 
-def numbered(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
-    """Return one worker per slot, host by host, with RANK, WORLD_SIZE and the other variables that
-    every framework needs. The GPUs of one holder count as one host.
+def ranked_workers(hosts: Sequence[HostSlots], common: Mapping[str, str]) -> list[Rank]:
+    """Return one worker per slot in the order of the ranks, host by host, with RANK, WORLD_SIZE and
+    the other variables that every framework needs, and the variables ``common`` to all workers.
+    The GPUs of one holder count as one host.
     """
-    size = sum(host.slots for host in hosts)
+    world_size = sum(host.slots for host in hosts)
     parts = parts_of(hosts)
-    listed = ",".join(
+    slots_of_nodes = ",".join(
         f"{node}:{sum(host.slots for host in part)}" for (node, _), part in parts.items()
     )
     ranks: list[Rank] = []
     for part in parts.values():
-        local = [(host, slot) for host in part for slot in range(host.slots)]
-        shared = {
-            "WORLD_SIZE": str(size),
-            "LOCAL_WORLD_SIZE": str(len(local)),
-            HOSTS: listed,
+        local_slots = [(host, slot) for host in part for slot in range(host.slots)]
+        part_variables = {
+            "WORLD_SIZE": str(world_size),
+            "LOCAL_WORLD_SIZE": str(len(local_slots)),
+            HOSTS: slots_of_nodes,
             **visible_gpus(part),
         }
-        for local_rank, (host, slot) in enumerate(local):
-            own = {"RANK": str(len(ranks)), "LOCAL_RANK": str(local_rank)}
-            ranks.append((host, slot, {**common, **shared, **own}))
+        for local_rank, (host, slot) in enumerate(local_slots):
+            rank_variables = {"RANK": str(len(ranks)), "LOCAL_RANK": str(local_rank)}
+            ranks.append((host, slot, {**common, **part_variables, **rank_variables}))
     return ranks

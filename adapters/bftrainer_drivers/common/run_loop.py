@@ -72,7 +72,7 @@ class Backend:
     def retry(self, member: Member, slot: int) -> None:
         """Start another worker in this slot."""
 
-    def note(self, heard: core.Heard) -> None:
+    def note(self, news: core.News) -> None:
         """Take note of what the core has just heard."""
 
     def tick(self, now_s: float) -> None:
@@ -89,7 +89,7 @@ class Backend:
         """Close what ``open`` has opened."""
 
 
-Make = Callable[["Run"], Backend]
+BackendFactory = Callable[["Run"], Backend]
 
 
 class Run:
@@ -101,19 +101,24 @@ class Run:
         self,
         directory: TrainerDirectory,
         events: EventWriter,
-        make: Make,
+        make: BackendFactory,
         reaper: Reaper | None = None,
     ) -> None:
         self.directory = directory
         self.events = events
         self.trainer = read_json(TrainerMessage, directory.trainer)
         self.settings = read_json(DriverSettings, directory.driver)
-        self._upcoming: int | None = None
-        self._begun = False
-        self._complaint = ""
-        self._stamps: tuple[object, object] | None = None  # of what was read last
-        self._ordered: list[core.Heard] = []
-        self._heard: queue.SimpleQueue[core.Heard] = queue.SimpleQueue()
+        self._next_incarnation: int | None = None
+        """The number of the next incarnation, once workers are warmed up for it."""
+        self._has_begun = False
+        """Whether an incarnation has begun."""
+        self._last_complaint = ""
+        """The last printed error of a file, which is not printed again."""
+        self._read_stamps: tuple[object, object] | None = None
+        """The stamps of ``control`` and ``hosts`` as they were read last; None: read them again."""
+        self._file_news: list[core.News] = []
+        """What ``control`` and ``hosts`` said then; the core hears it at every poll."""
+        self._news: queue.SimpleQueue[core.News] = queue.SimpleQueue()
         self._progress = JsonTail(directory.progress)
         self._progress.skip()
         self._notices = JsonTail(directory.preempted)
@@ -122,7 +127,7 @@ class Run:
         self.starter = WorkerStarter(directory, self.trainer, self.settings, events, reaper)
         self.crew = Crew(self.starter, self.tell)
         self.backend = make(self)
-        self.state = core.RunState.first(
+        self.state = core.RunState.initial(
             self.backend.terms, longest_silence_s(reported_progress(directory))
         )
 
@@ -132,9 +137,9 @@ class Run:
         name = self.trainer.stop_signal
         return signal.Signals[f"SIG{name.removeprefix('SIG')}"] if name else 0
 
-    def tell(self, heard: core.Heard) -> None:
+    def tell(self, news: core.News) -> None:
         """Let the run hear something; from any thread, and from signal handlers."""
-        self._heard.put(heard)
+        self._news.put(news)
 
     def run(self) -> DriverOutcome:
         """Drive the trainer to its end and return how it ended; all workers have ended then."""
@@ -147,20 +152,21 @@ class Run:
                 self._listen()
                 if self.backend.is_over():
                     self._hear(core.GroupOver())
-            return self._explained(self.state.outcome)
+            return self._with_stack(self.state.outcome)
         finally:
             self.backend.shut()
             self.starter.kill_all()
-            give_up_s = time.monotonic() + LAST_EXITS_S
-            while self.starter.live() and time.monotonic() < give_up_s:
+            deadline_s = time.monotonic() + LAST_EXITS_S
+            while self.starter.live() and time.monotonic() < deadline_s:
                 time.sleep(0.01)
             self.backend.close()
             self.starter.close()
 
-    def _explained(self, outcome: DriverOutcome) -> DriverOutcome:
+    def _with_stack(self, outcome: DriverOutcome) -> DriverOutcome:
         """Return the outcome; after a hang, with the place where a worker waits."""
         workers = self.state.joined
-        if outcome.reason != self.state.hung or not workers:
+        is_hang = outcome.reason == self.state.hang_reason
+        if not is_hang or not workers:
             return outcome
         hosts = {worker.member.host.node: worker.member.host for worker in workers}
         request_stacks(hosts.values(), self.settings.prefix, self.directory.path)
@@ -181,15 +187,18 @@ class Run:
     def warm_up(
         self, member: Member, command: Sequence[str] | None, first: dict[str, str], *, ahead: bool
     ) -> None:
-        """Start a member's workers, which do their imports; ``ahead``: for the next incarnation. If
-        ``command`` is None, or the site wants no warm starts, the member counts as warm at once.
+        """Start a member's workers with the variables ``first``, and let them do their imports;
+        ``ahead``: for the next incarnation. If ``command`` is None, or the site wants no warm
+        starts, no worker is started, and the member counts as warm at once.
         """
         if command is None or not self.settings.warm:
             self.tell(core.Warmed(member, is_cold=True))
             return
-        if ahead and self._upcoming is None:
-            self._upcoming = self.directory.new_incarnation()
-        number = self._upcoming if ahead and self._upcoming else self.events.incarnation
+        if ahead and self._next_incarnation is None:
+            self._next_incarnation = self.directory.new_incarnation()
+        number = (
+            self._next_incarnation if ahead and self._next_incarnation else self.events.incarnation
+        )
         self.events.write(Warming(member.host.node, member.host.fragment), number)
         self.crew.warm_up(member, command, first, number)
 
@@ -197,26 +206,26 @@ class Run:
         """Return CUDA_VISIBLE_DEVICES for a worker that joins alone: its own GPU first, then those
         that the trainer has in the same holder.
         """
-        hosts = {host, *self.state.membership.usable()}
+        hosts = {host, *self.state.membership.usable_hosts()}
         return visible_gpus([other for other in hosts if other.part == host.part], host)
 
     def _listen(self) -> None:
-        """Wait for one poll at most until something is told, then handle all that has come."""
+        """Wait for one poll at most until news is told, then handle all news that has come."""
         try:
-            heard = self._heard.get(timeout=self.settings.poll_s)
+            news = self._news.get(timeout=self.settings.poll_s)
             while True:
                 self._read_progress()  # a worker has written its last line before it ended
                 if self._read_notices():  # and its node the reason of its end
                     self._read_files()
-                self._hear(heard)
-                heard = self._heard.get_nowait()
+                self._hear(news)
+                news = self._news.get_nowait()
         except queue.Empty:
             return
 
-    def _hear(self, heard: core.Heard) -> None:
+    def _hear(self, news: core.News) -> None:
         """Pass news to the core, then to the backend, and carry out the core's steps."""
-        self.state, steps = core.after(self.state, heard, time.monotonic())
-        self.backend.note(heard)
+        self.state, steps = core.advance(self.state, news, time.monotonic())
+        self.backend.note(news)
         for step in steps:
             self._carry_out(step)
 
@@ -228,23 +237,23 @@ class Run:
         self._read_notices()
         stamps = stamp_of(self.directory.control), stamp_of(self.directory.hosts)
         try:
-            if stamps != self._stamps:
-                self._ordered = []
+            if stamps != self._read_stamps:
+                self._file_news = []
                 if is_stop_requested(self.directory.control):
-                    self._ordered.append(core.StopRequested())
+                    self._file_news.append(core.StopRequested())
                 kept = (
                     host
                     for host in read_hosts(self.directory.hosts)
                     if host.fragment not in self._preempted
                 )
-                self._ordered.append(core.HostsListed(tuple(kept), self._preempted))
-                self._stamps = stamps
+                self._file_news.append(core.HostsListed(tuple(kept), self._preempted))
+                self._read_stamps = stamps
         except InputFileError as error:  # edited by hand, or missing: the last one stays in force
-            if str(error) != self._complaint:
-                self._complaint = str(error)
+            if str(error) != self._last_complaint:
+                self._last_complaint = str(error)
                 print(f"hosts or control: {error}", flush=True)
-        for heard in self._ordered:
-            self._hear(heard)
+        for news in self._file_news:
+            self._hear(news)
 
     def _read_notices(self) -> bool:
         """Read new notices of preempted nodes; return whether there were any.
@@ -255,10 +264,11 @@ class Run:
         fragments = {line.get("fragment") for line in self._notices.read()}
         if fragments:
             self._preempted |= {name for name in fragments if isinstance(name, str)}
-            self._stamps = None  # The next look reads ``hosts`` again, and leaves them out.
+            self._read_stamps = None  # ``hosts`` is read again, and these fragments are left out
         return bool(fragments)
 
     def _read_progress(self) -> None:
+        """Let the core hear new lines of progress of this incarnation; ignore earlier ones'."""
         for line in map(parse_progress, self._progress.read()):
             if line.incarnation == self.events.incarnation:
                 self._hear(core.Reported(line))
@@ -289,27 +299,30 @@ class Run:
                     for worker in list(self.crew.joined.values()):
                         worker.process.send_signal(signum)
             case core.Begin(members):
-                if self._begun:
-                    self.events.incarnation = self._upcoming or self.directory.new_incarnation()
-                    self._upcoming = None
-                self._begun = True
+                # The first incarnation has the number with which the driver began to write events.
+                if self._has_begun:
+                    self.events.incarnation = (
+                        self._next_incarnation or self.directory.new_incarnation()
+                    )
+                    self._next_incarnation = None
+                self._has_begun = True
                 self.backend.begin(members)
 
 
-def drive(name: str, make: Make, missing: str = "") -> NoReturn:
+def drive(name: str, make: BackendFactory, missing: str = "") -> NoReturn:
     """Drive the trainer whose directory is the program's only argument.
 
     ``missing`` says what to install if an import fails. Threads of Horovod may wait in a barrier
     forever, so the process ends by ``_exit``.
     """
     with private_files():
-        status = _driven(name, make, missing)
+        status = _drive_to_end(name, make, missing)
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(status)
 
 
-def _driven(name: str, make: Make, missing: str) -> int:
+def _drive_to_end(name: str, make: BackendFactory, missing: str) -> int:
     """Drive the trainer to its end, write the last event, and return the exit status of the
     driver.
     """
@@ -317,13 +330,13 @@ def _driven(name: str, make: Make, missing: str) -> int:
     pid = write_own_pid(directory.driver_pid)
     events = EventWriter(directory.events, directory.new_incarnation())
     events.write(Started(name, pid))
-    saved = False
+    has_saved = False
     try:
         run = Run(directory, events, make)
         over = core.EndNow(DriverOutcome(Ending.STOPPED, "the driver received SIGTERM"))
         signal.signal(signal.SIGTERM, lambda *_: run.tell(over))
         ended = run.run()
-        saved = run.state.checkpointed
+        has_saved = run.state.checkpointed
     except ImportError as error:
         ended = DriverOutcome(Ending.FAILED, f"launcher {name}: {error}; {missing}", 1)
     except BFTrainerError as error:
@@ -333,5 +346,5 @@ def _driven(name: str, make: Make, missing: str) -> int:
         ended = DriverOutcome(
             Ending.FAILED, f"the driver has failed: {type(error).__name__}: {error}", 1
         )
-    events.write(ended.event(saved))
+    events.write(ended.event(has_saved))
     return ended.exit_status

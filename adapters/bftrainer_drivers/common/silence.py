@@ -44,11 +44,12 @@ def longest_silence_s(lines: Iterable[ProgressLine]) -> float:
     """Return the longest time between two lines of the same incarnation: a silence that has ended
     well before this driver started.
     """
-    longest_s, last = 0.0, None
+    longest_s = 0.0
+    previous: ProgressLine | None = None
     for line in lines:
-        if last is not None and line.incarnation == last.incarnation:
-            longest_s = max(longest_s, line.at_s - last.at_s)
-        last = line
+        if previous is not None and line.incarnation == previous.incarnation:
+            longest_s = max(longest_s, line.at_s - previous.at_s)
+        previous = line
     return longest_s
 
 
@@ -60,33 +61,37 @@ class ReportSilence:
 
     hang_s: float
     longest_s: float = 0.0
-    heard_s: float | None = None
+    """The longest silence that ended with a report."""
+    last_report_s: float | None = None
+    """When the silence began: at the last report, or with a later group; None before the first
+    report.
+    """
 
     @property
     def limit_s(self) -> float:
-        """The silence that counts as a hang: ``hang_s``, or more once a longer silence than half of
-        it has ended well.
+        """The silence that counts as a hang: ``hang_s``, or :data:`LEARNED` times the longest
+        silence that ended with a report, if that is more.
         """
         return max(self.hang_s, LEARNED * self.longest_s)
 
-    def heard(self, now_s: float) -> None:
+    def note_report(self, now_s: float) -> None:
         """Note a report."""
-        if self.heard_s is not None:
-            self.longest_s = max(self.longest_s, now_s - self.heard_s)
-        self.heard_s = now_s
+        if self.last_report_s is not None:
+            self.longest_s = max(self.longest_s, now_s - self.last_report_s)
+        self.last_report_s = now_s
 
-    def begun(self, now_s: float) -> None:
+    def note_group(self, now_s: float) -> None:
         """Note a new group of workers, whose first step may take a while."""
-        if self.heard_s is not None:
-            self.heard_s = now_s
+        if self.last_report_s is not None:
+            self.last_report_s = now_s
 
     def seconds(self, now_s: float) -> float:
         """Return the seconds since the last report; 0 before the first one."""
-        return 0.0 if self.heard_s is None else now_s - self.heard_s
+        return 0.0 if self.last_report_s is None else now_s - self.last_report_s
 
     def is_hung(self, now_s: float) -> bool:
         """Whether the silence has lasted too long."""
-        return self.heard_s is not None and now_s - self.heard_s >= self.limit_s
+        return self.last_report_s is not None and now_s - self.last_report_s >= self.limit_s
 
     @property
     def reason(self) -> str:

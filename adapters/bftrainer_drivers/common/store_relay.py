@@ -39,41 +39,44 @@ _ESTABLISHED = "01"
 
 
 class StoreSeal:
-    """The client's side of a sealed connection. Pure but for its count of messages."""
+    """The client's side of a sealed connection: each direction has a key of its own, from the
+    trainer's ``key`` and the random nonces of ``client`` and ``server``. Pure but for its counts of
+    messages.
+    """
 
     def __init__(self, key: bytes, client: bytes, server: bytes) -> None:
-        self._ours, self._theirs = (
-            _code(key, side, client, server) for side in (b"client", b"server")
-        )
-        self.proof = _code(self._ours, b"proof")
-        self._sent = self._received = 0
+        self._client_key = _code(key, b"client", client, server)
+        self._server_key = _code(key, b"server", client, server)
+        self.proof = _code(self._client_key, b"proof")
+        """Sent to the server: the client knows the key."""
+        self._sent_count = 0
+        self._received_count = 0
 
     def accepts(self, proof: bytes) -> bool:
-        """Whether the server knows the key."""
-        return hmac.compare_digest(proof, _code(self._theirs, b"proof"))
+        """Whether the server knows the key, by its ``proof``."""
+        return hmac.compare_digest(proof, _code(self._server_key, b"proof"))
 
     def packed(self, message: bytes) -> bytes:
-        """Return the bytes of the next message to send: length, message, code."""
-        self._sent += 1
-        return (
-            _HEAD.pack(len(message))
-            + message
-            + _code(self._ours, self._sent.to_bytes(8, "big"), message)
-        )
+        """Return the bytes of the next message to send: length, message, code. The code counts the
+        messages, so none can be repeated or left out.
+        """
+        self._sent_count += 1
+        code = _code(self._client_key, self._sent_count.to_bytes(8, "big"), message)
+        return _HEAD.pack(len(message)) + message + code
 
     def checked(self, message: bytes, tag: bytes) -> bytes:
-        """Return the next message that came, if its code is right. Raises ``ConnectionError`` if it
-        was changed on its way.
+        """Return the next message that came, if ``tag`` is its code. Raises ``ConnectionError`` if
+        it was changed on its way.
         """
-        self._received += 1
-        if not hmac.compare_digest(
-            tag, _code(self._theirs, self._received.to_bytes(8, "big"), message)
-        ):
+        self._received_count += 1
+        code = _code(self._server_key, self._received_count.to_bytes(8, "big"), message)
+        if not hmac.compare_digest(tag, code):
             raise ConnectionError("a message was changed on its way")
         return message
 
 
 def _code(key: bytes, *parts: bytes) -> bytes:
+    """Return the HMAC-SHA256 of the parts, one after the other."""
     code = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
         code.update(part)
@@ -86,15 +89,17 @@ def is_own(connection: socket.socket) -> bool:
     A socket that was closed belongs to nobody: the kernel shows root for it, in another
     state.
     """
-    (host, port), (own_host, own_port) = connection.getpeername()[:2], connection.getsockname()[:2]
-    ends = [_hexadecimal(host, port), _hexadecimal(own_host, own_port)]
-    mapped = [f"0000000000000000FFFF0000{end}" for end in ends]  # of a client that speaks IPv6
-    for path, wanted in (("/proc/net/tcp", ends), ("/proc/net/tcp6", mapped)):
+    peer_end = _hexadecimal(*connection.getpeername()[:2])
+    own_end = _hexadecimal(*connection.getsockname()[:2])
+    ends = [peer_end, own_end]  # as the kernel lists the peer's socket
+    mapped_ends = [f"0000000000000000FFFF0000{end}" for end in ends]  # of a client that speaks IPv6
+    for path, socket_ends in (("/proc/net/tcp", ends), ("/proc/net/tcp6", mapped_ends)):
         with contextlib.suppress(OSError), open(path, encoding="ascii") as table:  # noqa: PTH123 - one import less
             for line in table:
                 words = line.split()
-                if words[1:3] == wanted:
-                    return words[3] == _ESTABLISHED and int(words[7]) == os.geteuid()
+                if words[1:3] == socket_ends:
+                    state, user = words[3], int(words[7])
+                    return state == _ESTABLISHED and user == os.geteuid()
     return False
 
 

@@ -29,56 +29,64 @@ _LOST_PEER = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """How a group has ended: its workers in the order in which their ends were noticed (``hung``:
-    why they are killed). ``leave``: why the workers were asked to leave for good; ``left``: they
-    were asked to leave, if only for another group. ``taken``: a node of a group that is not elastic
-    was lost.
-    """
+class GroupEnd:
+    """How a group has ended."""
 
     exits: tuple[Exit, ...]
-    elastic: bool
-    collective: bool = True
-    leave: str | None = None
-    left: bool = False
+    """Its workers' ends, in the order in which they were noticed."""
+    is_elastic: bool
+    is_collective: bool = True
+    leave_reason: str | None = None
+    """Why the workers were asked to leave for good; None if they were not."""
+    was_asked_to_leave: bool = False
+    """The workers were asked to leave, if only for another group."""
     says_done: bool = False
-    taken: bool = False
-    hung: str | None = None
+    """The script has reported that it is done, or has reported all samples and exited with 0."""
+    has_lost_node: bool = False
+    """A node of a group that is not elastic was lost."""
+    hang_reason: str | None = None
+    """Why the workers count as hung and are killed; None if they do not."""
 
 
-def verdict(group: Ended) -> DriverOutcome | None:
+def verdict(group: GroupEnd) -> DriverOutcome | None:
     """Return how the driver ends; None if it goes on with another group.
 
     An error of the script outweighs the aborts that it causes on other nodes. Lost workers alone
     are no failure: the trainer resumes from its last checkpoint when there are nodes.
     """
-    if group.leave is not None and not group.says_done:
-        return DriverOutcome(Ending.STOPPED, group.leave)
-    own = [end for end in group.exits if not end.planned and end.status != STOPPED_STATUS]
-    if _has_failed(group, own):
-        return cause([end for end in group.exits if not (group.elastic and end.lost)])
-    if group.hung is not None:
-        return DriverOutcome(Ending.FAILED, group.hung, 1)
+    if group.leave_reason is not None and not group.says_done:
+        return DriverOutcome(Ending.STOPPED, group.leave_reason)
+    if _has_failed(group, _unrequested(group.exits)):
+        return cause([end for end in group.exits if not (group.is_elastic and end.is_lost)])
+    if group.hang_reason is not None:
+        return DriverOutcome(Ending.FAILED, group.hang_reason, 1)
     statuses = {end.status for end in group.exits}
-    if group.elastic:
+    if group.is_elastic:
         return _elastic_verdict(statuses)
-    if statuses == {0} and (group.says_done or not group.left):
+    if statuses == {0} and (group.says_done or not group.was_asked_to_leave):
         return DriverOutcome(Ending.DONE)
     return None
 
 
-def _has_failed(group: Ended, own: Sequence[Exit]) -> bool:
-    """Whether the script has failed. ``own`` are the ends of workers that were neither planned nor
-    answers to a stop request.
-    """
-    if group.elastic:
-        return any(end.failed for end in own)
-    if group.taken:
+def _unrequested(exits: Sequence[Exit]) -> list[Exit]:
+    """Return the ends that were neither planned nor answers to a stop request."""
+    return [end for end in exits if not end.is_planned and end.status != STOPPED_STATUS]
+
+
+def _has_failed(group: GroupEnd, unrequested: Sequence[Exit]) -> bool:
+    """Whether the script has failed, by the ends that nobody had requested."""
+    if group.is_elastic:
+        return any(end.has_failed for end in unrequested)
+    if group.has_lost_node:
         return False
     # A worker of a group that works together completed while the others were silent until they were
     # killed.
-    is_early = group.hung is not None and group.collective and any(end.status == 0 for end in own)
-    return is_early or any(end.status != 0 for end in own)
+    is_early = (
+        group.hang_reason is not None
+        and group.is_collective
+        and any(end.status == 0 for end in unrequested)
+    )
+    return is_early or any(end.status != 0 for end in unrequested)
 
 
 def _elastic_verdict(statuses: Set[int]) -> DriverOutcome:
@@ -97,23 +105,26 @@ def cause(exits: Sequence[Exit]) -> DriverOutcome:
     lost peer); else the first that completed while others still trained; else the first that
     failed. At least one exit is neither planned nor a stop.
     """
-    own = [end for end in exits if not end.planned and end.status != STOPPED_STATUS]
-    failed = [end for end in own if end.status != 0]
-    for end in failed:
+    unrequested = _unrequested(exits)
+    failures = [end for end in unrequested if end.status != 0]
+    for end in failures:
         if not _LOST_PEER.search(end.error):
-            return _failure(end, f"status {end.status}{_where(end, exits)}")
-    for end in own:
+            return _failure(end, f"status {end.status}{_place(end, exits)}")
+    for end in unrequested:
         if end.status == 0:
-            then = next((f"; then {other.error}" for other in failed if other.error), "")
+            errors = [failure.error for failure in failures if failure.error]
+            consequence = f"; then {errors[0]}" if errors else ""
             return _failure(
-                end, f"status 0 before the others had finished{_where(end, exits)}{then}"
+                end, f"status 0 before the others had finished{_place(end, exits)}{consequence}"
             )
-    return _failure(failed[0], f"status {failed[0].status}{_where(failed[0], exits)}")
+    return _failure(failures[0], f"status {failures[0].status}{_place(failures[0], exits)}")
 
 
 def _failure(end: Exit, reason: str) -> DriverOutcome:
+    """Return the outcome of a failure for which this worker is to blame; its status is never 0."""
     return DriverOutcome(Ending.FAILED, reason, end.status or 1, end.log)
 
 
-def _where(end: Exit, exits: Sequence[Exit]) -> str:
+def _place(end: Exit, exits: Sequence[Exit]) -> str:
+    """Name the worker's node and slot for a reason; empty if the group had one worker only."""
     return f", node {end.node}, slot {end.slot}" if len(exits) > 1 else ""

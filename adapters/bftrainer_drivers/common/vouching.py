@@ -22,7 +22,7 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 VOUCH = "BFTRAINER_VOUCH"
@@ -39,7 +39,7 @@ _NODE = "BFTRAINER_NODE"
 _NODE_KEY = "bftrainer/node/"
 _KEY = "bftrainer/connections/"
 _LISTENING = "0A"
-_noted: set[str] = set()
+_earlier_groups: set[str] = set()
 """Listening ends of the groups before: a group may share one of them."""
 
 
@@ -53,27 +53,39 @@ class Link(NamedTuple):
 
 def sockets() -> tuple[set[str], list[Link]]:
     """Return the ends at which this process listens, and its TCP connections in any state."""
-    inodes = {}
-    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
-        with contextlib.suppress(OSError):
-            kind, _, inode = os.readlink(f"/proc/self/fd/{entry}").partition(":")  # noqa: PTH115 - the same
-            if kind == "socket":
-                inodes[inode.strip("[]")] = int(entry)
+    descriptors = _socket_descriptors()
     listening, connected = set(), []
     for path in ("/proc/self/net/tcp", "/proc/self/net/tcp6"):
-        with contextlib.suppress(OSError), open(path, encoding="ascii") as table:  # noqa: PTH123 - the same
-            for line in table:
-                words = line.split()
-                if words[9] in inodes:
-                    own, peer = words[1], words[2]
-                    if words[3] == _LISTENING:
-                        listening.add(own)
-                    else:
-                        connected.append(Link(own, peer, inodes[words[9]]))
+        for words in _table(path):
+            own, peer, state, inode = words[1], words[2], words[3], words[9]
+            if inode not in descriptors:
+                continue  # a socket of another process
+            if state == _LISTENING:
+                listening.add(own)
+            else:
+                connected.append(Link(own, peer, descriptors[inode]))
     return listening, connected
 
 
-def made(listening: Iterable[str], connected: Iterable[Link]) -> list[list[str]]:
+def _socket_descriptors() -> dict[str, int]:
+    """Return this process's sockets: inode to descriptor."""
+    descriptors = {}
+    for entry in os.listdir("/proc/self/fd"):  # noqa: PTH208 - pathlib would be one import more
+        with contextlib.suppress(OSError):  # closed meanwhile
+            kind, _, inode = os.readlink(f"/proc/self/fd/{entry}").partition(":")  # noqa: PTH115 - the same
+            if kind == "socket":
+                descriptors[inode.strip("[]")] = int(entry)
+    return descriptors
+
+
+def _table(path: str) -> Iterator[list[str]]:
+    """Yield the lines of a kernel table as words; none if the table cannot be read."""
+    with contextlib.suppress(OSError), open(path, encoding="ascii") as table:  # noqa: PTH123 - the same
+        for line in table:
+            yield line.split()
+
+
+def own_connections(listening: Iterable[str], connected: Iterable[Link]) -> list[list[str]]:
     """Return the connections that this process has made itself: it does not listen at their own
     end.
     """
@@ -84,31 +96,32 @@ def made(listening: Iterable[str], connected: Iterable[Link]) -> list[list[str]]
 def strangers(
     group: Iterable[str], connected: Iterable[Link], vouched: Iterable[Iterable[list[str]]]
 ) -> list[Link]:
-    """Return the connections at the group's listening ends that no worker says it has made."""
+    """Return the connections at the group's listening ends that no worker says it has made.
+    ``vouched``: for each other worker, the (own, peer) ends of the connections it has made; seen
+    from this side, the two ends are swapped.
+    """
     ends = set(group)
-    vouched_ends = {(peer, own) for of_worker in vouched for own, peer in of_worker}
+    vouched_ends = {(peer, own) for connections in vouched for own, peer in connections}
     return [
         link for link in connected if link.own in ends and (link.own, link.peer) not in vouched_ends
     ]
 
 
-def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
-    """Shut down strangers' connections to the group that has just connected. ``before``: the ends
-    at which this process listened before the group connected.
+def vouch(store: Any, rank: int, size: int, earlier_ends: Iterable[str]) -> None:
+    """Shut down strangers' connections to the group that has just connected. ``earlier_ends``: the
+    ends at which this process listened before the group connected.
     """
     listening, connected = sockets()
-    group = (listening - set(before)) or (listening & _noted)
-    _noted.update(group)
-    store.set(f"{_KEY}{rank}", json.dumps(made(listening, connected)))
+    # A group that listens at no new end shares one of an earlier group.
+    group = (listening - set(earlier_ends)) or (listening & _earlier_groups)
+    _earlier_groups.update(group)
+    store.set(f"{_KEY}{rank}", json.dumps(own_connections(listening, connected)))
     keys = [f"{_KEY}{other}" for other in range(size) if other != rank]
     store.wait(keys)
     vouched = [json.loads(store.get(key)) for key in keys]
     _, connected = sockets()  # all workers have connected: later ones are nobody's
     for link in strangers(group, connected, vouched):
-        print(
-            f"{CLOSED} {place(link.peer)}",
-            flush=True,
-        )
+        print(f"{CLOSED} {place(link.peer)}", flush=True)
         with (
             contextlib.suppress(OSError),
             socket.socket(fileno=os.dup(link.descriptor)) as connection,
@@ -117,8 +130,8 @@ def vouch(store: Any, rank: int, size: int, before: Iterable[str]) -> None:
 
 
 def place(end: str) -> str:
-    """Write an end of /proc/net/tcp as people do: ``0100007F:1F90`` -> ``127.0.0.1:8080``. An IPv6
-    address stays as the kernel writes it.
+    """Return an end of /proc/net/tcp as address and port: ``0100007F:1F90`` -> ``127.0.0.1:8080``.
+    An IPv6 address stays as the kernel writes it.
     """
     address, _, port = end.partition(":")
     if len(address) != 8:
@@ -166,13 +179,15 @@ def _own_node() -> str:
     return os.environ.get(_NODE) or socket.gethostname()
 
 
-def _guard(kind: Any, guarded: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
-    """Replace the constructor of a group class by ``guarded(constructor)``, once per process."""
-    if kind is None or hasattr(kind, "_bftrainer_guards"):
+def _guard(group_class: Any, guard: Callable[[Callable[..., None]], Callable[..., None]]) -> None:
+    """Replace the constructor of a group class by ``guard(constructor)``, once per process; do
+    nothing for None, a class that this torch does not have.
+    """
+    if group_class is None or hasattr(group_class, "_bftrainer_guards"):
         return
-    connect = kind.__init__
-    kind.__init__ = functools.wraps(connect)(guarded(connect))
-    kind._bftrainer_guards = True
+    connect = group_class.__init__
+    group_class.__init__ = functools.wraps(connect)(guard(connect))
+    group_class._bftrainer_guards = True
 
 
 def _vouching(connect: Callable[..., None]) -> Callable[..., None]:
@@ -181,10 +196,10 @@ def _vouching(connect: Callable[..., None]) -> Callable[..., None]:
     def connect_and_vouch(
         self: Any, store: Any, rank: int, size: int, *more: Any, **named: Any
     ) -> None:
-        before, _ = sockets()
+        earlier_ends, _ = sockets()
         connect(self, store, rank, size, *more, **named)
         if size > 1:
-            vouch(store, rank, size, before)
+            vouch(store, rank, size, earlier_ends)
 
     return connect_and_vouch
 

@@ -16,8 +16,9 @@ def relayed_command(command: Sequence[str]) -> list[str]:
     """Return the command for a cold start behind a relay to the driver's store. A Python command is
     run by its own interpreter, any other by way of ``python3 behind_relay.py``.
     """
-    if (same := warm_command(command)) is not None:
-        return same
+    # With the store's place in its environment, a warm command starts cold, behind the relay.
+    if (python_command := warm_command(command)) is not None:
+        return python_command
     is_python = _INTERPRETER.fullmatch(Path(command[0]).name)
     return [
         command[0] if is_python else "python3",
@@ -32,10 +33,11 @@ def warm_command(command: Sequence[str]) -> list[str] | None:
     """
     if not command or not _INTERPRETER.fullmatch(Path(command[0]).name):
         return None
-    options = 1
-    while options < len(command) and command[options] in _PLAIN_OPTIONS:
-        options += 1
-    rest = command[options:]
-    if not rest or (rest[0].startswith("-") and (rest[0] != "-m" or len(rest) < 2)):
-        return None
-    return [*command[:options], str(Path(warm_start.__file__).resolve()), *command[options:]]
+    script_index = 1
+    while script_index < len(command) and command[script_index] in _PLAIN_OPTIONS:
+        script_index += 1
+    words = command[script_index:]
+    is_module = len(words) >= 2 and words[0] == "-m"
+    if not words or (words[0].startswith("-") and not is_module):
+        return None  # interactive, -c, or an option that may change the start
+    return [*command[:script_index], str(Path(warm_start.__file__).resolve()), *words]

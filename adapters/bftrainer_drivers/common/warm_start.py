@@ -30,7 +30,7 @@ from collections.abc import Iterator
 MARKER = "bftrainer: this worker is warm"
 
 
-def imported(source: str) -> list[str]:
+def imported_modules(source: str) -> list[str]:
     """Return the modules that the outermost statements of a script import."""
     names: list[str] = []
     for node in ast.parse(source).body:
@@ -46,8 +46,8 @@ def warm_up(path: str, own_folder: str) -> None:
     environment variables that come later.
     """
     with open(path, encoding="utf-8") as file:  # noqa: PTH123 - pathlib would be one import more
-        names = imported(file.read())
-    with uncollected():
+        names = imported_modules(file.read())
+    with without_collection():
         for name in names:
             attempt(name, own_folder)
         if "torch" in sys.modules:
@@ -56,21 +56,21 @@ def warm_up(path: str, own_folder: str) -> None:
 
 
 @contextlib.contextmanager
-def uncollected() -> Iterator[None]:
-    """Within the block, do without garbage collection, and never collect what was made there: among
-    modules there is no garbage.
+def without_collection() -> Iterator[None]:
+    """Do without garbage collection within the block, and never collect objects that were made
+    there: among modules there is no garbage.
 
     It would take a third of the time of torch's imports, and 0.9 of the 1.1 s that a process with
     torch takes to end: then Python searches everything several times. Objects of the script itself
     are collected as always.
     """
-    was_on = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         gc.freeze()
-        if was_on:
+        if was_enabled:
             gc.enable()
 
 
@@ -96,8 +96,8 @@ def module_beside(name: str) -> types.ModuleType:
 
 
 def attempt(name: str, own_folder: str) -> None:
-    """Import a module, unless it is the user's own. If it is broken, only print that: the script
-    will fail at the same import with its own message.
+    """Import a module, unless it lies in ``own_folder``, the user's. If it is broken, only print
+    that: the script will fail at the same import with its own message.
     """
     try:
         spec = importlib.util.find_spec(name.partition(".")[0])
@@ -143,21 +143,30 @@ def run(words: list[str]) -> None:
         raise SystemExit(1) from None
 
 
-def put_first(words: list[str]) -> None:
-    """Put first on ``sys.path`` what Python puts there for this command."""
+def insert_script_folder(words: list[str]) -> None:
+    """Put at the head of ``sys.path`` the folder that Python puts there for this command."""
     if not getattr(sys.flags, "safe_path", False):
-        own = os.getcwd() if words[0] == "-m" else os.path.dirname(os.path.realpath(words[0]))  # noqa: PTH109, PTH120 - the same
-        sys.path.insert(0, own)
+        folder = os.getcwd() if words[0] == "-m" else os.path.dirname(os.path.realpath(words[0]))  # noqa: PTH109, PTH120 - the same
+        sys.path.insert(0, folder)
+
+
+def script_path(words: list[str]) -> str | None:
+    """Return the file that ``SCRIPT ...`` or ``-m MODULE ...`` runs; None if there is no such
+    module, or it has no file.
+    """
+    if words[0] != "-m":
+        return words[0]
+    spec = importlib.util.find_spec(words[1])
+    return spec.origin if spec else None
 
 
 def main() -> None:
     """Warm up for the script or module that the arguments name, wait, and run it."""
     words = sys.argv[1:]
-    module = words[0] == "-m"
-    put_first(words)
-    spec = importlib.util.find_spec(words[1]) if module else None
-    path = (spec.origin if spec else None) if module else words[0]
+    insert_script_folder(words)
+    path = script_path(words)
     relay = module_beside("behind_relay") if "BFTRAINER_STORE" in os.environ else None
+    # A cold start: the rank is in the environment.
     if os.environ.get("BFTRAINER_STORE") or os.environ.get("BFTRAINER_KEYED_STORE"):
         begin(relay, words)
         return
@@ -168,7 +177,7 @@ def main() -> None:
     run_in_worker()
     print(MARKER, flush=True)
     line = sys.stdin.readline()
-    if not line:
+    if not line:  # the worker is not needed
         return
     os.environ.update(json.loads(line))
     begin(relay, words)

@@ -15,19 +15,22 @@ class CappedLog:
 
     def __init__(self, path: Path, max_bytes: int) -> None:
         self.path = path
-        self._half = max(1, max_bytes // 2)
+        self._half_bytes = max(1, max_bytes // 2)
         self._file = path.open("ab", buffering=0)
 
     def write(self, data: bytes) -> None:
-        """Append to the log; when half of the limit is full, rename it and start again."""
+        """Append to the log; when half of the limit is full, rename it and start again. Raises
+        ``OSError``, as on a full disk.
+        """
         while data:
-            room = self._half - self._file.tell()
-            if room <= 0:
+            room_bytes = self._half_bytes - self._file.tell()
+            if room_bytes <= 0:
                 self._file.close()
                 self.path.replace(older_part(self.path))
                 self._file = self.path.open("ab", buffering=0)
-                room = self._half
-            data = data[self._file.write(data[:room]) or 0 :]
+                room_bytes = self._half_bytes
+            written_bytes = self._file.write(data[:room_bytes]) or 0
+            data = data[written_bytes:]
 
     def close(self) -> None:
         self._file.close()
@@ -57,16 +60,17 @@ class Pump(threading.Thread):
         """Copy the pipe until it ends, and look for the marker on the way, also across two
         reads.
         """
-        recent, seeks = b"", bool(self._marker)
+        recent = b""
+        is_seeking = bool(self._marker)
         with os.fdopen(self._pipe, "rb", buffering=0) as pipe:
             while data := pipe.read(65536):
-                if seeks:
+                if is_seeking:
                     recent = (recent + data)[-len(self._marker) - len(data) :]
                     if self._marker in recent:
-                        seeks = False
+                        is_seeking = False
                         self._on_marked()
                 try:
                     self._log.write(data)
-                except OSError:
+                except OSError:  # a full disk: this output is lost
                     continue
         self._log.close()

@@ -22,14 +22,14 @@ from bftrainer.wires.paths import TrainerDirectory
 from bftrainer.wires.stacks import VARIABLE as FAULT_HANDLER
 from bftrainer_drivers.common import behind_relay
 from bftrainer_drivers.common.command_line import (
-    GIVEN,
+    EXPORTS,
     SETUP,
-    VISIBLE,
+    VISIBLE_GPUS,
     container,
+    exports_after_profiles,
     filled_prefix,
-    given,
-    inside_step,
     setup_script,
+    step_command,
     worker_environment,
 )
 from bftrainer_drivers.common.event_writer import EventWriter
@@ -41,22 +41,22 @@ from bftrainer_drivers.common.worker_log import CappedLog, Pump
 
 @dataclass(slots=True)
 class WorkerProcess:
-    """A started worker; ``planned`` is set before the driver ends it. ``waits``: it has not been
-    sent its rank.
-    """
+    """A started worker."""
 
     host: HostSlots
     slot: int
     log: Path
     process: subprocess.Popen[bytes]
     pump: Pump
-    by: signal.Signals | None
+    end_signal: signal.Signals | None
     """Signal that ends the prefix's process and, through it, the worker; None: a local worker,
     whose group is killed.
     """
     incarnation: int
-    planned: bool = False
-    waits: bool = False
+    is_planned: bool = False
+    """Set before the driver ends it."""
+    is_waiting: bool = False
+    """It has not been sent its rank."""
     ended: threading.Event = field(default_factory=threading.Event)
     """Set once its exit has been reported."""
 
@@ -86,20 +86,20 @@ class WorkerProcess:
         """
         if self.process.returncode is not None:
             return
-        if self.by is None:
+        if self.end_signal is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
         elif (process := identify(self.process.pid)) is not None:
             name = f"end {self.process.pid}"
             threading.Thread(
-                target=end_all, args=([process], self.by), name=name, daemon=True
+                target=end_all, args=([process], self.end_signal), name=name, daemon=True
             ).start()
 
     def end_group_with_leader(self) -> None:
         """Wait until a local worker ends, then kill its children, which would keep the node's
-        memory or continue.
+        memory or continue. Return at once for a worker behind a prefix: Slurm ends its step.
         """
-        if self.by is not None:
+        if self.end_signal is not None:
             return
         try:
             # Not reaped yet, so its pid cannot be another group's.
@@ -152,7 +152,9 @@ class WorkerStarter:
         """Start one worker through the prefix, report that, and return it. With a ``marker`` its
         standard input is a pipe (see :meth:`WorkerProcess.send`), else empty.
 
-        ``on_marked`` is called from another thread once the worker has printed the marker.
+        ``environment``: variables of this worker, beside those of the driver and the trainer.
+        ``incarnation``: default, the present one. ``on_marked`` is called from another thread once
+        the worker has printed the marker.
         """
         number = incarnation or self.events.incarnation
         own = worker_variables(self.directory.path, number, host.fragment, host.node)
@@ -163,21 +165,21 @@ class WorkerStarter:
         if self.settings.notice_s:
             own[NOTICE_S] = f"{self.settings.notice_s:g}"
         variables = {FAULT_HANDLER: "1", **environment, **own}
-        gpus = environment.get(VISIBLE, "") if host.is_gpu else ""
+        gpus = environment.get(VISIBLE_GPUS, "") if host.is_gpu else ""
         all_variables = worker_environment(os.environ, self.settings, self.trainer, variables)
         box = container(self.trainer.image, self.trainer.cwd, self.directory.path, all_variables)
         all_variables |= box.variables
         has_setup = bool(self.trainer.setup)
-        if has_setup and not box.of_step:  # in pyxis, the image's environment is to win
-            all_variables[GIVEN] = given(all_variables, self.trainer.environment)
+        if has_setup and not box.srun_options:  # in pyxis, the image's environment is to win
+            all_variables[EXPORTS] = exports_after_profiles(all_variables, self.trainer.environment)
         # Without a place of the store, the command opens its relay later, or needs none.
         if environment.get(behind_relay.STORE) or environment.get(KEYED_STORE):
             command = relayed_command(command)
         if has_setup:
             all_variables[SETUP] = setup_script(self.trainer.setup)
-        inside = inside_step([*box.arguments, *command], gpus, box.runtime, has_setup=has_setup)
+        inside = step_command([*box.arguments, *command], gpus, box.runtime, has_setup=has_setup)
         process = subprocess.Popen(  # noqa: S603 - the user's own command
-            [*prefix, *box.of_step, *inside],
+            [*prefix, *box.srun_options, *inside],
             cwd=self.trainer.cwd,
             env=all_variables,
             stdin=subprocess.PIPE if marker else subprocess.DEVNULL,
@@ -194,9 +196,18 @@ class WorkerStarter:
             on_marked,
         )
         process.stdout.close()
-        by = signal.Signals(self.settings.ends_by) if prefix else None
-        worker = WorkerProcess(host, slot, log, process, pump, by, number, waits=bool(marker))
-        self.reaper.watch(process.pid, by)
+        end_signal = signal.Signals(self.settings.ends_by) if prefix else None
+        worker = WorkerProcess(
+            host=host,
+            slot=slot,
+            log=log,
+            process=process,
+            pump=pump,
+            end_signal=end_signal,
+            incarnation=number,
+            is_waiting=bool(marker),
+        )
+        self.reaper.watch(process.pid, end_signal)
         with self._lock:
             self._live.append(worker)
         self.events.write(
@@ -220,7 +231,7 @@ class WorkerStarter:
         status = worker.process.wait()
         self.reaper.forget(worker.process.pid)
         if worker.process.stdin is not None and not worker.process.stdin.closed:
-            _close(worker)
+            _close_input(worker)
         worker.pump.join(timeout=1.0)  # a grandchild may hold the pipe for longer
         self.events.write(
             WorkerExited(
@@ -229,7 +240,7 @@ class WorkerStarter:
                 worker.slot,
                 worker.process.pid,
                 status,
-                worker.planned,
+                worker.is_planned,
             ),
             worker.incarnation,
         )
@@ -246,7 +257,7 @@ class WorkerStarter:
     def kill_all(self) -> None:
         """End every live worker at once; their exits are planned."""
         for worker in self.live():
-            worker.planned = True
+            worker.is_planned = True
             worker.kill()
 
     def close(self) -> None:
@@ -256,7 +267,8 @@ class WorkerStarter:
             self.reaper.close()
 
 
-def _close(worker: WorkerProcess) -> None:
+def _close_input(worker: WorkerProcess) -> None:
+    """Close the worker's standard input; print a line if the worker had closed it first."""
     assert worker.process.stdin is not None
     try:
         worker.process.stdin.close()

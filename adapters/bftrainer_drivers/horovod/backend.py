@@ -19,7 +19,7 @@ from bftrainer.wires.control import STOPPED_STATUS
 from bftrainer.wires.driver_events import Hung
 from bftrainer.wires.environment import IN_WORKER
 from bftrainer.wires.hosts_file import HostSlots
-from bftrainer_drivers.common.core import Excused, GroupFormed, Heard, Terms, WorkerEnded
+from bftrainer_drivers.common.core import Excused, GroupFormed, News, Terms, WorkerEnded
 from bftrainer_drivers.common.crew import Key, end
 from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Member
@@ -52,53 +52,58 @@ class HangWatch:
 
     hang_s: float
     waiting_since_s: float | None = None
+    """Since when workers that have left the group have waited for stragglers."""
     member_lost: bool = False
     """Whether a worker of this group has ended on its own: those that have not left the group are
     its survivors.
     """
-    _freed_s: float | None = None
+    _last_notice_s: float | None = None
 
-    def regrouped(self) -> None:
+    def note_group(self) -> None:
         """Note that a new group has formed."""
-        self.waiting_since_s = self._freed_s = None
+        self.waiting_since_s = self._last_notice_s = None
         self.member_lost = False
 
-    def must_free(self, stragglers: set[Key], others_wait: bool, now_s: float) -> bool:
+    def needs_notice(self, stragglers: set[Key], others_wait: bool, now_s: float) -> bool:
         """Return whether to tell the stragglers now that their group is broken: at once after a
-        loss, or when others have waited for a second; then every second.
+        loss, or when others have waited for :data:`FREE_EVERY_S`; then again at this interval.
+        Counts as told if True.
         """
         self._note_waiting(stragglers, others_wait, now_s)
         waiting_s = 0.0 if self.waiting_since_s is None else now_s - self.waiting_since_s
         if not stragglers or not (self.member_lost or waiting_s >= FREE_EVERY_S):
             return False
-        if self._freed_s is not None and now_s - self._freed_s < FREE_EVERY_S:
+        if self._last_notice_s is not None and now_s - self._last_notice_s < FREE_EVERY_S:
             return False
-        self._freed_s = now_s
+        self._last_notice_s = now_s
         return True
 
-    def hung(
+    def hung_workers(
         self,
         stragglers: set[Key],
         others_wait: bool,
         now_s: float,
-        freed: AbstractSet[Key] = frozenset(),
+        notified_workers: AbstractSet[Key] = frozenset(),
     ) -> set[Key]:
         """Return the workers to kill now, because they have not left a group that is over.
 
         If the others have left the group after an error and wait, the stragglers get a tenth of
-        ``hang_s``, at least 5 s. Survivors of a loss that answered the notice (``freed``) are alive
-        and may be in a long step: they get ``hang_s``.
+        ``hang_s``, at least 5 s. Survivors of a loss that answered the notice
+        (``notified_workers``) are alive and may be in a long step: they get ``hang_s``.
         """
         self._note_waiting(stragglers, others_wait, now_s)
-        if self.waiting_since_s is not None and now_s - self.waiting_since_s >= max(
-            ARRIVED_S, self.hang_s / 10
-        ):
-            silent = stragglers - freed if self.member_lost else stragglers
-            if silent or now_s - self.waiting_since_s >= self.hang_s:
-                return silent or stragglers
-        return set()
+        if self.waiting_since_s is None:
+            return set()
+        waiting_s = now_s - self.waiting_since_s
+        if waiting_s < max(ARRIVED_S, self.hang_s / 10):
+            return set()
+        silent = stragglers - notified_workers if self.member_lost else stragglers
+        if silent:
+            return silent
+        return stragglers if waiting_s >= self.hang_s else set()
 
     def _note_waiting(self, stragglers: set[Key], others_wait: bool, now_s: float) -> None:
+        """Keep the time since when others have waited for stragglers; None while they do not."""
         if not (others_wait and stragglers):
             self.waiting_since_s = None
         elif self.waiting_since_s is None:
@@ -120,11 +125,13 @@ class HorovodBackend(Backend):
         self.run = run
         trainer = run.trainer
         self.terms = Terms(
-            True,
-            LegalSizes.of(trainer),
-            trainer.stop_s,
-            run.settings.hang_s,
-            confirmed=True,
+            is_elastic=True,
+            sizes=LegalSizes.of(trainer),
+            stop_s=trainer.stop_s,
+            hang_s=run.settings.hang_s,
+            # Horovod announces a group before its workers have met: only the script's report of its
+            # size shows that it trains.
+            needs_confirmation=True,
             samples=trainer.samples_total,
             first_step_s=run.first_step_s,
         )
@@ -132,8 +139,11 @@ class HorovodBackend(Backend):
         self._watch = HangWatch(run.settings.hang_s)
         self._script = DiscoveryScript(run.directory)
         self._members: dict[str, Member] = {}
-        self._told_to_end: dict[Key, Sequence[threading.Event]] = {}
+        """By label, the members whose workers were started: Horovod's host names are labels."""
+        self._end_events: dict[Key, Sequence[threading.Event]] = {}
+        """By worker (label, slot), the events by which Horovod says that it is to end."""
         self._started = False
+        """Whether Horovod's driver runs: from the first announcement of members on."""
 
     def open(self) -> None:
         settings = self.run.settings
@@ -154,10 +164,11 @@ class HorovodBackend(Backend):
 
         A group of a size that is not legal may form only to save and leave. With
         ``progress.track``, the script reads the stop request before the first step of the group. A
-        script that has reported nothing (``heard_s`` is None) does not use it, and would train.
+        script that has reported nothing (``last_report_s`` is None) does not use
+        ``progress.track``, and would train.
         """
         state = self.run.state
-        saves = state.leaving is not None and state.silence.heard_s is not None
+        saves = state.leaving is not None and state.silence.last_report_s is not None
         return saves or self.terms.sizes.allow(nodes)
 
     def start(self, member: Member) -> None:
@@ -173,11 +184,11 @@ class HorovodBackend(Backend):
                 target=self._driver.start, args=(1, self.work), name="start", daemon=True
             ).start()
 
-    def note(self, heard: Heard) -> None:
-        match heard:
+    def note(self, news: News) -> None:
+        match news:
             case GroupFormed():
-                self._watch.regrouped()
-            case WorkerEnded(member, exit) if exit.lost or exit.failed:
+                self._watch.note_group()
+            case WorkerEnded(member, exit) if exit.is_lost or exit.has_failed:
                 self._watch.member_lost |= member in self.run.state.membership.group
 
     def is_over(self) -> bool:
@@ -188,24 +199,30 @@ class HorovodBackend(Backend):
         leave a group that is over (:class:`HangWatch`).
         """
         stragglers, others_wait = self._driver.stragglers() if self._started else (set(), False)
-        if self._watch.must_free(stragglers, others_wait, now_s):
+        if self._watch.needs_notice(stragglers, others_wait, now_s):
             self._driver.free_survivors()
-        hung = self._watch.hung(stragglers, others_wait, now_s, self._driver.freed())
+        hung = self._watch.hung_workers(
+            stragglers, others_wait, now_s, self._driver.notified_workers()
+        )
         state = self.run.state
         group = {member.label for member in state.membership.group}
         for (label, slot), worker in list(self.run.crew.joined.items()):
+            end_events = self._end_events.get((label, slot), ())
+            is_dismissed = state.formed_s is not None and label not in group
             if (label, slot) in hung:
-                silent_s = round(state.silence.seconds(now_s), 1)
-                self.run.events.write(Hung(worker.host.node, worker.host.fragment, silent_s))
-                # A survivor that could not leave the group: its node is not to blame.
-                if self._watch.member_lost:
-                    worker.planned = True
-                    self.run.tell(Excused(self._members[label]))
-                worker.kill()
-            elif (state.unreported_s is not None and label not in group) or any(
-                event.is_set() for event in self._told_to_end.get((label, slot), ())
-            ):
+                self._kill_hung(label, worker, silent_s=round(state.silence.seconds(now_s), 1))
+            elif is_dismissed or any(event.is_set() for event in end_events):
                 end([worker])
+
+    def _kill_hung(self, label: str, worker: WorkerProcess, silent_s: float) -> None:
+        """Report and kill a worker that has not left a group that is over. A survivor of a loss is
+        excused: its node is not to blame.
+        """
+        self.run.events.write(Hung(worker.host.node, worker.host.fragment, silent_s))
+        if self._watch.member_lost:
+            worker.is_planned = True
+            self.run.tell(Excused(self._members[label]))
+        worker.kill()
 
     def shut(self) -> None:
         self._script.clear()
@@ -213,17 +230,17 @@ class HorovodBackend(Backend):
             self._driver.end_now()
         self._rendezvous.stop()
 
-    def work(self, slot: Any, told_to_end: Sequence[threading.Event]) -> tuple[int, float]:
+    def work(self, slot: Any, end_events: Sequence[threading.Event]) -> tuple[int, float]:
         """Run one worker for Horovod (its ``create_worker``), to the worker's end; return exit code
         and time. If it died before it joined, another takes its rank (:meth:`_refuge`).
         """
         member, group = self._members[slot.hostname], self._rendezvous.group
-        self._told_to_end[member.label, slot.local_rank] = told_to_end
+        self._end_events[member.label, slot.local_rank] = end_events
         worker = self._work(member, slot)
         status = worker.process.returncode
         if (
             status not in (0, STOPPED_STATUS)
-            and not worker.planned
+            and not worker.is_planned
             and (refuge := self._refuge(member, slot, group))
         ):
             status = self._work(member, slot, refuge).process.returncode

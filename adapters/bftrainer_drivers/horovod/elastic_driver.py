@@ -37,9 +37,8 @@ def notify(addresses: Addresses, key: bytes) -> bool:
     seconds; these are milliseconds. ``mixed``: after ``removed`` the remaining workers would skip
     the synchronization in which a worker announced a moment later waits.
     """
-    return _tell(
-        HostsUpdatedRequest(time.time_ns() // 1_000_000, HostUpdateResult.mixed), addresses, key
-    )
+    now_ms = time.time_ns() // 1_000_000
+    return _tell(HostsUpdatedRequest(now_ms, HostUpdateResult.mixed), addresses, key)
 
 
 def notify_of_loss(addresses: Addresses, key: bytes) -> bool:
@@ -50,6 +49,9 @@ def notify_of_loss(addresses: Addresses, key: bytes) -> bool:
 
 
 def _tell(request: HostsUpdatedRequest, addresses: Addresses, key: bytes) -> bool:
+    """Send a notice to the worker's addresses, one after the other, until one of them accepts it;
+    return whether one has.
+    """
     return any(_send(request, address, key) for hosts in addresses.values() for address in hosts)
 
 
@@ -146,11 +148,12 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         self._on_formed = on_formed
         self._may_form = may_form
         self._listening: dict[tuple[str, int], tuple[Addresses, bytes]] = {}
-        self._notified: object = None
+        self._notified_labels: object = None
+        """The hosts of the last notice that rank 0 has accepted; None before the first one."""
         self._notified_s = 0.0
         self._changed = threading.Event()
         self._forming = threading.Lock()
-        self._freed: set[tuple[str, int]] = set()
+        self._notified_workers: set[tuple[str, int]] = set()
         # A label is never used twice, so a blacklisted one need not return (no cooldown_range).
         # Horovod counts slots and knows no list of sizes, so may_form decides. No reset limit:
         # every rescale would count.
@@ -216,11 +219,11 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
         """Let no group form any more; ``stop`` would wait for discovery."""
         self._shutdown.set()
 
-    def freed(self) -> set[tuple[str, int]]:
+    def notified_workers(self) -> set[tuple[str, int]]:
         """Return the workers (label, slot) of this group that have received the notice of
         :meth:`free_survivors`.
         """
-        return set(self._freed)
+        return set(self._notified_workers)
 
     def _free(self, group: int) -> None:
         """Tell all stragglers of this group at the same time to leave it. No group forms meanwhile:
@@ -244,7 +247,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
 
     def _tell(self, key: tuple[str, int], listener: tuple[Addresses, bytes]) -> None:
         if notify_of_loss(*listener):
-            self._freed.add(key)
+            self._notified_workers.add(key)
 
     def _refresh(self) -> None:
         with self._wait_hosts_cond:
@@ -259,7 +262,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
                 time.sleep(LEGAL_POLL_S)
                 self._refresh()
             super()._activate_workers(min_num_proc)
-            self._freed.clear()
+            self._notified_workers.clear()
 
     def _hosts_left(self) -> int:
         """Return how many announced hosts Horovod would use: a host whose worker failed is not used
@@ -284,18 +287,20 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
             self._changed.wait(RECONCILE_S)
             self._changed.clear()
             current = self._host_manager.current_hosts
-            if (
-                current.count_available_slots() < 1
-                or (coordinator := self.get_coordinator_info()) is None
-            ):
+            if current.count_available_slots() < 1:
                 continue
-            wanted, _ = self._get_host_assignments(current)
-            target = sorted(wanted)
-            recently = (
-                target == self._notified and time.monotonic() - self._notified_s < NOTICE_EVERY_S
+            rank_0 = self.get_coordinator_info()
+            if rank_0 is None:
+                continue
+            target_assignments, _ = self._get_host_assignments(current)
+            target_labels = sorted(target_assignments)
+            is_recent = (
+                target_labels == self._notified_labels
+                and time.monotonic() - self._notified_s < NOTICE_EVERY_S
             )
-            listener = self._listening.get((coordinator.hostname, coordinator.local_rank))
-            if wanted == self.host_assignments or recently or listener is None:
+            listener = self._listening.get((rank_0.hostname, rank_0.local_rank))
+            if target_assignments == self.host_assignments or is_recent or listener is None:
                 continue
             if notify(*listener):
-                self._notified, self._notified_s = target, time.monotonic()
+                self._notified_labels = target_labels
+                self._notified_s = time.monotonic()

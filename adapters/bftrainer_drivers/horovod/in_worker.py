@@ -107,8 +107,9 @@ class Listener:
 
 
 class Short:
-    """A connection to the port for notices that is cut after :data:`NOTICE_BYTES`: Horovod reads as
-    many bytes as a stranger announces before it checks the key's code.
+    """A connection to the port for notices, of which no read returns more than
+    :data:`NOTICE_BYTES`: Horovod reads as many bytes as a stranger announces before it checks the
+    key's code.
     """
 
     def __init__(self, file: BinaryIO) -> None:
@@ -118,8 +119,10 @@ class Short:
         """Return ``count`` bytes. Raises EOFError if that is too many, or if there are fewer:
         Horovod then closes the connection without a word.
         """
-        data = self._file.read(count) if 0 <= count <= NOTICE_BYTES else b""
-        if len(data) < count or count < 0:
+        if not 0 <= count <= NOTICE_BYTES:
+            raise EOFError
+        data = self._file.read(count)
+        if len(data) < count:
             raise EOFError
         return data
 

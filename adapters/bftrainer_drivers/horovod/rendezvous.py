@@ -101,15 +101,14 @@ class RendezvousServer:
         self._http.stop()
 
     def split(self, path: str) -> tuple[str, str] | None:
-        """Split a path into scope and key; None if it does not carry the token."""
-        first, slash, rest = path.removeprefix("/").partition("/")
-        is_authorized = is_same_token(first.partition(":")[0], self.token)
-        scope, again, key = rest.partition("/")
-        return (
-            (scope, key)
-            if is_authorized and slash and again and scope and key and "/" not in key
-            else None
-        )
+        """Split a path, ``/TOKEN:PORT/SCOPE/KEY``, into scope and key; None if it has another form
+        or does not carry the token.
+        """
+        token_and_port, _, place = path.removeprefix("/").partition("/")
+        is_authorized = is_same_token(token_and_port.partition(":")[0], self.token)
+        scope, _, key = place.partition("/")
+        is_place = bool(scope and key) and "/" not in key
+        return (scope, key) if is_authorized and is_place else None
 
     def get(self, scope: str, key: str) -> bytes | None:
         """Return a stored value (None: there is none) or, for the scope ``rank_and_size``, a
@@ -177,12 +176,14 @@ class RendezvousServer:
         return HttpAnswer(200)
 
     def _place(self, request: HttpRequest) -> tuple[str, str]:
+        """Return scope and key of a request that :meth:`refusal` has let pass."""
         place = self.split(request.target)
         assert place is not None, "refused otherwise"
         return place
 
 
 def _worker(key: str) -> tuple[str, int]:
+    """Split ``HOST:LOCAL_RANK``. Raises :class:`InvalidValueError` for anything else."""
     host, colon, rank = key.rpartition(":")
     if not (colon and host and rank.isdecimal()):
         raise InvalidValueError(f"not a worker: {key!r}")

@@ -61,10 +61,8 @@ def main(argv: Sequence[str]) -> int:
     if host is None:
         print(f"{node}: this host has left the trainer", file=sys.stderr)
         return 255
-    trainer, settings = (
-        read_json(TrainerMessage, directory.trainer),
-        read_json(DriverSettings, directory.driver),
-    )
+    trainer = read_json(TrainerMessage, directory.trainer)
+    settings = read_json(DriverSettings, directory.driver)
     events = EventWriter(directory.events, int(argv[2]))
     starter = WorkerStarter(directory, trainer, settings, events)
     slot = int(command.partition("HOROVOD_LOCAL_RANK=")[2].partition(" ")[0] or 0)
@@ -75,7 +73,8 @@ def main(argv: Sequence[str]) -> int:
     )
     signal.signal(signal.SIGTERM, lambda *_: worker.kill())
     os.waitid(os.P_PID, worker.process.pid, os.WEXITED | os.WNOWAIT)
-    worker.planned = host not in announced(directory)
+    # horovodrun ends the workers of a host that the driver no longer announces.
+    worker.is_planned = host not in announced(directory)
     status = starter.wait(worker)
     starter.close()
     return 0 if status == STOPPED_STATUS else exit_code(status)

@@ -29,8 +29,8 @@ from bftrainer.wires.progress_line import Phase
 from bftrainer_drivers.common.command_line import worker_environment
 from bftrainer_drivers.common.core import (
     GroupFormed,
-    Heard,
     Joined,
+    News,
     Reported,
     Terms,
     Warmed,
@@ -49,7 +49,7 @@ is lost).
 """
 NOTICE_S = 3.0
 """Within this time horovodrun, which polls once a second, has seen a change or its withdrawal."""
-DEAF_COMMITS = 2
+MAX_DEAF_COMMITS = 2
 """Reports of the unchanged group, NOTICE_S after a change: each is a commit, and a commit obeys a
 notice that has arrived.
 """
@@ -69,10 +69,10 @@ class StockBackend(Backend):
                 "nodes that are left; use the launcher horovod, which keeps to them, or list none"
             )
         self.terms = Terms(
-            True,
-            sizes,
-            run.trainer.stop_s,
-            run.settings.hang_s,
+            is_elastic=True,
+            sizes=sizes,
+            stop_s=run.trainer.stop_s,
+            hang_s=run.settings.hang_s,
             samples=run.trainer.samples_total,
             first_step_s=run.first_step_s,
         )
@@ -80,13 +80,23 @@ class StockBackend(Backend):
         self._reports = JsonTail(run.directory.events)
         self._reports.skip()
         self._members: dict[str, Member] = {}
+        """Members by fragment."""
         self._wanted: tuple[Member, ...] = ()
+        """The members that the core has announced last."""
         self._announced: tuple[Member, ...] = ()
-        self._group: tuple[Member, ...] = ()  # where it trains, as far as is known
-        self._announced_s = self._now_s = 0.0
-        self._settled = True
-        self._deaf_commits = 0
-        self._taken_back_s: float | None = None
+        """The members that horovodrun's discovery script prints."""
+        self._group: tuple[Member, ...] = ()
+        """The members that train, by the reports of rank 0."""
+        self._announced_s = 0.0
+        """When ``_announced`` changed."""
+        self._now_s = 0.0
+        """The time of the last tick."""
+        self._is_settled = True
+        """Rank 0 has reported the size of ``_announced``."""
+        self._n_deaf_commits = 0
+        """Commits of the unchanged group since rank 0 should have received the last change."""
+        self._withdrawn_s: float | None = None
+        """When the last change was withdrawn, until it is made again."""
         self._process: subprocess.Popen[bytes] | None = None
 
     def open(self) -> None:
@@ -105,14 +115,14 @@ class StockBackend(Backend):
         """
         self._now_s = now_s
         self._follow_reports()
-        if self._taken_back_s is not None:
-            if now_s - self._taken_back_s > NOTICE_S:
-                self._make_known(self._wanted)
+        if self._withdrawn_s is not None:
+            if now_s - self._withdrawn_s > NOTICE_S:
+                self._publish(self._wanted)
         elif set(self._wanted) != set(self._announced) and (
-            self._settled or now_s - self._announced_s > SETTLE_S
+            self._is_settled or now_s - self._announced_s > SETTLE_S
         ):
-            self._make_known(self._wanted)
-        elif not self._settled and self._deaf_commits >= DEAF_COMMITS:
+            self._publish(self._wanted)
+        elif not self._is_settled and self._n_deaf_commits >= MAX_DEAF_COMMITS:
             # Show horovodrun the hosts of its group; the same change follows as a new one.
             withheld = self.run.state.membership.withheld
             trainees = tuple(
@@ -122,18 +132,21 @@ class StockBackend(Backend):
                 "rank 0 has not received the notice of the last change; the change is repeated",
                 flush=True,
             )
-            self._make_known(trainees)
-            self._taken_back_s = now_s
+            self._publish(trainees)
+            self._withdrawn_s = now_s
 
-    def note(self, heard: Heard) -> None:
-        """Note by a report of rank 0 whether the group has changed as announced."""
-        if not isinstance(heard, Reported) or self._settled or self._taken_back_s is not None:
+    def note(self, news: News) -> None:
+        """Note by a report of rank 0 whether the group has changed as announced; ignore other news,
+        and reports while no change is under way.
+        """
+        if not isinstance(news, Reported) or self._is_settled or self._withdrawn_s is not None:
             return
-        if heard.line.world_size == sum(member.host.slots for member in self._announced):
-            self._settled, self._group = True, self._announced
+        if news.line.world_size == sum(member.host.slots for member in self._announced):
+            self._is_settled = True
+            self._group = self._announced
             self.run.tell(GroupFormed(tuple(member.label for member in self._announced)))
-        elif heard.line.phase is not Phase.BUSY:
-            self._deaf_commits += self._now_s - self._announced_s > NOTICE_S
+        elif news.line.phase is not Phase.BUSY and self._now_s - self._announced_s > NOTICE_S:
+            self._n_deaf_commits += 1
 
     def is_over(self) -> bool:
         over = self._process is not None and self._process.poll() is not None
@@ -152,18 +165,21 @@ class StockBackend(Backend):
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
 
-    def _make_known(self, members: tuple[Member, ...]) -> None:
+    def _publish(self, members: tuple[Member, ...]) -> None:
         """Write the hosts, with their fragments for ``ssh_shim`` and then in the discovery script
         for horovodrun; start horovodrun with the first ones.
         """
         hosts: list[HostSlots] = [member.host for member in members]
         write_hosts(announced_path(self.run.directory), hosts)
         self._script.publish(hosts)
-        self._announced, self._announced_s, self._settled = members, self._now_s, False
-        self._deaf_commits, self._taken_back_s = 0, None
+        self._announced = members
+        self._announced_s = self._now_s
+        self._is_settled = False
+        self._n_deaf_commits = 0
+        self._withdrawn_s = None
         if self._process is None and hosts:
             self._group = members
-            self._process = self._started(members)
+            self._process = self._start_horovodrun(members)
             self.run.starter.reaper.watch(self._process.pid, None)
 
     def _follow_reports(self) -> bool:
@@ -187,7 +203,7 @@ class StockBackend(Backend):
                     has_reports = True
         return has_reports
 
-    def _started(self, members: Sequence[Member]) -> subprocess.Popen[bytes]:
+    def _start_horovodrun(self, members: Sequence[Member]) -> subprocess.Popen[bytes]:
         """Start horovodrun on members, with the trainer's discovery script and an ``ssh`` of the
         driver's own.
         """

@@ -28,7 +28,7 @@ from bftrainer.wires.typed_json import write_json
 from bftrainer_drivers.common.core import (
     EndNow,
     GroupFormed,
-    Heard,
+    News,
     TaskFinished,
     Terms,
     Warmed,
@@ -60,8 +60,8 @@ class TaskReport:
         self._directory = directory
         self._incarnation = incarnation
         self._next_s = 0.0
-        self._seen: deque[tuple[float, int]] = deque()
-        self._written: TaskCounts | None = None
+        self._recent_settled: deque[tuple[float, int]] = deque()
+        self._written_counts: TaskCounts | None = None
         self._phase = Phase.RUNNING
 
     def write(
@@ -73,36 +73,44 @@ class TaskReport:
         if counts is None:
             return
         settled = counts.done + counts.failed
-        phase = (
-            Phase.DONE
-            if settled == counts.tasks
-            else Phase.CHECKPOINTED
-            if leaving
-            else Phase.RUNNING
-        )
+        phase = _phase(is_complete=settled == counts.tasks, is_leaving=leaving)
         if now_s < self._next_s and phase is self._phase:
             return
         self._next_s, self._phase = now_s + EVERY_S, phase
         at_s = time.time()
-        self._seen.append((at_s, settled))
-        while at_s - self._seen[0][0] > _RATE_OVER_S:
-            self._seen.popleft()
-        since_s, since = self._seen[0]
-        rate = (settled - since) / max(at_s - since_s, EVERY_S)
-        left_s = (counts.tasks - settled) / rate if rate > 0 else None
+        rate_per_s = self._rate_per_s(at_s, settled)
         line = ProgressLine(
-            at_s,
-            phase,
-            self._incarnation,
-            workers,
-            settled,
-            settled,
+            at_s=at_s,
+            phase=phase,
+            incarnation=self._incarnation,
+            world_size=workers,
+            step=settled,
+            samples=settled,
             metrics={PUT_ASIDE: counts.failed},
         )
         append_line(self._directory.progress, format_progress(line), PROGRESS_BYTES, "progress")
-        if counts != self._written:
-            self._written = counts
-            write_json(self._directory.tasks, replace(counts, per_hour=3600 * rate, left_s=left_s))
+        if counts != self._written_counts:
+            self._written_counts = counts
+            left_s = (counts.tasks - settled) / rate_per_s if rate_per_s > 0 else None
+            per_hour = 3600 * rate_per_s
+            write_json(self._directory.tasks, replace(counts, per_hour=per_hour, left_s=left_s))
+
+    def _rate_per_s(self, at_s: float, settled: int) -> float:
+        """Note the number of settled tasks, and return how many have been settled per second, over
+        the last 10 minutes at most.
+        """
+        self._recent_settled.append((at_s, settled))
+        while at_s - self._recent_settled[0][0] > _RATE_OVER_S:
+            self._recent_settled.popleft()
+        earliest_s, earliest_settled = self._recent_settled[0]
+        return (settled - earliest_settled) / max(at_s - earliest_s, EVERY_S)
+
+
+def _phase(*, is_complete: bool, is_leaving: bool) -> Phase:
+    """Return the phase to report: settled tasks are on disk, so a pool that leaves has saved."""
+    if is_complete:
+        return Phase.DONE
+    return Phase.CHECKPOINTED if is_leaving else Phase.RUNNING
 
 
 class PoolBackend(Backend):
@@ -113,13 +121,13 @@ class PoolBackend(Backend):
     def __init__(self, run: Run) -> None:
         self.run = run
         self.terms = Terms(
-            True,
-            LegalSizes(run.trainer.min_nodes),  # workers need no others: every count is right
-            run.trainer.stop_s,
-            math.inf,
-            collective=False,
+            is_elastic=True,
+            sizes=LegalSizes(run.trainer.min_nodes),  # workers need no others: every count is right
+            stop_s=run.trainer.stop_s,
+            hang_s=math.inf,
+            is_collective=False,
             stop_signal=run.stop_signal,
-            independent=True,
+            is_independent=True,
         )
         self._workers: dict[tuple[Member, int], WorkerProcess] = {}
         self._names: dict[tuple[Member, int], tuple[str, float]] = {}
@@ -129,10 +137,10 @@ class PoolBackend(Backend):
         worker is started.
         """
         run.crew = Crew(run.starter, self._tell)
-        self._tasks = TaskServer(run.directory, self._bad_input, self._finished)
+        self._tasks = TaskServer(run.directory, self._end_for_bad_input, self._tell_finished)
         self._report = TaskReport(run.directory, run.events.incarnation)
-        self._asked_s: dict[Member, float] = {}
-        self._started = 0
+        self._stop_requested_s: dict[Member, float] = {}
+        self._n_started = 0
 
     def open(self) -> None:
         self._tasks.open(self.run.settings.interface, self.run.settings.allow_from)
@@ -148,50 +156,51 @@ class PoolBackend(Backend):
         """Start a worker in this slot. If the one before was killed there, its task has failed
         once.
         """
-        if (
-            task := self._killed.pop((member, slot), None)
-        ) is not None and self._tasks.board is not None:
+        task = self._killed.pop((member, slot), None)
+        if task is not None and self._tasks.board is not None:
             self._tasks.board.charge(task, f"its worker on {member.host.node} was killed")
-        self._started += 1
-        name = f"{self.run.events.incarnation}.{self._started}"
+        self._n_started += 1
+        name = f"{self.run.events.incarnation}.{self._n_started}"
         self._names[member, slot] = name, time.monotonic()
         self._tasks.workers.add(name)
         variables = {WORKER: name, SLOT: str(slot), **self.run.visible_gpus(member.host)}
         self._workers[member, slot] = self.run.crew.join(member, slot, variables)
 
     def announce(self, members: Sequence[Member]) -> None:
-        for member in {of for of, _ in self._workers} - {*members, *self._asked_s}:
-            self._ask(member)
+        members_with_workers = {member for member, _ in self._workers}
+        for member in members_with_workers - {*members, *self._stop_requested_s}:
+            self._ask_to_stop(member)
         self.run.tell(GroupFormed(tuple(member.label for member in members)))
 
-    def _ask(self, member: Member) -> None:
+    def _ask_to_stop(self, member: Member) -> None:
         """Ask a member's workers to finish their tasks or hand them back, and to end."""
-        self._asked_s[member] = time.monotonic()
+        self._stop_requested_s[member] = time.monotonic()
         request = ControlMessage(ControlRequest.STOP, self.run.events.incarnation)
         write_json(self.run.directory.leave_of(member.host.fragment), request)
-        for worker in self._of(member):
-            worker.planned = True
+        for worker in self._workers_of(member):
+            worker.is_planned = True
             if self.terms.stop_signal:
                 worker.process.send_signal(self.terms.stop_signal)
 
     def drop(self, member: Member) -> None:
-        end(self._of(member))
+        end(self._workers_of(member))
 
-    def note(self, heard: Heard) -> None:
-        if isinstance(heard, WorkerEnded):
-            self._workers.pop((heard.member, heard.exit.slot), None)
+    def note(self, news: News) -> None:
+        if isinstance(news, WorkerEnded):
+            self._workers.pop((news.member, news.exit.slot), None)
 
     def tick(self, now_s: float) -> None:
         """Kill workers that have not left within ``stop_s``, start members that are wanted again,
         and write the counts.
         """
-        for member, asked_s in list(self._asked_s.items()):
-            if not (left := self._of(member)):
-                del self._asked_s[member]
+        for member, asked_s in list(self._stop_requested_s.items()):
+            workers = self._workers_of(member)
+            if not workers:
+                del self._stop_requested_s[member]
                 if self._is_wanted_again(member):
                     self.start(member)
             elif now_s - asked_s >= self.terms.stop_s:
-                end(left)
+                end(workers)
 
         self._report.write(
             self._tasks.counts(),
@@ -207,35 +216,44 @@ class PoolBackend(Backend):
         self._tasks.close()
 
     def is_over(self) -> bool:
-        again = any(map(self._is_wanted_again, self._asked_s))
-        return self._started > 0 and not (self._workers or self.run.state.retries.waiting or again)
+        """Whether no worker runs and none is to be started; never before the first worker."""
+        has_returning_member = any(map(self._is_wanted_again, self._stop_requested_s))
+        return self._n_started > 0 and not (
+            self._workers or self.run.state.retries.restart_s or has_returning_member
+        )
 
     def _is_wanted_again(self, member: Member) -> bool:
         """Whether a member whose workers were asked to leave is announced, in the same stay."""
         return self.run.state.leaving is None and member in self.run.state.membership.announced
 
-    def _tell(self, heard: Heard) -> None:
-        """Free the task of a worker that has ended, or charge the failure to it, then tell the
-        core. Called in the thread that has waited for the worker.
+    def _tell(self, news: News) -> None:
+        """Tell the core news of a worker; one that has ended is taken from its task first. Called
+        in the thread that has waited for the worker.
         """
-        if isinstance(heard, WorkerEnded):
-            key, end = (heard.member, heard.exit.slot), heard.exit
-            name, since_s = self._names[key]
-            task = self._tasks.ended(name)
-            if self._tasks.board is None and time.monotonic() - since_s >= WORKED_S:
-                self._finished(name)
-            if task is not None and not end.planned and self._tasks.board is not None:
-                if was_taken(end.status):
-                    self._killed[key] = task
-                elif end.status not in (0, STOPPED_STATUS):
-                    lines = "\n".join(last_lines(end.log))
-                    if self._tasks.board.charge(
-                        task, f"a worker {end} on {heard.member.host.node}\n{lines}"
-                    ):
-                        self._finished(name)  # put aside: the others go on
-        self.run.tell(heard)
+        if isinstance(news, WorkerEnded):
+            self._end_task_of(news)
+        self.run.tell(news)
 
-    def _finished(self, worker: str) -> None:
+    def _end_task_of(self, news: WorkerEnded) -> None:
+        """Free the task of a worker that has ended. The failure is charged to the task: at once
+        after an error; after a kill, when another worker starts in this place (:meth:`retry`).
+        """
+        key, end = (news.member, news.exit.slot), news.exit
+        name, started_s = self._names[key]
+        task = self._tasks.ended(name)
+        board = self._tasks.board
+        if board is None and time.monotonic() - started_s >= WORKED_S:
+            self._tell_finished(name)
+        if task is None or end.is_planned or board is None:
+            return
+        if was_taken(end.status):
+            self._killed[key] = task
+        elif end.status not in (0, STOPPED_STATUS):
+            lines = "\n".join(last_lines(end.log))
+            if board.charge(task, f"a worker {end} on {news.member.host.node}\n{lines}"):
+                self._tell_finished(name)  # put aside: the others go on
+
+    def _tell_finished(self, worker: str) -> None:
         """Tell the core that a worker has finished a task, if failures are being counted."""
         retries = self.run.state.retries
         if retries.failures or retries.in_succession:
@@ -246,11 +264,11 @@ class PoolBackend(Backend):
             if member is not None:
                 self.run.tell(TaskFinished(member))
 
-    def _bad_input(self, problem: str) -> None:
+    def _end_for_bad_input(self, problem: str) -> None:
         self.run.tell(EndNow(DriverOutcome(Ending.FAILED, problem, 2)))
 
-    def _of(self, member: Member) -> list[WorkerProcess]:
-        return [worker for (of, _), worker in self._workers.items() if of == member]
+    def _workers_of(self, member: Member) -> list[WorkerProcess]:
+        return [worker for (other, _), worker in self._workers.items() if other == member]
 
 
 if __name__ == "__main__":

@@ -86,8 +86,8 @@ class TaskServer:
         return self._welcomes(host)
 
     def refusal(self, head: HttpRequest) -> HttpAnswer | None:
-        given = head.headers.get("authorization", "").removeprefix("Bearer ")
-        return None if is_same_token(given, self._token) else HttpAnswer(401)
+        token = head.headers.get("authorization", "").removeprefix("Bearer ")
+        return None if is_same_token(token, self._token) else HttpAnswer(401)
 
     def blocks(self, request: HttpRequest) -> bool:
         return True  # a result is on disk when it is answered
@@ -117,7 +117,7 @@ class TaskServer:
         worker = request["worker"]
         if worker not in self.workers:
             return None
-        board = self._opened(Path(request["source"]), Path(request["results"]))
+        board = self._board_for(Path(request["source"]), Path(request["results"]))
         match request["verb"]:
             case "done":
                 board.done(worker, request["task"], request["result"])
@@ -133,19 +133,19 @@ class TaskServer:
                     task = board.take(worker)
                 if task is not None:
                     return {"task": task[0], "value": task[1]}
-                return {
-                    "wait_s": 0.0 if board.is_over else max(_ASK_AGAIN_S, len(self.workers) / 200)
-                }
+                if board.is_over:
+                    return {"wait_s": 0.0}
+                return {"wait_s": max(_ASK_AGAIN_S, len(self.workers) / 200)}
         raise ValueError("expected the verb take, done or back")
 
-    def _opened(self, source: Path, results: Path) -> TaskBoard:
+    def _board_for(self, source: Path, results: Path) -> TaskBoard:
         """Return the board of tasks, which the first request opens. Raises :class:`InputFileError`
         if a worker names another list or another file of results.
         """
         with self._opening:
             if self.board is None:
                 board = TaskBoard(TaskSource(source), results, self._directory.failures)
-                self._check_same(board.counts())
+                self._write_counts(board.counts())
                 self.board = board
             elif (source, results) != (self.board.source.path, self.board.results):
                 problem = (
@@ -155,15 +155,16 @@ class TaskServer:
                 raise InputFileError(str(source), problem)
         return self.board
 
-    def _check_same(self, now: TaskCounts) -> None:
-        """Raise :class:`InputFileError` if the list differs from that of the pool's earlier
-        drivers, whose results are there.
+    def _write_counts(self, counts: TaskCounts) -> None:
+        """Write the first counts of this driver. Raises :class:`InputFileError` if the list differs
+        from that of the pool's earlier drivers, to which the present results belong.
         """
         if self._directory.tasks.exists():
-            was = read_json(TaskCounts, self._directory.tasks)
-            if (was.source, was.digest, was.results) != (now.source, now.digest, now.results):
+            earlier = read_json(TaskCounts, self._directory.tasks)
+            identity = (counts.source, counts.digest, counts.results)
+            if identity != (earlier.source, earlier.digest, earlier.results):
                 raise InputFileError(
-                    now.source,
+                    counts.source,
                     "has changed since this pool began; submit another one for other tasks",
                 )
-        write_json(self._directory.tasks, replace(now, running=0))
+        write_json(self._directory.tasks, replace(counts, running=0))

@@ -23,7 +23,7 @@ from bftrainer.wires.messages import DriverSettings, StartedPer
 from bftrainer_drivers.common.group_guards import guard_variables
 from bftrainer_drivers.common.keyed_store import KEYED_STORE, NO_STORE
 from bftrainer_drivers.common.rendezvous_store import StoreHost
-from bftrainer_drivers.common.restarts import Rank, RestartBackend, numbered
+from bftrainer_drivers.common.restarts import Rank, RestartBackend, ranked_workers
 from bftrainer_drivers.common.run_loop import Run, drive
 
 _FIRST_PORT, _PORTS = 20_000, 10_000
@@ -48,7 +48,7 @@ class PlainBackend(RestartBackend):
         common = {"MASTER_ADDR": hosts[0].node, "MASTER_PORT": str(port)}
         if self._store is not None:
             common |= self._store.variables()
-        workers = numbered(hosts, common)
+        workers = ranked_workers(hosts, common)
         return workers[:1] if self._per_trainer else workers
 
     def close(self) -> None:

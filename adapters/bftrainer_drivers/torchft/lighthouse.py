@@ -17,7 +17,7 @@ from bftrainer.system.listening_ports import Connection, Limits, Port, hosts_in
 from bftrainer.system.network import interface_address, tcp_listener
 from bftrainer.system.sealed import SealedServer, SealError
 from bftrainer.wires.replicas import MOST_BYTES, Hello, Keys, NextStep, Turn, packed, unpacked
-from bftrainer_drivers.torchft.quorum import Formed, Quorum, StepRequest
+from bftrainer_drivers.torchft.quorum import Quorum, StepQuorum, StepRequest
 
 LIMITS = Limits(strangers=2048, clients=8192, request_s=10.0)
 _MOST_KEYS = 65_536
@@ -36,7 +36,7 @@ class Lighthouse:
         quorum: Quorum,
         key: bytes,
         on_asked: Callable[[str], None],
-        on_formed: Callable[[Formed], None],
+        on_formed: Callable[[StepQuorum], None],
     ) -> None:
         self.quorum = quorum
         self._key = key
@@ -150,7 +150,7 @@ class Lighthouse:
         return Keys(request.act if has_key else "", request.key, self._keys.get(request.key, ""))
 
 
-def turns(formed: Formed, places: dict[str, str]) -> dict[str, Turn]:
+def turns(formed: StepQuorum, places: dict[str, str]) -> dict[str, Turn]:
     """Return what each replica of a quorum is told. Those that are behind copy the weights from
     those that are not, each from one of them.
 

@@ -27,7 +27,7 @@ class StepRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Formed:
+class StepQuorum:
     """The quorum of one step, in the order of the ranks. ``number`` is new whenever connections
     have to be made again.
 
@@ -55,14 +55,18 @@ class Quorum:
     straggler_s: float = 1.0
     """How long the first step waits for further replicas that were started."""
     number: int = 0
+    """The number of the last quorum."""
     group: tuple[str, ...] = ()
+    """The replicas of the last quorum, in the order of their ranks."""
     admitted: set[str] = field(default_factory=set)
     """Replicas that were started and have neither ended nor been released."""
     leaving: set[str] = field(default_factory=set)
+    """Admitted replicas that are to leave between two steps."""
     asked: dict[str, StepRequest] = field(default_factory=dict)
+    """Requests that have no answer yet, by replica."""
     latest: int | None = None
     """Steps that were committed before the group's present one."""
-    _first_s: float | None = None
+    _first_request_s: float | None = None
     _node_of: dict[str, str] = field(default_factory=dict)
 
     def admit(self, replicas: Iterable[str], node: str | None = None) -> None:
@@ -88,12 +92,12 @@ class Quorum:
         """Note a replica's request; return False if the replica is none of this trainer's, has
         already asked, or is ahead of the group.
         """
-        jumps = self.latest is not None and request.step > self.latest + 1
+        is_ahead = self.latest is not None and request.step > self.latest + 1
         if (
             request.replica not in self.admitted
             or request.replica in self.asked
             or request.step < 0
-            or jumps
+            or is_ahead
         ):
             return False
         self.asked[request.replica] = request
@@ -111,60 +115,71 @@ class Quorum:
             if replica in self.admitted and replica not in self.asked
         }
 
-    def form(self, now_s: float) -> Formed | None:
-        """Form the next step's quorum and return it; None while it cannot begin with a legal size.
-        It answers the requests of its replicas and of those that are released.
+    def form(self, now_s: float) -> StepQuorum | None:
+        """Form the next step's quorum and return it; None while the step still waits for members,
+        or cannot begin with a legal size. The quorum answers the requests of its replicas and of
+        those that are released: these requests are forgotten.
         """
         if not self.asked or self.missing():
             return None
         alive = [replica for replica in self.group if replica in self.admitted]
-        if not alive and not self._enough(now_s):
+        if not alive and not self._can_begin(now_s):
             return None
-        released = self._released()
-        replicas = self._fitting(self.asked.keys() - released)
+        released = self._leaving_now()
+        replicas = self._legal_group(self.asked.keys() - released)
         if not replicas:
             return None
-        failed = any(self.asked[replica].failures for replica in replicas)
+        has_failures = any(self.asked[replica].failures for replica in replicas)
         steps = tuple(self.asked[replica].step for replica in replicas)
-        changed = replicas != self.group
-        self.number += changed or failed
+        is_changed = replicas != self.group
+        if is_changed or has_failures:  # connections have to be made again
+            self.number += 1
         self.group = replicas
         self.latest = max(steps)
         for replica in (*replicas, *released):
             del self.asked[replica]
-        self._first_s = None
+        self._first_request_s = None
         for replica in released:
             self.lose(replica)
-        return Formed(self.number, replicas, changed, tuple(sorted(released)), steps)
+        return StepQuorum(
+            number=self.number,
+            replicas=replicas,
+            changed=is_changed,
+            released=tuple(sorted(released)),
+            steps=steps,
+        )
 
-    def _enough(self, now_s: float) -> bool:
+    def _can_begin(self, now_s: float) -> bool:
         """Return whether the first step can begin: all replicas have asked, or ``straggler_s`` has
         passed.
         """
-        self._first_s = now_s if self._first_s is None else self._first_s
-        everyone = self.admitted - self.leaving <= self.asked.keys()
-        return everyone or now_s - self._first_s >= self.straggler_s
+        if self._first_request_s is None:
+            self._first_request_s = now_s
+        have_all_asked = self.admitted - self.leaving <= self.asked.keys()
+        return have_all_asked or now_s - self._first_request_s >= self.straggler_s
 
-    def _fitting(self, replicas: Set[str]) -> tuple[str, ...]:
-        """Return those of ``replicas`` that form a group of a legal number of nodes, the present
-        group's own first; empty if no legal size has room for these.
+    def _legal_group(self, replicas: Set[str]) -> tuple[str, ...]:
+        """Return those of ``replicas`` that form a group of a legal number of nodes: all of the
+        present group's nodes, then the nodes with the oldest replicas. Empty if no legal size has
+        room for the present group's nodes.
 
         A node joins once all of its replicas have asked.
         """
         if self.any_size:
             return tuple(sorted(replicas))
-        own = {self._node_of[replica] for replica in self.group if replica in replicas}
-        late = {self._node_of[replica] for replica in self.admitted - self.leaving - replicas}
-        joining = {self._node_of[replica]: replica for replica in sorted(replicas, reverse=True)}
-        complete = [node for node in joining if node not in own | late]
-        complete.sort(key=joining.__getitem__)  # by the oldest replica of each
-        size = self.sizes.largest_within(len(own) + len(complete))
-        if size < len(own):
+        group_nodes = {self._node_of[replica] for replica in self.group if replica in replicas}
+        incomplete = {self._node_of[replica] for replica in self.admitted - self.leaving - replicas}
+        # In reverse order, the oldest replica of each node comes last, and stays.
+        oldest_of = {self._node_of[replica]: replica for replica in sorted(replicas, reverse=True)}
+        joining_nodes = [node for node in oldest_of if node not in group_nodes | incomplete]
+        joining_nodes.sort(key=oldest_of.__getitem__)
+        size = self.sizes.largest_within(len(group_nodes) + len(joining_nodes))
+        if size < len(group_nodes):
             return ()
-        nodes = own.union(complete[: size - len(own)])
+        nodes = group_nodes.union(joining_nodes[: size - len(group_nodes)])
         return tuple(sorted(name for name in replicas if self._node_of[name] in nodes))
 
-    def _released(self) -> set[str]:
+    def _leaving_now(self) -> set[str]:
         """Return the replicas that leave now: all that were dismissed, unless the others still need
         a copy of their latest weights.
         """

@@ -22,10 +22,10 @@ from pathlib import Path
 from bftrainer.errors import InvalidValueError
 from bftrainer.wires.hosts_file import HostSlots, parts_of
 from bftrainer_drivers.common.behind_relay import STORE
-from bftrainer_drivers.common.command_line import threads
+from bftrainer_drivers.common.command_line import thread_variables
 from bftrainer_drivers.common.group_guards import guard_variables, refuse_unguarded
 from bftrainer_drivers.common.rendezvous_store import StoreHost
-from bftrainer_drivers.common.restarts import Rank, RestartBackend, numbered
+from bftrainer_drivers.common.restarts import Rank, RestartBackend, ranked_workers
 from bftrainer_drivers.common.run_loop import Run, drive
 
 
@@ -54,7 +54,7 @@ class TorchBackend(RestartBackend):
         relay now; the relay hears of the store with the worker's rank.
         """
         relay = {} if self._has_own_store else {STORE: ""}
-        return threads(host, self.run.trainer.environment) | relay
+        return thread_variables(host, self.run.trainer.environment) | relay
 
     def ranks(self, incarnation: int, hosts: Sequence[HostSlots]) -> list[Rank]:
         """Open a store and return the workers with the variables that torchrun sets, as of
@@ -77,24 +77,20 @@ class TorchBackend(RestartBackend):
             "GROUP_WORLD_SIZE": str(len(parts_of(hosts))),
         }
         for host in hosts:
-            common |= threads(host, trainer.environment)
+            common |= thread_variables(host, trainer.environment)
         common = {name: value for name, value in common.items() if name not in trainer.environment}
-        if self._has_own_store:
+        if self._has_own_store:  # the trainer names a store of its own in MASTER_ADDR
             del common[STORE]
-        group = {part: str(number) for number, part in enumerate(parts_of(hosts))}
-        return [
-            (
-                host,
-                slot,
-                env
-                | {
-                    "ROLE_RANK": env["RANK"],
-                    "ROLE_WORLD_SIZE": env["WORLD_SIZE"],
-                    "GROUP_RANK": group[host.part],
-                },
-            )
-            for host, slot, env in numbered(hosts, common)
-        ]
+        group_ranks = {part: str(number) for number, part in enumerate(parts_of(hosts))}
+        workers: list[Rank] = []
+        for host, slot, environment in ranked_workers(hosts, common):
+            torchrun_variables = {
+                "ROLE_RANK": environment["RANK"],
+                "ROLE_WORLD_SIZE": environment["WORLD_SIZE"],
+                "GROUP_RANK": group_ranks[host.part],
+            }
+            workers.append((host, slot, environment | torchrun_variables))
+        return workers
 
     def close(self) -> None:
         if self._store is not None:

@@ -20,6 +20,10 @@ _SEED_STEPS = (
     "progress.seed_step(seed, step, rank) before each step: its random numbers then depend on "
     "these only"
 )
+_ONE_BATCH = (
+    "nothing, if ranks draw one batch or choice together on purpose; else progress.seed_step(seed, "
+    "step, rank) before each step"
+)
 _STEPS = 3
 """Steps in a row after which a generator's states must differ, if steps draw from it."""
 _NAMES = {"python": "Python", "numpy": "NumPy", "torch": "torch", "cuda": "CUDA"}
@@ -34,39 +38,57 @@ class _Drawn(NamedTuple):
 
 
 def judge(record: Record) -> RehearsalFinding:
-    """Check that no two steps, and no two ranks at one step, draw the same random numbers."""
+    """Check that no two steps, and no two ranks at one step, draw the same random numbers.
+
+    Equal numbers on ranks may be meant, such as those of a batch of which each rank takes its
+    share: they decide nothing.
+    """
     if not any(line.random for line in record.ranks):
         return _CHECK.undecided(
             "no rank reports its steps", "bftrainer.progress: report.step(...) on every rank"
         )
     first: dict[tuple[str, tuple[str, ...]], RankLine] = {}
     steps, generators = set(), set()
+    equal_on_ranks: str | None = None
     for drawn in _drawn(record.ranks):
         earlier = first.setdefault((drawn.generator, drawn.states), drawn.line)
         if (wrong := _repetition(record, drawn, earlier)) is not None:
             return _CHECK.failed(wrong, _SEED_STEPS)
+        equal_on_ranks = equal_on_ranks or _equality(record, drawn, earlier)
         steps.add((drawn.line.group, drawn.line.step))
         generators.add(drawn.generator)
     if not generators:
         return _CHECK.passed("steps draw from no generator of Python, NumPy or torch")
+    if equal_on_ranks is not None:
+        return _CHECK.undecided(equal_on_ranks, _ONE_BATCH)
     names = ", ".join(_NAMES[name] for name in GENERATORS if name in generators)
     return _CHECK.passed(f"{names}: none repeated in {counted(len(steps), 'step')}")
 
 
 def _repetition(record: Record, drawn: _Drawn, earlier: RankLine) -> str | None:
-    """Return what is wrong if a step's random numbers are those of another step or rank; else None.
+    """Return what is wrong if a step's random numbers are those of another step; else None.
 
-    A step that is made again after a loss may draw the same numbers again, on the same rank.
+    A step that is made again after a loss may draw the same numbers again.
     """
+    if earlier.step == drawn.line.step:
+        return None
+    step = drawn.line.step
+    return f"{_numbers(record, drawn)} at step {step} are those of step {earlier.step} again"
+
+
+def _equality(record: Record, drawn: _Drawn, earlier: RankLine) -> str | None:
+    """Return which ranks of a group draw the same numbers at a step; None if they differ."""
     line = drawn.line
-    act = record.act_at(line.at_s) or "the start"
-    numbers = f"after {act}: {_NAMES[drawn.generator]}'s random numbers"
-    if earlier.step != line.step:
-        return f"{numbers} at step {line.step} are those of step {earlier.step} again"
-    if earlier.rank != line.rank and earlier.group == line.group:
-        lower, higher = sorted((earlier.rank, line.rank))
-        return f"{numbers} at step {line.step} are equal on ranks {lower} and {higher}"
-    return None
+    if earlier.rank == line.rank or earlier.group != line.group:
+        return None
+    lower, higher = sorted((earlier.rank, line.rank))
+    return f"{_numbers(record, drawn)} at step {line.step} are equal on ranks {lower} and {higher}"
+
+
+def _numbers(record: Record, drawn: _Drawn) -> str:
+    """Return whose random numbers are meant, and after which act."""
+    act = record.act_at(drawn.line.at_s) or "the start"
+    return f"after {act}: {_NAMES[drawn.generator]}'s random numbers"
 
 
 def _drawn(lines: Iterable[RankLine]) -> Iterator[_Drawn]:

@@ -4,8 +4,9 @@ Per trainer: N_j nodes, weights w_j^i on the breakpoints, one on/off binary for 
 and z_j^d for the rescaling cost. Symbols and equation numbers are those of the paper; comments say
 how misprints are read. Where each equation is:
 
-- Eqn 1, C_j: ``TrainerDemand.standing``. Eqn 2, N_j: the integer variable ``nodes``. Both replace
-  sums over nodes.
+- Eqn 1, C_j: ``TrainerDemand.current``. Eqns 13 to 16 take ``TrainerDemand.standing`` for it,
+  which is 0 where a preemption left C_j below N_j^min. Eqn 2, N_j: the integer variable ``nodes``.
+  Both replace sums over nodes.
 - Eqn 3 (legal sizes) as Eqn 4, and Eqn 5 (no node twice, summed over nodes): rows below.
 - Eqn 6 (no migration) and its linear forms, Eqns 7 to 10, restrict which nodes a trainer gets.
   Counts do not say that, so these equations are not in the model:

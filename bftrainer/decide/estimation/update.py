@@ -330,7 +330,8 @@ def _prior(
         return submitted.curve
     if measured.points:
         return _shape(submitted.min_nodes, submitted.max_nodes)
-    return _guess(submitted, per_node, pool if is_alone else int(settings.share * pool))
+    share_nodes = pool if is_alone else int(settings.share * pool)
+    return _guess(submitted, per_node, share_nodes)
 
 
 def _with_estimate(
@@ -384,15 +385,16 @@ def _linear_beyond(curve: Curve, size: int, max_nodes: int) -> Curve:
     return Curve(nodes, tuple(per_s))
 
 
-def _guess(trainer: Trainer, per_node: float, cap: int) -> Curve:
+def _guess(trainer: Trainer, per_node: float, share_nodes: int) -> Curve:
     """Return the curve of a trainer about which nothing is known.
 
-    It has ``per_node`` samples per second and node, as the best of the others, up to ``cap`` nodes
-    (or its smallest size), and is constant beyond.
+    It has ``per_node`` samples per second and node, as the best of the others, up to
+    ``share_nodes`` nodes (or its smallest size), and is constant beyond. ``share_nodes`` is its
+    share of the pool: without a cap, the guess would take the nodes of trainers that are measured.
     """
-    legal_cap = min(max(cap, trainer.min_nodes), trainer.max_nodes)
-    nodes = sorted({trainer.min_nodes, legal_cap, trainer.max_nodes})
-    return Curve(tuple(nodes), tuple(per_node * min(n, legal_cap) for n in nodes))
+    linear_until = min(max(share_nodes, trainer.min_nodes), trainer.max_nodes)
+    nodes = sorted({trainer.min_nodes, linear_until, trainer.max_nodes})
+    return Curve(tuple(nodes), tuple(per_node * min(n, linear_until) for n in nodes))
 
 
 @lru_cache(maxsize=1024)

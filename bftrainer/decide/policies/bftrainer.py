@@ -221,7 +221,8 @@ class DemandCache:
     def demand(self, trainer: Trainer, value: Curve, current: int) -> TrainerDemand:
         """Return the demand of a trainer with this value curve on ``current`` nodes, by Eqn 16."""
         cached = self._demands.get(trainer.id)
-        # Identity is a fast test; equal objects that are not the same are looked up once more.
+        # Identity spares hashing the curves; equal objects are still found in the lru_cache of
+        # _demand.
         if cached is not None and cached[0] is trainer:
             demand = cached[1]
             if demand.value is value and demand.current == current:

@@ -28,6 +28,11 @@ from bftrainer.decide.policies.cohort_split import Division
 from bftrainer.decide.policies.cohort_worth import CohortModel
 from bftrainer.decide.policies.settings import PolicySettings
 
+_MIN_WAIT_S = 1.0
+"""The shortest time until the policy decides again without an event: the age of new nodes is 0, and
+``youngest_s`` may be 0 as well.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Cohorts:
@@ -109,7 +114,8 @@ class Cohort:
         """Return when to decide again without an event; None if only events matter.
 
         ``counts`` are the new sizes. A time is needed where nothing trains though a trainer would
-        fit the pool: nodes are worth more when they are older.
+        fit the pool. Nodes are worth more when they are older, because old cohorts tend to stay: a
+        start that does not pay off now may do so later, without any event.
         """
         if not state.active or any(counts):
             return None
@@ -117,9 +123,10 @@ class Cohort:
         smallest = min(min(sizes_of(a.trainer), default=pool_size + 1) for a in state.active)
         if smallest > pool_size:
             return None
-        oldest_age_s = state.at_s - memory.joined[0][0]
+        oldest_joined_s, _ = memory.joined[0]
+        oldest_age_s = state.at_s - oldest_joined_s
         # The worth of nodes changes slowly with their age: wait until the oldest are twice as old.
-        return state.at_s + max(oldest_age_s, self.model.youngest_s, 1.0)
+        return state.at_s + max(oldest_age_s, self.model.youngest_s, _MIN_WAIT_S)
 
 
 def build(settings: PolicySettings) -> Policy:

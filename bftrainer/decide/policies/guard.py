@@ -53,20 +53,23 @@ class Guarded(Wrapped):
         counts = list(decision.counts)
         index = {a.trainer.id: j for j, a in enumerate(state.active)}
         smallest = [min(sizes_of(a.trainer), default=0) for a in state.active]
-        since = _starved_since(state, memory, smallest)
-        turns = self._turn_ends(state, memory, since, counts)
+        starved_since_s = _starvation_starts_s(state, memory, smallest)
+        turn_ends_s = self._turn_ends(state, memory, starved_since_s, counts)
         served: set[int] = set()
-        for name in sorted(turns, key=lambda name: (turns[name], index[name])):
+        for name in sorted(turn_ends_s, key=lambda name: (turn_ends_s[name], index[name])):
             j = index[name]
             if _raise_to_smallest(state, counts, j, smallest, served):
                 served.add(j)
             else:
-                del turns[name]  # its turn comes when there is room; ``since`` is kept
-        still_since = {name: at_s for name, at_s in since.items() if counts[index[name]] == 0}
-        turn_starts_s = [at_s + self.patience_s for at_s in still_since.values()]
-        # A start that is over waits for room, and is tried again at every event.
+                # Its turn comes when there is room; the time since when it starves is kept.
+                del turn_ends_s[name]
+        starved_since_s = {
+            name: at_s for name, at_s in starved_since_s.items() if counts[index[name]] == 0
+        }
+        turn_starts_s = [at_s + self.patience_s for at_s in starved_since_s.values()]
+        # A turn that is due but found no room needs no timer: every event tries it again.
         wakes_s = [start_s for start_s in turn_starts_s if start_s > state.at_s]
-        wakes_s += turns.values()
+        wakes_s += turn_ends_s.values()
         if decision.wake_at_s is not None:
             wakes_s.append(decision.wake_at_s)
         is_unchanged = tuple(counts) == decision.counts
@@ -76,51 +79,53 @@ class Guarded(Wrapped):
             decision.answer if is_unchanged else None,
             nodes=still_named(state, decision, counts),
         )
-        return guarded, StarvationClock(inner, tuple(still_since.items()), tuple(turns.items()))
+        clock = StarvationClock(inner, tuple(starved_since_s.items()), tuple(turn_ends_s.items()))
+        return guarded, clock
 
     def _turn_ends(
         self,
         state: State,
         memory: StarvationClock,
-        since: dict[str, float],
+        starved_since_s: dict[str, float],
         counts: Sequence[int],
     ) -> dict[str, float]:
         """Return when the turn of each trainer ends, by id.
 
         These are the turns that go on, and new ones of trainers that have waited for
-        ``patience_s``, the longest wait first. ``since`` is when each trainer began to starve, by
-        id, and ``counts`` is what the policy decides: a trainer that it serves needs no turn.
+        ``patience_s``, the longest wait first. ``starved_since_s`` is when each trainer began to
+        starve, by id, and ``counts`` is what the policy decides: a trainer that it serves needs no
+        turn.
         """
         now_s = state.at_s
         index = {a.trainer.id: j for j, a in enumerate(state.active)}
-        turns = {
-            name: until_s for name, until_s in memory.turns if until_s > now_s and name in since
+        turn_ends_s = {
+            name: end_s for name, end_s in memory.turns if end_s > now_s and name in starved_since_s
         }
         starved = [
             name
-            for name, at_s in since.items()
+            for name, at_s in starved_since_s.items()
             if now_s - at_s >= self.patience_s and counts[index[name]] == 0
         ]
-        for name in sorted(starved, key=lambda name: (since[name], index[name])):
-            turns.setdefault(name, now_s + self.turn_s)
-        return turns
+        for name in sorted(starved, key=lambda name: (starved_since_s[name], index[name])):
+            turn_ends_s.setdefault(name, now_s + self.turn_s)
+        return turn_ends_s
 
 
-def _starved_since(
+def _starvation_starts_s(
     state: State, memory: StarvationClock, smallest: Sequence[int]
 ) -> dict[str, float]:
-    """Return since when each trainer that fits the pool has had no nodes, by id.
+    """Return from when each trainer that fits the pool would starve if this decision gives it
+    nothing, by id: now if it still has nodes, or did not starve before.
 
-    ``smallest`` are the smallest sizes (0: none). A trainer that holds nodes until this event
-    starves from now on at the earliest.
+    ``smallest`` are the smallest sizes (0: none).
     """
-    known_since = dict(memory.since)
-    since: dict[str, float] = {}
+    earlier_starts_s = dict(memory.since)
+    starts_s: dict[str, float] = {}
     for active, size in zip(state.active, smallest, strict=True):
         if 0 < size <= len(state.pool):
             name, now_s = active.trainer.id, state.at_s
-            since[name] = now_s if active.nodes else known_since.get(name, now_s)
-    return since
+            starts_s[name] = now_s if active.nodes else earlier_starts_s.get(name, now_s)
+    return starts_s
 
 
 def _raise_to_smallest(

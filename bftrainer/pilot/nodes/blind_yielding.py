@@ -1,9 +1,11 @@
 """Decide when to release held nodes where the site hides the queue. Pure.
 
 The scheduler's counters tell that a job was submitted, has started or has ended, and not which.
-When somebody waits and a job has been submitted or has ended, the pilot releases 1, 2, 4 ... nodes,
-one step at each glance, until as many jobs have started as have come. If none starts although all
-nodes are released, the offer is void: the pilot holds nodes again until the next such event.
+When jobs wait and one has been submitted or has ended, the pilot releases 1, 2, 4 ... nodes, one
+step at each glance, until as many jobs have started as were submitted; after an end, until no job
+waits. If all nodes are released and a complete backfill cycle has used none of them, the offer is
+void: the pilot holds nodes again until the next such event. Void offers are rationed: a job that
+comes when none is left waits for the next one, at most :data:`REFILL_S`.
 
 Own holders count in the same counters. They are expected there before they can be counted, and each
 one takes away one count of others at most once, so no event is lost for good.
@@ -15,17 +17,21 @@ import math
 from dataclasses import dataclass, replace
 
 from bftrainer.cluster.model import JobCounters
+from bftrainer.pilot.nodes.yielding import CLOCK_STEP_S, CYCLE_S
 from bftrainer.times import PilotS
 
 VOID_S = 3.0
 """After the last node was released and its trainers have left, a job that can start has started."""
 EXPECTED_S = 60.0
 """Own holders that are not counted by then never will be."""
-FREE_VOIDS = 3
-FIRST_REST_S, LONGEST_REST_S = 10.0, 300.0
-"""After more void offers in a row than :data:`FREE_VOIDS`, the next one comes no sooner than that,
-doubled each time: pilots that do not see one another would offer nodes to each other for ever.
+MAX_CREDIT = 10.0
+"""The number of void offers that may follow one another without a rest."""
+REFILL_S = 60.0
+"""After that, there is one for each time so long. Pilots that do not see one another, and a user
+who submits and cancels jobs all the time, would otherwise move all trainers for ever.
 """
+MAX_STEPS = 8
+"""No offer takes more steps than this to release all nodes, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,14 +78,36 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
+class Bell:
+    """The submissions and ends of other users' jobs that no offer has answered yet; the latest was
+    seen at ``at_s``.
+    """
+
+    submitted: int = 0
+    ended: int = 0
+    at_s: PilotS = PilotS(-math.inf)
+
+    @property
+    def rings(self) -> bool:
+        """Whether there are any."""
+        return self.submitted > 0 or self.ended > 0
+
+    def rung_by(self, others: OthersCount, at_s: PilotS) -> Bell:
+        """Return the bell after one more glance."""
+        if not others.submitted and not others.ended:
+            return self
+        return Bell(self.submitted + others.submitted, self.ended + others.ended, at_s)
+
+
+@dataclass(frozen=True, slots=True)
 class BlindMemory:
     """What a decision remembers for the next glance.
 
     ``expected``: own holders that the counters have not counted yet. ``waiting``: jobs of others
     that wait, as far as the counters tell. While nodes are offered, ``step`` is how many are
     released at the next glance (0: no offer), ``goal`` the number of waiting jobs at which the
-    offer is over. ``all_released_s``: since when nothing is left to release. ``void_count``: void
-    offers in a row. ``rest_until_s``: no offer begins before this time.
+    offer is over. ``all_released_s``: since when nothing is left to release. ``bell``: what
+    has happened since the latest offer began. ``credit``: how many void offers are allowed.
     """
 
     glance: Glance | None = None
@@ -88,13 +116,20 @@ class BlindMemory:
     step: int = 0
     goal: int = 0
     all_released_s: PilotS | None = None
-    void_count: int = 0
-    rest_until_s: PilotS = PilotS(-math.inf)
+    bell: Bell = Bell()
+    credit: float = MAX_CREDIT
 
     @property
     def offers(self) -> bool:
         """Whether nodes are being offered, so that nothing may be requested."""
         return self.step > 0
+
+    @property
+    def is_due(self) -> bool:
+        """Whether an offer goes on, or begins as soon as the credit allows it: the next glance
+        decides although nothing may have changed.
+        """
+        return self.offers or self.bell.rings
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,15 +162,26 @@ def next_blind(
         # may be older than the latest submissions.
         pending = glance.counters.pending - glance.own.pending
         waiting = max(pending, min(others.submitted, waiting), 0)
-    memory = replace(memory, glance=glance, expected=expected, waiting=waiting)
+    memory = replace(
+        memory,
+        glance=glance,
+        expected=expected,
+        waiting=waiting,
+        bell=memory.bell.rung_by(others, glance.at_s),
+        credit=min(memory.credit + (glance.at_s - previous.at_s) / REFILL_S, MAX_CREDIT),
+    )
     if memory.offers:
-        return _continue_offer(glance, held_count, memory, notice_s)
-    is_news = others.submitted > 0 or others.ended > 0
-    if not is_news or not waiting or not held_count or glance.at_s < memory.rest_until_s:
+        # The nodes of an ended job may be enough for any that waits.
+        goal = 0 if others.ended else memory.goal
+        return _continue_offer(glance, held_count, replace(memory, goal=goal), notice_s)
+    if not waiting or not held_count:
+        return BlindDecision(replace(memory, bell=Bell()))
+    if not memory.bell.rings or memory.credit < 1.0:
         return BlindDecision(memory)
-    # Over once as many jobs have started as have come; one where only an end made room for a job.
-    goal = max(waiting - max(others.submitted, 1), 0)
-    memory = replace(memory, step=1, goal=goal, all_released_s=None)
+    # Over once as many jobs have started as have come; an end may make room for any that waits.
+    goal = 0 if memory.bell.ended else max(waiting - memory.bell.submitted, 0)
+    step = -(-held_count // 2 ** (MAX_STEPS - 1))
+    memory = replace(memory, step=step, goal=goal, all_released_s=None, bell=Bell())
     return _continue_offer(glance, held_count, memory, notice_s)
 
 
@@ -147,22 +193,32 @@ def _continue_offer(
     offered.
     """
     if memory.waiting <= memory.goal:
-        return BlindDecision(replace(memory, step=0, void_count=0), words="a main job has started")
+        memory = replace(memory, step=0, bell=Bell())
+        return BlindDecision(memory, words="a main job has started")
     if held_count:
         count = min(memory.step, held_count)
         memory = replace(memory, step=2 * memory.step, all_released_s=None)
         return BlindDecision(memory, count)
     if memory.all_released_s is None:
         return BlindDecision(replace(memory, all_released_s=glance.at_s))
-    if glance.at_s - memory.all_released_s < VOID_S + notice_s:
+    idle_s = PilotS(memory.all_released_s + notice_s)
+    if glance.at_s - idle_s < VOID_S or not _has_cycle(glance, idle_s):
         return BlindDecision(memory)
-    void_count = memory.void_count + 1
-    rest_s = 0.0
-    if void_count > FREE_VOIDS:
-        rest_s = min(FIRST_REST_S * 2 ** (void_count - FREE_VOIDS - 1), LONGEST_REST_S)
-    rest_until_s = PilotS(glance.at_s + rest_s)
-    memory = replace(memory, step=0, void_count=void_count, rest_until_s=rest_until_s)
+    # The scheduler may not have come to what was submitted in the last seconds.
+    bell = memory.bell if glance.at_s - memory.bell.at_s < VOID_S else Bell()
+    memory = replace(memory, step=0, bell=bell, credit=memory.credit - 1.0)
     return BlindDecision(memory, words="no main job has started: the nodes are held again")
+
+
+def _has_cycle(glance: Glance, since_s: PilotS) -> bool:
+    """Whether a complete backfill cycle has begun after a time of the pilot's, or would have by
+    now. Where the scheduler does not show its cycles, none is waited for.
+    """
+    planned_s = glance.counters.planned_s
+    if planned_s is None or glance.at_s - since_s > CYCLE_S:
+        return True
+    age_s = glance.counters.at_s - planned_s
+    return glance.at_s - age_s > since_s + CLOCK_STEP_S
 
 
 def _split_counts(

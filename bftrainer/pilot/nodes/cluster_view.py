@@ -29,7 +29,7 @@ from bftrainer.cluster.selection import (
     offered_windows,
     part_of,
     used_gpu_counts,
-    window_ends_here,
+    window_ends_by_host_clock,
 )
 from bftrainer.cluster.windows import PilotJobs, may_be_taken_at_once
 from bftrainer.config.pilot import PilotConfig
@@ -277,7 +277,7 @@ def _observed(
         idle=idle,
         more_until_s=more_until_s,
         candidates=tuple(_candidates(idle.offered, free, parts, seen_first, config, lookup)),
-        window_ends=tuple(window_ends_here(seen, ours, at_s).items()),
+        window_ends=tuple(window_ends_by_host_clock(seen, ours, at_s).items()),
         asleep=asleep_nodes(seen, config.nodes),
         without_a_job=frozenset(
             node.name for node in seen.nodes if node.availability not in _WITH_JOBS

@@ -135,9 +135,11 @@ class FragmentBook:
         reached = () if held is None else held.fragment.reached
         if held is None:
             if fragment.phase is FragmentPhase.GONE:
-                self._recorder.fragment(fragment.name, FragmentEvent.RELEASED, now_s, fragment.why)
+                self._recorder.write_fragment_event(
+                    fragment.name, FragmentEvent.RELEASED, now_s, fragment.why
+                )
                 return
-            self._recorder.fragment(fragment.name, FragmentEvent.ASKED, now_s)
+            self._recorder.write_fragment_event(fragment.name, FragmentEvent.ASKED, now_s)
             held = HeldFragment(fragment, fragment.node, now_s, self._classes.of(fragment.name))
         if fragment.reached != reached:
             self._recorder.fragment_reached(
@@ -150,11 +152,11 @@ class FragmentBook:
         match fragment.phase:
             case FragmentPhase.READY if held.ready_s is None:
                 held = replace(held, ready_s=now_s)
-                self._recorder.fragment(fragment.name, FragmentEvent.TAKEN, now_s)
+                self._recorder.write_fragment_event(fragment.name, FragmentEvent.TAKEN, now_s)
             case FragmentPhase.LEAVING if (
                 was is not FragmentPhase.LEAVING and held.given_back_s is None
             ):
-                self._recorder.fragment(
+                self._recorder.write_fragment_event(
                     fragment.name, FragmentEvent.ASKED_BACK, now_s, fragment.why or "preempted"
                 )
             case FragmentPhase.GONE:
@@ -193,7 +195,7 @@ class FragmentBook:
                     patience_s=patience_s,
                     renewal=renewals.get(name),
                 )
-                self._recorder.fragment(name, FragmentEvent.ASKED_BACK, now_s, reason)
+                self._recorder.write_fragment_event(name, FragmentEvent.ASKED_BACK, now_s, reason)
 
     def hasten(self, names: Iterable[str], patience_s: float) -> None:
         """Let trainers take no longer than this to leave fragments that have been given back."""
@@ -222,7 +224,7 @@ class FragmentBook:
         for name in (held.name, *held.slots):
             self._classes.forget(name)
         reason = held.reason or held.fragment.why or "preempted"
-        self._recorder.fragment(held.name, FragmentEvent.RELEASED, now_s, reason)
+        self._recorder.write_fragment_event(held.name, FragmentEvent.RELEASED, now_s, reason)
         if held.given_back_s is None:
             since_s = held.asked_s if held.ready_s is None else held.ready_s
             base_s = self._config.now.nodes.flap_back_off_s

@@ -83,8 +83,15 @@ def window_cap_s(facts: NodeFacts) -> float:
     if facts.permit.give_way is GiveWay.SITE:
         return math.inf
     worst_wait_s = facts.config.nodes.worst_wait_s
-    is_waiting = facts.queue is not None and bool(facts.queue.jobs)
+    is_waiting = _waits_any(facts)
     return min(worst_wait_s, BUSY_LIMIT_S) if is_waiting else worst_wait_s
+
+
+def _waits_any(facts: NodeFacts) -> bool:
+    """Whether a main job waits, as far as the queue or, where it is hidden, the counters tell."""
+    if facts.permit.give_way is GiveWay.BLIND:
+        return facts.memory.blind.waiting > 0
+    return facts.queue is not None and bool(facts.queue.jobs)
 
 
 def settled_room(facts: NodeFacts, node_class: str, kept: Iterable[HeldFragment]) -> float:

@@ -238,7 +238,7 @@ class NodeManager:
             if self._is_settled(self._predecessor, missing):
                 self._predecessor = None
                 for name in sorted(missing):
-                    self._recorder.fragment(
+                    self._recorder.write_fragment_event(
                         name, FragmentEvent.RELEASED, now_s, "gone while no pilot was there"
                     )
 

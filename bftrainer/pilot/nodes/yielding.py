@@ -103,23 +103,15 @@ class VoidOffer:
     """The state of the cluster when an offer turned out to be void. The offer is made again once
     something of this has changed and ``rest_s`` have passed, or after the longest wait.
 
-    ``holders`` are (node, job) of those seen on the job's nodes since then. ``enough_s``: the
-    scheduler's time since which enough nodes are idle for the job, whoever has left them idle.
+    ``enough_s``: the scheduler's time since which enough nodes are idle for the job, whoever has
+    left them idle.
     """
 
     at_s: PilotS
     rest_s: float
     busy: frozenset[str]
     waiting: frozenset[str]
-    holders: frozenset[tuple[str, str]] = frozenset()
     enough_s: float | None = None
-
-    def renewed(self, at_s: PilotS) -> frozenset[str]:
-        """Return the nodes whose holder has been renewed, and is not renewed again."""
-        if at_s - self.at_s < RENEWAL_S:
-            return frozenset()
-        counts = Counter(node for node, _ in self.holders)
-        return frozenset(node for node, count in counts.items() if count >= RENEWED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +166,8 @@ class YieldMemory:
     ``leaving``: nodes that were to become idle for a job, and since when. ``canceled_s``: when jobs
     went away for which nodes had been released. ``rest_until_s``: until then nothing is requested.
     ``blocks``: whether nothing may be requested. ``reserved``: idle nodes that are not requested.
+    ``holders``: (node, job, when it was seen last) of the latest holders of each node, at most
+    :data:`RENEWED` of a node; none while no offer is void.
     """
 
     look_s: PilotS = PilotS(-math.inf)
@@ -186,6 +180,7 @@ class YieldMemory:
     rest_until_s: PilotS = PilotS(-math.inf)
     blocks: bool = False
     reserved: frozenset[str] = frozenset()
+    holders: tuple[tuple[str, str, PilotS], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +254,8 @@ def next_yield(
         if offer.released and offer.job.job not in waiting
     )
     canceled_s, rest_until_s = _rest(memory, served, queue.at_s)
+    has_void = any(offer.void is not None for offer in offers)
+    holders = _latest_holders(memory.holders, queue) if has_void else ()
     memory = YieldMemory(
         queue.at_s,
         tuple(offers),
@@ -269,22 +266,52 @@ def next_yield(
         canceled_s,
         rest_until_s,
         blocks or queue.at_s < rest_until_s,
-        _reserved(offers, queue),
+        _reserved(offers, queue, holders),
+        holders,
     )
     return YieldDecision(memory, tuple(releases), frozenset(pool.hastened), served)
 
 
-def _reserved(offers: Iterable[Offer], queue: WaitingQueue) -> frozenset[str]:
-    """Return the idle nodes that are left to jobs whose offer is void: those whose holders have
+def _latest_holders(
+    earlier: Iterable[tuple[str, str, PilotS]], queue: WaitingQueue
+) -> tuple[tuple[str, str, PilotS], ...]:
+    """Return the latest holders of each node after this look, :data:`RENEWED` of a node at most:
+    (node, job, when it was seen last). Kept once for all offers, which may be thousands.
+    """
+    seen_s = {(node, job): at_s for node, job, at_s in earlier}
+    seen_s |= {(holder.node, holder.job): queue.at_s for holder in queue.holders}
+    latest: list[tuple[str, str, PilotS]] = []
+    counts: Counter[str] = Counter()
+    for (node, job), at_s in sorted(seen_s.items(), key=lambda item: (-item[1], item[0])):
+        counts[node] += 1
+        if counts[node] <= RENEWED:
+            latest.append((node, job, at_s))
+    return tuple(latest)
+
+
+def _reserved(
+    offers: Iterable[Offer],
+    queue: WaitingQueue,
+    holders: Iterable[tuple[str, str, PilotS]],
+) -> frozenset[str]:
+    """Return the idle nodes that are left to jobs whose offer is void: those whose ``holders`` have
     been renewed meanwhile, as many as each job needs.
 
     So a pilot that is wrong about a job, or whose releases fail, does not keep it waiting for ever.
     """
+    counts: Counter[str] = Counter()
+    renewed_s: dict[str, PilotS] = {}
+    for node, _, at_s in holders:  # the latest ones first
+        counts[node] += 1
+        if counts[node] == RENEWED and node in queue.idle:
+            renewed_s[node] = at_s
     reserved: set[str] = set()
-    for offer in offers:
-        if offer.void is not None:
-            nodes = offer.void.renewed(queue.at_s) & queue.idle & offer.job.nodes
-            reserved.update(sorted(nodes)[: offer.job.size])
+    for offer in offers if renewed_s else ():
+        void = offer.void
+        if void is not None and queue.at_s - void.at_s >= RENEWAL_S:
+            usable = sorted(renewed_s.keys() & offer.job.nodes)
+            nodes = [node for node in usable if renewed_s[node] >= void.at_s]
+            reserved.update(nodes[: offer.job.size])
     return frozenset(reserved)
 
 
@@ -373,19 +400,16 @@ def _has_cycle(queue: WaitingQueue, since_s: float) -> bool:
 
 
 def _watched(offer: Offer, void: VoidOffer, queue: WaitingQueue, pool: _Pool) -> VoidOffer:
-    """Return a void offer after one more look: with the holders that are on the job's nodes now. If
-    enough nodes have been idle for a complete backfill cycle, it is void as of now.
+    """Return a void offer after one more look: if enough nodes have been idle for a complete
+    backfill cycle, it is void as of now.
     """
-    holders = {(holder.node, holder.job) for holder in queue.holders}
-    on_nodes = frozenset(pair for pair in holders if pair[0] in offer.job.nodes)
-    void = replace(void, holders=void.holders | on_nodes)
     if not pool.has_idle(offer.job):
         return replace(void, enough_s=None)
     if void.enough_s is None:
         return replace(void, enough_s=queue.server_s)
     if not _has_cycle(queue, void.enough_s):
         return void
-    return replace(void, at_s=queue.at_s, holders=on_nodes, enough_s=None)
+    return replace(void, at_s=queue.at_s, enough_s=None)
 
 
 def _is_repeated(

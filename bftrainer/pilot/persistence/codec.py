@@ -158,10 +158,14 @@ def _trainer_text(trainer: model.Trainer) -> str:
 def loads(text: str, *, strict: bool = True, kind: type = object) -> Any:
     """Return the value that :func:`dumps` wrote.
 
-    A class that is not on the list is refused, and so are a value that is no ``kind`` and a field
-    of another type than in our classes. Where policy memories do not matter, or the row is the
-    pilot's own, ``strict=False`` skips the check of types, and makes values of other classes in a
-    memory :class:`Unread`. Raises :class:`InvalidValueError` for a refused or damaged row.
+    Raises :class:`InvalidValueError` for a damaged row, for a value that is no ``kind``, and for a
+    class that is neither in :data:`CLASSES` nor allowed (:func:`allow`). Besides:
+
+    - ``strict=True``: also refuses such a class within a policy's memory, and a field of another
+      type than declared in our classes.
+    - ``strict=False``, for the pilot's own rows and where policy memories do not matter: a value of
+      such a class within a policy's memory comes as :class:`Unread`; types of fields are not
+      checked.
     """
     try:
         value = _decode(json.loads(text), strict)

@@ -108,15 +108,23 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class FragmentRecord:
-    """A row of the audit: one holder on one node, from request to release."""
+    """A row of the audit: one holder on one node, from request to release. Times that have not come
+    yet are None.
+    """
 
     name: str
+    """The fragment, ``node#id``."""
     node: str
     asked_s: HostS
+    """When the pilot decided to hold the node (``NodeStage.DECIDED``)."""
     taken_s: HostS | None
+    """When the fragment came to the pool (``NodeStage.OFFERED``)."""
     asked_back_s: HostS | None
+    """When it was preempted, or the pilot decided to release it (``NodeStage.NOTICE``)."""
     released_s: HostS | None
+    """When the pilot saw that the holder job was over (``NodeStage.RELEASED``)."""
     reason: str
+    """Why it was preempted or released; empty before."""
 
 
 @dataclass(frozen=True, slots=True)

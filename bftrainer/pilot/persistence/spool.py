@@ -149,19 +149,15 @@ class Spool:
             os.fsync(folder)
 
     def pending(self, count: int = MAX_FILES_AT_ONCE) -> tuple[Received, ...]:
-        """Return the first ``count`` pending requests, oldest first. Files stay until
-        :meth:`remove` or :meth:`put_aside`.
+        """Return the first ``count`` pending requests, oldest first, for commands that show them.
+        The pilot reads by :meth:`take`. Files stay until :meth:`remove` or :meth:`put_aside`.
         """
-        # The reader makes the folder: on NFS, a host that has found none would not look again for a
-        # minute.
-        with suppress(OSError):
-            self.path.mkdir(mode=0o700)
-        if not self.path.is_dir():
+        if not self._has_folder():
             return ()
         with _opened(self.path) as folder:
             received = []
             for name in self._names(folder)[:count]:
-                with suppress(FileNotFoundError):  # the pilot has just taken it
+                with suppress(FileNotFoundError):  # the pilot has removed it meanwhile
                     received.append(self._receive(folder, name))
             return tuple(received)
 
@@ -180,7 +176,7 @@ class Spool:
         of a call does not depend on how much there is.
         """
         if not self._listing:
-            if not self.path.is_dir():
+            if not self._has_folder():
                 return
             with _opened(self.path) as folder:
                 self._listing = deque(self._names(folder))
@@ -189,6 +185,13 @@ class Spool:
                 name = self._listing.popleft()
                 with suppress(FileNotFoundError):
                     yield self._receive(folder, name)
+
+    def _has_folder(self) -> bool:
+        """Create the folder if it is missing. Returns whether it exists now."""
+        # An NFS client remembers for a minute that a folder is missing: create it before looking.
+        with suppress(OSError):
+            self.path.mkdir(mode=0o700)
+        return self.path.is_dir()
 
     def _names(self, folder: int) -> list[str]:
         return [name for name in _names(folder) if name not in self._unremovable]

@@ -67,4 +67,4 @@ def _from_audit(fragment: FragmentRecord) -> TimeLine:
         (NodeStage.RELEASED, fragment.released_s),
     )
     instants = {stage: at_s for stage, at_s in columns if at_s is not None}
-    return TimeLine(fragment.name, fragment.node, "", instants)
+    return TimeLine(fragment.name, fragment.node, trainer="", instants=instants)

@@ -345,6 +345,8 @@ class TrainerManager:
         that is over.
         """
         if outcome.driver_ended:
+            # A program that ended well without a report is one that never reports: it has trained.
+            # With a fault, the pilot itself has ended the driver of a trainer that cannot go on.
             ended_well = trainer.state.view.ending in (Ending.DONE, Ending.STOPPED)
             trainer.classify_unreported(has_trained=ended_well and not trainer.fault)
             trainer.fault = ""
@@ -356,6 +358,8 @@ class TrainerManager:
         if outcome.change is not None:
             self.change(trainer.name, outcome.change)
         if outcome.is_over:
+            # The trainer is forgotten: write what it has used if no driver has ended just now, as
+            # when a trainer that waits is canceled. Otherwise there is nothing left to write.
             self._write_usage_of(trainer)
             del self._trainers[trainer.name]
 

@@ -20,10 +20,10 @@ NEVER_REPORTED = (
     "has run for a minute without reporting progress: it hangs, or does not "
     "report (docs/recipes.md)"
 )
-_NOTICE = "srun: cluster configuration lacks support for cpu binding"
+_CPU_BINDING_LINE = "srun: cluster configuration lacks support for cpu binding"
 """A line of every step where slurmd binds no tasks."""
-_TRAILER = re.compile(r"(srun|slurmstepd): .*")
-"""Follows the script's own last line."""
+_SRUN_LINE = re.compile(r"(srun|slurmstepd): .*")
+"""A line of the launcher, which follows the script's own last line."""
 _ERROR = re.compile(
     r"\s*(?:\[?rank ?\d+\]?:? *)?[\w.]*(?:Error|Exception|Interrupt|Exit|Warning)\b.*"
 )
@@ -125,10 +125,11 @@ def is_certain_error(text: str) -> bool:
 
 def last_words(tail: Sequence[str]) -> str:
     """Return the line of a log's end that says most: the last one that names an error, else the
-    last one; empty without any.
+    last one; empty without any. Lines of srun and slurmstepd count only if there are no others.
     """
-    lines = [line.strip() for line in tail if re.search(r"\w", line) and line.strip() != _NOTICE]
-    lines = [line for line in lines if not _TRAILER.fullmatch(line)] or lines
+    stripped = [line.strip() for line in tail if re.search(r"\w", line)]
+    lines = [line for line in stripped if line != _CPU_BINDING_LINE]
+    lines = [line for line in lines if not _SRUN_LINE.fullmatch(line)] or lines
     for line in reversed(lines):
         if _ERROR.fullmatch(line):
             return line

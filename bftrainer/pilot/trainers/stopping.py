@@ -35,13 +35,13 @@ class EarlyStops:
     def hear(self, record: TrainerRecord, view: DriverView) -> str:
         """Record the rungs that a trainer has come to. Returns why it ends; empty if it goes on."""
         samples, last = view.samples or 0.0, {metric.name: metric.last for metric in view.metrics}
-        for text in record.spec.stop_when if samples else ():
-            rule = parse_rule(text)
+        for rule_text in record.spec.stop_when if samples else ():
+            rule = parse_rule(rule_text)
             if (value := last.get(rule.metric)) is None:
                 continue
             self._note(record.name, rule.metric, samples, value)
-            for rung in rule.rungs:
-                reason = self._at_rung(record, rule, text, rung, samples, value)
+            for rung_samples in rule.rungs:
+                reason = self._at_rung(record, rule, rule_text, rung_samples, samples, value)
                 if reason:
                     self._forget(record.name)
                     return reason
@@ -51,30 +51,31 @@ class EarlyStops:
         self,
         record: TrainerRecord,
         rule: Rule,
-        text: str,
-        rung: float,
+        rule_text: str,
+        rung_samples: float,
         samples: float,
         value: float,
     ) -> str:
-        """Record a rung, if the trainer has just come to it. Returns why it ends; empty if it goes
-        on.
+        """Record the rung at ``rung_samples``, if the trainer has just come to it. Returns why it
+        ends; empty if it goes on.
         """
-        group = record.spec.group or record.name if isinstance(rule, ASHA) else record.name
-        values = self._rungs.setdefault((group, text, rung), {})
-        if samples < rung or record.name in values:
+        # Only ASHA compares the trainers of a group.
+        group = (record.spec.group or record.name) if isinstance(rule, ASHA) else record.name
+        values = self._rungs.setdefault((group, rule_text, rung_samples), {})
+        if samples < rung_samples or record.name in values:
             return ""
         reports = [value]
         if isinstance(rule, ASHA):
-            reports = self._before(record.name, rule.metric, rung) or reports
+            reports = self._before(record.name, rule.metric, rung_samples) or reports
         judged = statistics.median(reports)
         ends = rule.ends(judged, values.values())
         values[record.name] = judged
-        self._recorder.rung(Rung(group, text, rung, record.name, judged))
+        self._recorder.rung(Rung(group, rule_text, rung_samples, record.name, judged))
         if not ends:
             return ""
         several = f" (median of {len(reports)} reports)" if len(reports) > 1 else ""
         return (
-            f"stopped early by {text}: {rule.metric} {judged:.6g}{several} at "
+            f"stopped early by {rule_text}: {rule.metric} {judged:.6g}{several} at "
             f"{counted(samples, 'sample')}"
         )
 
@@ -84,10 +85,10 @@ class EarlyStops:
         if not reports or reports[-1][1] != value:
             reports.append((samples, value))
 
-    def _before(self, trainer: str, metric: str, rung: float) -> list[float]:
+    def _before(self, trainer: str, metric: str, rung_samples: float) -> list[float]:
         """Return the values of the reports shortly before a rung and since."""
         reports = self._recent.get((trainer, metric), ())
-        return [value for samples, value in reports if samples >= (1 - BEFORE_RUNG) * rung]
+        return [value for samples, value in reports if samples >= (1 - BEFORE_RUNG) * rung_samples]
 
     def _forget(self, trainer: str) -> None:
         """Drop the reports of a trainer that ends."""

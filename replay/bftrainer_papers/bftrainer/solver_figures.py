@@ -30,11 +30,15 @@ def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
     """Draw a panel per solver: median seconds with the range of the middle 80 %, a line per number
     of trainers.
     """
-    reading = "; ".join(
-        f"{name} takes {np.median(times[max(times)]):.2g} s for {max(times)[0]} trainers on "
-        f"{max(times)[1]:,} nodes"
-        for name, times in by_solver.items()
-    )
+    medians = []
+    for name, times in by_solver.items():
+        largest = max(times)
+        trainer_count, node_count = largest
+        medians.append(
+            f"{name} takes {np.median(times[largest]):.2g} s for {trainer_count} trainers on "
+            f"{node_count:,} nodes"
+        )
+    reading = "; ".join(medians)
     figure, panels = sheet(
         "Time to solve one allocation",
         f"Read: in the median, {reading}. Bars: the middle 80 % of the random maps. Dashed "
@@ -44,15 +48,18 @@ def solver_times_figure(by_solver: Mapping[str, Times]) -> Figure:
     )
     nodes = sorted({n for times in by_solver.values() for _, n in times})
     for axes, (name, times) in zip(panels, by_solver.items(), strict=True):
-        counts = sorted({j for j, _ in times})
-        for i, (j, (color, marker)) in enumerate(zip(counts, _LOOKS * len(counts), strict=False)):
-            here = [n for n in nodes if (j, n) in times]
+        trainer_counts = sorted({trainer_count for trainer_count, _ in times})
+        looks = _LOOKS * len(trainer_counts)
+        for i, (j, (color, marker)) in enumerate(zip(trainer_counts, looks, strict=False)):
+            solved_nodes = [n for n in nodes if (j, n) in times]
             low, middle, high = (
-                np.percentile([times[j, n] for n in here], q, axis=1) for q in (10, 50, 90)
+                np.percentile([times[j, n] for n in solved_nodes], q, axis=1) for q in (10, 50, 90)
             )
-            aside = np.array(here) * (1 + 0.025 * (i - (len(counts) - 1) / 2))
+            # The lines of one panel have the same node counts: shift each by 2.5 % of its x, so
+            # that their bars stand side by side, around the true count.
+            shift = 0.025 * (i - (len(trainer_counts) - 1) / 2)
             axes.errorbar(
-                aside,
+                np.array(solved_nodes) * (1 + shift),
                 middle,
                 (middle - low, high - middle),
                 color=color,

@@ -114,7 +114,7 @@ class Rules:
             self.classified(self.measured(m, seen[m.id], at_s)) for m in members
         )  # lines 2-13
         if members and all(m.stage is Stage.COMPLETING for m in members):  # lines 14-17
-            return tuple(_limited(m, 1.0) for m in members), 2 * interval_s
+            return tuple(_with_limit(m, 1.0) for m in members), 2 * interval_s
         total = sum(1.0 if m.growth is None else m.growth for m in members)
         return tuple(self._limited(m, total, len(members)) for m in members), interval_s
 
@@ -141,19 +141,24 @@ class Rules:
         stage = Stage.NEW if m.growth >= self.alpha else slower
         return FlowConMember(m.id, stage, m.limit, m.growth, m.loss, m.used_s, m.at_s)
 
-    def _limited(self, m: FlowConMember, total: float, number: int) -> FlowConMember:
-        """Set a member's limit to its share of ``total``, the sum of all G (lines 18-26)."""
+    def _limited(self, m: FlowConMember, total: float, member_count: int) -> FlowConMember:
+        """Return a member with its new limit [FlowCon Algorithm 1, lines 18-26].
+
+        On NL it is the member's share of ``total``, the sum of all G; equal shares if that is 0. On
+        CL it is the same share, at least the floor 1 / (beta n) for n members. On WL the limit
+        stays. A member that has not been measured has limit 1.
+        """
         if m.growth is None:
-            return _limited(m, 1.0)
+            return _with_limit(m, 1.0)
         if m.stage is Stage.WATCHING:
             return m
-        share = m.growth / total if total > 0 else 1.0 / number
-        return _limited(
-            m, max(share, 1 / (self.beta * number)) if m.stage is Stage.COMPLETING else share
-        )
+        share = m.growth / total if total > 0 else 1.0 / member_count
+        if m.stage is Stage.COMPLETING:
+            share = max(share, 1 / (self.beta * member_count))
+        return _with_limit(m, share)
 
 
-def _limited(m: FlowConMember, limit: float) -> FlowConMember:
+def _with_limit(m: FlowConMember, limit: float) -> FlowConMember:
     return FlowConMember(m.id, m.stage, limit, m.growth, m.loss, m.used_s, m.at_s)
 
 

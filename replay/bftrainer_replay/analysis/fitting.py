@@ -124,12 +124,12 @@ class Fitting:
         is idle or no job waits).
         """
         n_begun_periods = int(np.searchsorted(self._idle_from, at_s, side="right"))
-        self._idle_periods = _advanced(
+        self._idle_periods = _going_on_at(
             self._idle_periods, self._idle_until, self._next_period, n_begun_periods, at_s
         )
         self._next_period = n_begun_periods
         n_begun_waits = self._wait_begins.count_until(at_s)
-        self._waiting_jobs = _advanced(
+        self._waiting_jobs = _going_on_at(
             self._waiting_jobs, self._wait_ends, self._next_job, n_begun_waits, at_s
         )
         self._next_job = n_begun_waits
@@ -202,19 +202,21 @@ def _that_wait(queue: Queue, window: LogWindow) -> NDArray[np.bool_]:
     return waits
 
 
-def _advanced(
+def _going_on_at(
     current: NDArray[np.int64],
     ends: NDArray[np.float64] | Times,
     begin: int,
     end: int,
     at_s: float,
 ) -> NDArray[np.int64]:
-    """Return the indices of the waits (or idle periods) that last at ``at_s``: of ``current``, the
-    ones that lasted at an earlier moment, and of ``begin`` to ``end`` - 1, which have begun since.
+    """Return the indices of the waits (or idle periods) still going on at ``at_s``.
+
+    Candidates are ``current``, those going on at the previous moment, and ``begin`` to ``end`` - 1,
+    those begun since. ``ends`` are the ends of all.
     """
     candidates = np.concatenate((current, np.arange(begin, end))) if end > begin else current
-    lasting: NDArray[np.int64] = candidates[ends[candidates] > at_s]
-    return lasting
+    going_on: NDArray[np.int64] = candidates[ends[candidates] > at_s]
+    return going_on
 
 
 def _classes(

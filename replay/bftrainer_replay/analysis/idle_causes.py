@@ -144,11 +144,15 @@ def idle_causes(window: LogWindow, max_work: int = MOST_WORK) -> IdleCauses | No
         return None
     fragments, pool = fragments_of(window), pool_sizes_of(window)
     fitting = Fitting(window, fragments, queue)
+    # None: there are too many changes to list, and a sample of moments is judged.
     changes_s = np.empty(0) if fitting.changes_s is None else fitting.changes_s
     edges_s = np.unique(np.concatenate((pool.start_s, changes_s)))
     edges_s = edges_s[(edges_s >= window.start_s) & (edges_s < window.end_s)]
-    mean_state = (pool.node_hours() * 3600 + fitting.waiting_s) / max(window.span_s, 1.0)
-    max_moments = max(_LEAST_MOMENTS, int(max_work / (mean_state + _MOMENT_WORK)))
+    span_s = max(window.span_s, 1.0)
+    mean_idle_nodes = pool.node_hours() * 3600 / span_s
+    mean_waiting_jobs = fitting.waiting_s / span_s
+    moment_work = mean_idle_nodes + mean_waiting_jobs + _MOMENT_WORK
+    max_moments = max(_LEAST_MOMENTS, int(max_work / moment_work))
     is_sample = fitting.changes_s is None or len(edges_s) > max_moments
     moments_s: NDArray[Any] = edges_s
     length_s: NDArray[Any] = np.diff(edges_s, append=window.end_s)

@@ -195,22 +195,26 @@ def _write_all(out: Path, window: LogWindow, text: str, metrics: str) -> None:
 
 
 def _show(
-    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], below: str = "", named: int = 1
+    title: str,
+    heads: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    text_below: str = "",
+    name_columns: int = 1,
 ) -> None:
-    """Print a table with its title and a text below it; all columns but the first ``named`` are
-    numbers.
+    """Print a table with its title and a text below it; all columns but the first ``name_columns``
+    are numbers.
     """
     say(f"\n{title}")
     # Of equal rank on a narrow terminal: the last columns are left out first.
     show_table(
         [
-            *map(name_column, heads[:named]),
-            *(number_column(head, place) for place, head in enumerate(heads[named:])),
+            *map(name_column, heads[:name_columns]),
+            *(number_column(head, place) for place, head in enumerate(heads[name_columns:])),
         ],
         rows,
     )
-    if below:
-        say(hanging("", below))
+    if text_below:
+        say(hanging("", text_below))
 
 
 def _numbers(figures: Characteristics, unit: str) -> list[tuple[str, str, str]]:

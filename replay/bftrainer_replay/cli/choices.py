@@ -47,7 +47,9 @@ def folder_option(kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any
 
 
 def folder_beside(log: Path, kind: str) -> Path:
-    """The default of ``--out``: a directory named after the log, in the current directory."""
+    """Return the default of ``--out``: a directory named after the log, in the current
+    directory.
+    """
     name = log.name
     for ending in _COMPRESSED:
         name = name.removesuffix(ending)
@@ -70,7 +72,9 @@ def new_file(out: Path | None, default: str) -> Path:
 
 @contextmanager
 def written(out: Path, option: str = "--out") -> Iterator[None]:
-    """What the block writes; an error of the disk is the user's to fix."""
+    """Turn an ``OSError`` of the block, which writes ``out``, into a :class:`UserError`: an error
+    of the disk is the user's to fix.
+    """
     try:
         yield
     except OSError as error:

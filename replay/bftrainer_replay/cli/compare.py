@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 def _policies_or_all() -> tuple[str, ...]:
-    """The values of ``--policies``."""
+    """Return the values of ``--policies``."""
     from bftrainer.plugins import POLICY_GROUP, installed_names
 
     return ("all", *installed_names(POLICY_GROUP))
@@ -54,8 +54,8 @@ def _policies_or_all() -> tuple[str, ...]:
 POLICIES_OR_ALL = NameChoice("policy", _policies_or_all, custom=True, parameters=True, several=True)
 
 _SOLVE_S = 10.0
-_NEVER_LEFT_OUT = 3
-"""The first figures of the ranking, which a narrow terminal shows as well, less one."""
+_LAST_PERMANENT_INDEX = 3
+"""The index of the last figure of the ranking that a narrow terminal shows as well."""
 
 
 @click.command()
@@ -180,10 +180,10 @@ def compare(
     usable = {name: policy for name, policy in built.items() if policy is not None}
     window = window_of(choice)
     if trainers is not None:
-        submitted, remarks = _of_table(window, trainers, curves, model)
+        submitted, remarks = _trainers_of_table(window, trainers, curves, model)
     else:
         assert state is not None
-        submitted, remarks = _of_pilot(window, state, group)
+        submitted, remarks = _trainers_of_pilot(window, state, group)
     for remark in remarks:
         note(remark)
     arrivals = enriched(submitted, requested)
@@ -222,24 +222,24 @@ def _show_ranking(
     from bftrainer_replay.comparison.compare import columns
     from bftrainer_replay.simulation.time_to_done import fluid_bound
 
-    shown = columns(order)
+    ranking_columns = columns(order)
     figures = [
-        number_column(heading, max(place - _NEVER_LEFT_OUT, 0))
-        for place, (heading, _) in enumerate(shown)
+        number_column(heading, max(index - _LAST_PERMANENT_INDEX, 0))
+        for index, (heading, _) in enumerate(ranking_columns)
     ]
-    cells = [cell for _, cell in shown]
+    cells = [cell for _, cell in ranking_columns]
     rows = [[policy.name, *(cell(policy) for cell in cells)] for policy in order]
     show_table((name_column("policy"), *figures), rows, wide=wide)
     if (bound := fluid_bound(window, arrivals)) is not None:
         mean, last = bound.text(bound.mean_h), bound.text(bound.last_h)
         say(f"Fluid bound: no policy has a mean below {mean} h, or a last below {last} h.")
-    explained = (
+    explanation = (
         "work: one-node hours per idle node-hour. mean, p95, last: hours from submission until "
         "done; longest wait: without "
         "nodes. Loss curves are generated; fixed-size jobs have --requested nodes, plain jobs "
         "the smallest size."
     )
-    say(hanging("", explained))
+    say(hanging("", explanation))
 
 
 def _policies(policies: str, settings: Mapping[str, PolicySettings]) -> dict[str, Policy | None]:
@@ -253,15 +253,15 @@ def _policies(policies: str, settings: Mapping[str, PolicySettings]) -> dict[str
     first, *others = settings
     if policies == "all":
         built = {
-            name: _policy(name, settings[first], must=False)
+            name: _policy(name, settings[first], is_required=False)
             for name in installed_names(POLICY_GROUP)
         }
     else:
         names = dict.fromkeys(policies.split(","))
-        built = {name: _policy(name, settings[first], must=True) for name in names}
+        built = {name: _policy(name, settings[first], is_required=True) for name in names}
     if "bftrainer" in built:
         for objective in others:
-            policy = _policy("bftrainer", settings[objective], must=True)
+            policy = _policy("bftrainer", settings[objective], is_required=True)
             built[f"bftrainer, {objective}"] = policy
     return built
 
@@ -278,13 +278,13 @@ def _tasks(
     tasks = []
     for name in usable:
         policy, _, objective = name.partition(", ")
-        chosen = settings[objective or first]
-        names = name, policy, objective or first
-        tasks.append(RankTask(*names, chosen.forward_s, chosen.seed, solver, _SOLVE_S))
+        objective = objective or first
+        forward_s, seed = settings[objective].forward_s, settings[objective].seed
+        tasks.append(RankTask(name, policy, objective, forward_s, seed, solver, _SOLVE_S))
     return tasks
 
 
-def _of_table(
+def _trainers_of_table(
     window: LogWindow, trainers: Path, curves: Path | None, model: str | None
 ) -> tuple[tuple[Arrival, ...], list[str]]:
     """Read the trainers of a table; return them with remarks."""
@@ -296,7 +296,7 @@ def _of_table(
     return arrivals, remarks_on(window, arrivals)
 
 
-def _of_pilot(
+def _trainers_of_pilot(
     window: LogWindow, state: Path, group: str | None
 ) -> tuple[tuple[Arrival, ...], list[str]]:
     """Read the unfinished trainers of a pilot; return them with remarks."""
@@ -309,14 +309,14 @@ def _of_pilot(
     return arrivals, [f"left out, since their length or speed is unknown: {names}"]
 
 
-def _policy(name: str, settings: PolicySettings, *, must: bool) -> Policy | None:
-    """Build a policy; None with a note if it cannot run on a pool, unless it ``must``."""
+def _policy(name: str, settings: PolicySettings, *, is_required: bool) -> Policy | None:
+    """Build a policy; None with a note if it cannot run on a pool, unless it ``is_required``."""
     from bftrainer.plugins import build_policy
 
     try:
         return build_policy(name, settings)
     except UserError as error:
-        if must:
+        if is_required:
             raise
         note(f"policy skipped: {error}")
         return None

@@ -57,6 +57,15 @@ WAYS = ("site", "yield", "blind", "life:600", "life:7200", "keep")
     help="Time between two looks at the queue (nodes.yield_poll_s; blind: half of it).",
 )
 @click.option(
+    "--cycle",
+    "cycle_s",
+    type=NumberRange(min=0),
+    default=30.0,
+    metavar="S",
+    help="Time between two backfill cycles (Slurm: bf_interval). Nodes are offered to main "
+    "jobs until a cycle has not used them.",
+)
+@click.option(
     "--backfill",
     type=click.Choice(["easy", "conservative"]),
     default="easy",
@@ -83,6 +92,7 @@ def delays(
     worst_wait_s: float | None,
     settled_s: float | None,
     look_s: float,
+    cycle_s: float,
     backfill: str,
     most_jobs: int | None,
     random_runs: int,
@@ -112,7 +122,7 @@ def delays(
         what_was_simulated,
     )
 
-    every_rules = [rules_of(way, worst_wait_s, settled_s, look_s) for way in ways or WAYS]
+    every_rules = [rules_of(way, worst_wait_s, settled_s, look_s, cycle_s) for way in ways or WAYS]
     window = window_of(choice)
     jobs = main_jobs_of(window)
     if isinstance(jobs, CannotTell):

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from bftrainer_replay.workload.of_pilot import Queued
 
 _MAX_RUNS = 256
-_FEWEST_RUNS = 32
-_LEAST_DAYS = 2.0
+_MIN_RUNS = 32
+_MIN_DAYS = 2.0
 _TIME = "%a %m-%d %H:%M"
 _STALE_S = 3600.0
 """A log that ended longer ago does not tell the present pool."""
@@ -103,15 +103,16 @@ def forecast(
         raise UserError(
             f"no unfinished trainer{_selection(name, group)} in {state}; see `bftrainer list --all`"
         )
-    past, present = _past(state, log, now_s)
-    starts_s, took_s = _replayed(past, queue, state, seconds, workers)
+    past, present = _past_log(state, log, now_s)
+    starts_s, took_s = _replay_past(past, queue, state, seconds, workers)
     rows = []
     for names in _rows_of(trainers):
-        columns = [k for k, queued in enumerate(queue) if queued.trainer.id in names]
-        lacks = next((queue[k].lacks for k in columns if queue[k].lacks), "")
+        places = [place for place, queued in enumerate(queue) if queued.trainer.id in names]
+        lacks = next((queue[place].lacks for place in places if queue[place].lacks), "")
         distribution = None
         if not lacks:
-            last_s = took_s[:, columns].max(axis=1)
+            # Several trainers are done with the last of them.
+            last_s = took_s[:, places].max(axis=1)
             distribution = _forecast(past, starts_s, last_s, present)
         rows.append(_row(names, distribution, lacks or _TOO_SHORT, now_s, by_s))
     log_days = past.span_s / 86_400
@@ -127,21 +128,21 @@ def forecast(
 
 
 def _selection(name: str | None, group: str | None) -> str:
-    """Which trainers the user named, in words."""
+    """Return in words which trainers the user named; empty if none."""
     if name:
         return f" named {name!r}"
     return f" of group {group!r}" if group else ""
 
 
 def _rows_of(trainers: list[str]) -> list[list[str]]:
-    """The trainers of each row: every trainer alone, then several together."""
+    """Return the trainers of each row: every trainer alone, then several together."""
     rows = [[name] for name in trainers]
     if len(trainers) > 1:
         rows.append(trainers)
     return rows
 
 
-def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:
+def _past_log(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float | None]:
     """Return the log of the past without its gaps, from ``log`` or the pilot's journal, and the
     mean pool of its last hour relative to the mean of the log.
 
@@ -161,11 +162,11 @@ def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float
             window = pool_of(registry.store, now_s)
     past = None if window is None else without_gaps(window)
     days = 0.0 if past is None else past.span_s / 86_400
-    if window is None or past is None or days < _LEAST_DAYS:
+    if window is None or past is None or days < _MIN_DAYS:
         where = f"the journal of {state}" if log is None else str(log)
         raise UserError(
             f"{where} has {days:.1f} days of idle nodes, which is too short for a forecast: "
-            f"expected {_LEAST_DAYS:g} or more; "
+            f"expected {_MIN_DAYS:g} or more; "
             "use --log with a longer log, such as of `bftrainer record`"
         )
     if now_s - window.end_s >= _STALE_S:
@@ -173,7 +174,7 @@ def _past(state: Path, log: Path | None, now_s: float) -> tuple[LogWindow, float
     return past, float(recent_nodes(past, np.array([past.end_s]))[0])
 
 
-def _replayed(
+def _replay_past(
     past: LogWindow, queue: tuple[Queued, ...], state: Path, seconds: float, workers: Workers
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Replay the queue from as many past moments as ``seconds`` allow; return the moments in order
@@ -187,7 +188,7 @@ def _replayed(
 
     settings = settings_of(read(state))
     trainers = tuple([queued.trainer for queued in queue])
-    common = PastQueue(
+    past_queue = PastQueue(
         past,
         trainers,
         settings.policy,
@@ -200,13 +201,13 @@ def _replayed(
     moments_s = list(islice(even_starts(past), _MAX_RUNS))
     took_from = {}
     began_s = time.monotonic()
-    replays = in_order(workers, replay_past, common, moments_s)
+    replays = in_order(workers, replay_past, past_queue, moments_s)
     with progress_of_tasks("replays of the past") as show, closing(replays):
         for start_s, took_s in zip(moments_s, replays, strict=True):
             took_from[start_s] = took_s
             spent_s = time.monotonic() - began_s
             show(max(len(took_from) / _MAX_RUNS, min(spent_s / seconds, 1.0)), 1.0)
-            if spent_s >= seconds and len(took_from) >= _FEWEST_RUNS:
+            if spent_s >= seconds and len(took_from) >= _MIN_RUNS:
                 break
     starts_s = sorted(took_from)
     return np.array(starts_s), np.array([took_from[start_s] for start_s in starts_s])

@@ -45,10 +45,10 @@ def generate(nodes: int, days: float, seed: int, out: Path | None) -> None:
       bftrainer replay generate --nodes 1024 --days 7 --seed 1 --out sample.csv.gz
     """
     from bftrainer_replay.analysis.characterize import characterize
-    from bftrainer_replay.generation.generate import generate as make
+    from bftrainer_replay.generation.generate import generate as generate_log
 
     out = new_file(out, "sample.csv.gz")
-    log = make(nodes, days, seed)
+    log = generate_log(nodes, days, seed)
     with written(out):
         write_event_log(out, log)
     figures = characterize(cut(log, machine_nodes=nodes))

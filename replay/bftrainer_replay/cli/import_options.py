@@ -173,29 +173,34 @@ OPTIONS = (
     ),
 )
 NAMES = tuple(
-    it.name for it in fields(ImportOptions) if it.name not in ("machine_nodes", "more_files")
+    option.name
+    for option in fields(ImportOptions)
+    if option.name not in ("machine_nodes", "more_files")
 )
+"""The names of the values that the options give to a command."""
 
 
-def import_options(machine_nodes: int | None, given: dict[str, Any]) -> ImportOptions:
-    """Check the values of the import options, and return them; raises :class:`UserError`."""
+def import_options(machine_nodes: int | None, values: dict[str, Any]) -> ImportOptions:
+    """Check the values of the import options, by name, and return them. Raises
+    :class:`UserError`.
+    """
     for name, least in (
         ("processors_per_node", 1),
         ("debounce_s", 0),
         ("warm_up_h", 0),
         ("cool_down_h", 0),
     ):
-        value = given[name]
+        value = values[name]
         if value is not None and not least <= value < 1e9:
             raise UserError(f"--{name.replace('_', '-')} {value:g}: expected {least} or more")
-    if given["max_bytes"] is not None and not 1 <= given["max_bytes"] < 2**62:
+    if values["max_bytes"] is not None and not 1 <= values["max_bytes"] < 2**62:
         raise UserError(
-            f"--max-bytes {given['max_bytes']}: expected a number of bytes, such as "
+            f"--max-bytes {values['max_bytes']}: expected a number of bytes, such as "
             "17179869184 for 16 GiB"
         )
     if machine_nodes is not None and machine_nodes < 1:
         raise UserError(f"--machine-nodes {machine_nodes}: expected 1 or more")
-    if given["gpus_per_node"] is not None and given["unit"] != "gpu":
+    if values["gpus_per_node"] is not None and values["unit"] != "gpu":
         raise UserError("--gpus-per-node cannot be used without --unit gpu")
-    given = {**given, "outages": given["outages"] or ("auto",)}
-    return ImportOptions(machine_nodes=machine_nodes, **given)
+    outages = values["outages"] or ("auto",)
+    return ImportOptions(machine_nodes=machine_nodes, **{**values, "outages": outages})

@@ -51,20 +51,19 @@ def journal(state: Path, may_import: tuple[str, ...], as_json: bool) -> None:
         verdicts = list(decide_again(registry.store, may_import))
         audit = read_totals(registry.store.path.parent)
     by_solver = dict(Counter(v.solver for v in verdicts))
-    bad = [v for v in verdicts if v.differs]
+    differing = [v for v in verdicts if v.differs]
     if as_json:
-        differing = [{"decision": v.number, "differs": v.differs} for v in bad]
         report: dict[str, object] = {
             "decisions": len(verdicts),
             "by_solver": by_solver,
-            "differing": differing,
+            "differing": [{"decision": v.number, "differs": v.differs} for v in differing],
             "audit": None if audit is None else audit.as_dict(),
         }
         click.echo(json.dumps(report))
     else:
         solvers = ", ".join(f"{n} by {name}" for name, n in sorted(by_solver.items()))
-        click.echo(f"{counted(len(verdicts), 'decision')} ({solvers}): {len(bad)} differ")
+        click.echo(f"{counted(len(verdicts), 'decision')} ({solvers}): {len(differing)} differ")
         if audit is not None:
             say(str(audit))
-    if bad:
-        raise JournalDiffersError(f"decision {bad[0].number} differs: {bad[0].differs}")
+    if differing:
+        raise JournalDiffersError(f"decision {differing[0].number} differs: {differing[0].differs}")

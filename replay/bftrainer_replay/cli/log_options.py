@@ -184,7 +184,7 @@ def _with_choice(
     ) -> Any:
         importing = import_options(machine_nodes, {name: others.pop(name) for name in NAMES})
         logs = log if isinstance(log, tuple) else (log,)
-        files = [_on_disk(path, importing.max_bytes) for path in logs]
+        files = [_log_file(path, importing.max_bytes) for path in logs]
         importing = replace(importing, more_files=tuple(files[1:]))
         return function(
             choice=LogChoice(files[0], start, hours, nodes, node_list, importing, partition),
@@ -194,7 +194,7 @@ def _with_choice(
     return with_options(log_parameter, *_WINDOW_OPTIONS, *OPTIONS)(with_choice)
 
 
-def _on_disk(log: Path, max_bytes: int | None) -> Path:
+def _log_file(log: Path, max_bytes: int | None) -> Path:
     """Return the file of the log. For ``-``, it is a copy of standard input that exists until the
     program ends, since logs are read more than once.
     """
@@ -202,12 +202,13 @@ def _on_disk(log: Path, max_bytes: int | None) -> Path:
         return log
     folder = tempfile.TemporaryDirectory(prefix="bftrainer-", ignore_cleanup_errors=True)
     click.get_current_context().call_on_close(folder.cleanup)
-    copy, left = Path(folder.name) / "stdin", max_bytes or MOST_BYTES
+    copy = Path(folder.name) / "stdin"
+    remaining_bytes = max_bytes or MOST_BYTES
     with copy.open("wb") as file:
         while piece := sys.stdin.buffer.read(1 << 20):
             file.write(piece)
-            left -= len(piece)
-            if left < 0:
+            remaining_bytes -= len(piece)
+            if remaining_bytes < 0:
                 raise UserError("standard input has more bytes than --max-bytes allows")
     return copy
 
@@ -345,21 +346,24 @@ def _times(choice: LogChoice, log: EventLog) -> tuple[float, float]:
 def _nodes(
     choice: LogChoice, listed: tuple[str, ...] | None, log: EventLog
 ) -> tuple[str, ...] | None:
-    """Return the names of the nodes that --nodes and --node-list choose; None for all."""
+    """Return the names of the nodes that --nodes and --node-list choose; None for all. ``listed``
+    is the content of --node-list. Raises :class:`UserError` for more nodes than there are, or a
+    list without any node of the log.
+    """
     if listed is None and choice.nodes is None:
         return None
-    seen = log.nodes() if log.gpus is None else tuple(log.gpus.per_node)
-    names = seen if listed is None else listed
-    wanted = len(names) if choice.nodes is None else choice.nodes
-    if wanted > len(names):
+    log_nodes = log.nodes() if log.gpus is None else tuple(log.gpus.per_node)
+    names = log_nodes if listed is None else listed
+    count = len(names) if choice.nodes is None else choice.nodes
+    if count > len(names):
         where = choice.log if listed is None else choice.node_list
-        raise UserError(f"--nodes {wanted}: {where} has only {counted(len(names), 'node')}")
+        raise UserError(f"--nodes {count}: {where} has only {counted(len(names), 'node')}")
     if listed is None:
-        return spread(seen, wanted)
-    if set(seen).isdisjoint(listed[:wanted]):
+        return spread(log_nodes, count)
+    if set(log_nodes).isdisjoint(listed[:count]):
         raise UserError(
-            f"none of the {counted(wanted, 'node')} of {choice.node_list} is in {choice.log}; "
-            f"its nodes have names like {seen[0] if seen else '(none)'}, the list has names "
-            f"like {listed[0]}"
+            f"none of the {counted(count, 'node')} of {choice.node_list} is in {choice.log}; "
+            f"its nodes have names like {log_nodes[0] if log_nodes else '(none)'}, the list has "
+            f"names like {listed[0]}"
         )
-    return listed[:wanted]
+    return listed[:count]

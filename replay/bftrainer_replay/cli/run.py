@@ -90,7 +90,7 @@ KNOWN, LEARN = "known", "learn"
 @objective_option
 @click.option(
     "--users",
-    "how",
+    "user_mode",
     type=click.Choice(["share", "first-come", "equal", "one-owner"]),
     default="one-owner",
     help="How the users of the table's column `user` come to nodes: `share`, as their pilots "
@@ -121,7 +121,7 @@ def run(
     forward_s: float | None,
     max_parallel: int | None,
     objective: str | None,
-    how: str,
+    user_mode: str,
     checkpoint_s: float | None,
     cost_model: str,
     decide_on: str,
@@ -176,24 +176,26 @@ def run(
         note(warning)
     with progress_over_time(window.start_s, window.end_s) as begin:
         user_of = {arrival.trainer.id: arrival.user for arrival in arrivals}
-        several = len(set(user_of.values())) > 1
-        if how != "one-owner" and not several:
+        has_users = len(set(user_of.values())) > 1
+        if user_mode != "one-owner" and not has_users:
             raise UserError(
-                f"--users {how}: the column user of {trainers} names fewer than two users"
+                f"--users {user_mode}: the column user of {trainers} names fewer than two users"
             )
-        shared = chosen if how == "one-owner" else ByUser(chosen, Users(how), user_of, seed)
-        outcome = play(scenario, shared, on_time=begin(f"replay under {policy}"))
-        by_user = outcomes_by_user(scenario, chosen, outcome) if several else ()
+        played = chosen
+        if user_mode != "one-owner":
+            played = ByUser(chosen, Users(user_mode), user_of, seed)
+        outcome = play(scenario, played, on_time=begin(f"replay under {policy}"))
+        by_user = outcomes_by_user(scenario, chosen, outcome) if has_users else ()
         given_up_per_h = None
-        if isinstance(shared, ByUser):
-            given_up_per_h = sum(shared.given_up) / (window.span_s / 3600)
+        if isinstance(played, ByUser):
+            given_up_per_h = sum(played.given_up) / (window.span_s / 3600)
         bounds = references(scenario, begin)
     summary = summarize(policy, scenario, outcome, bounds)
     with written(out):
         files = write_all(out, scenario, outcome, summary)
     if as_json:
         content = asdict(summary)
-        if several:
+        if has_users:
             content["users"] = [asdict(user) for user in by_user]
             content["nodes_given_up_per_h"] = given_up_per_h
         click.echo(json.dumps(content))
@@ -201,14 +203,16 @@ def run(
     show_table(
         (name_column(""), number_column(policy)), [(name, cell(summary)) for name, cell in _ROWS]
     )
-    if several:
+    if has_users:
         _show_users(by_user, given_up_per_h)
     _say_where_work_ran_out(summary)
     say(f"Written: {', '.join(str(path) for path in files)}")
 
 
 def _show_users(by_user: Sequence[UserOutcome], given_up_per_h: float | None) -> None:
-    """Print each user's outcome beside what the user would have on a fixed part of the nodes."""
+    """Print each user's outcome beside the outcome that the user would have alone on a fixed part
+    of the nodes.
+    """
     rows = [
         (
             outcome.user,
@@ -220,10 +224,10 @@ def _show_users(by_user: Sequence[UserOutcome], given_up_per_h: float | None) ->
     ]
     heads = ("user", "one-node hours", "on own nodes", "relative")
     show_table((name_column(heads[0]), *map(number_column, heads[1:])), rows)
-    moved = ""
+    given_up = ""
     if given_up_per_h is not None:
-        moved = f"; {given_up_per_h:,.1f} nodes given up for other users per hour"
-    say(f"own nodes: one of {counted(len(by_user), 'node')}, as the user's alone{moved}")
+        given_up = f"; {given_up_per_h:,.1f} nodes given up for other users per hour"
+    say(f"own nodes: one of {counted(len(by_user), 'node')}, as the user's alone{given_up}")
 
 
 def _say_where_work_ran_out(summary: Summary) -> None:
@@ -242,17 +246,17 @@ def _say_where_work_ran_out(summary: Summary) -> None:
         )
 
 
-def curves_of(given: Sequence[str]) -> tuple[Mapping[str, Curve], bool]:
+def curves_of(values: Sequence[str]) -> tuple[Mapping[str, Curve], bool]:
     """Parse the values of ``--curves``, at most one file and one word: return the true curves by
     model, and whether the policy has to learn them.
     """
     from bftrainer_replay.workload.curves import TABLE_2, read_curves
 
-    words = [text for text in given if text in (KNOWN, LEARN)]
-    files = [text for text in given if text not in words]
+    words = [text for text in values if text in (KNOWN, LEARN)]
+    files = [text for text in values if text not in words]
     if len(words) > 1 or len(files) > 1:
         raise UserError(
-            f"--curves {' --curves '.join(given)}: expected at most one FILE and one of "
+            f"--curves {' --curves '.join(values)}: expected at most one FILE and one of "
             f"{KNOWN}, {LEARN}"
         )
     return read_curves(Path(files[0])) if files else TABLE_2, words == [LEARN]

@@ -26,8 +26,8 @@ BUDGET_S = 120.0
 """Seconds of one core that the replays of a report or of advice may take by default, on the machine
 of the benchmarks.
 """
-_PILOT_H = 6.0
-_OTHERS = 0.7
+_SAMPLE_H = 6.0
+_SIMPLE_POLICY_SHARE = 0.7
 """The part of a replay's time that policies which do not optimize take."""
 
 
@@ -60,7 +60,7 @@ def pilot_trainers(window: LogWindow, source: SweepWorkload, seed: int) -> list[
     """
     from bftrainer_replay.logs.model import cut_short
 
-    short = cut_short(window, window.start_s + 3600 * _PILOT_H)
+    short = cut_short(window, window.start_s + 3600 * _SAMPLE_H)
     return [arrival.trainer for arrival in source.make(short, seed)]
 
 
@@ -86,13 +86,14 @@ def replayed(
     tell_remarks(inputs)
     store = ResultStore(folder)
     store.check_folder()
-    left = [task for task in tasks if store.get(task) is None]
+    pending = [task for task in tasks if store.get(task) is None]
     if not sample.is_whole:
         note(f"replaying {sample.text}; --full replays all of it")
-    if left:
-        done = f", {len(tasks) - len(left):,} of them done before" if len(left) < len(tasks) else ""
+    if pending:
+        done_count = len(tasks) - len(pending)
+        done_text = f", {done_count:,} of them done before" if done_count else ""
         click.echo(
-            f"{counted(len(tasks), 'replay')}{done}, on {workers.text(len(left))}",
+            f"{counted(len(tasks), 'replay')}{done_text}, on {workers.text(len(pending))}",
             err=True,
         )
 
@@ -102,13 +103,13 @@ def replayed(
         """Estimate the seconds of a replay, for the progress bar."""
         cell = task.cell
         key = cell.log, cell.seed, cell.max_parallel
-        if (
-            key not in costs
-        ):  # those of one model each take as long, half of them more and half less
+        # Workloads of one model each share the cost of the first workload: some take longer, others
+        # less.
+        if key not in costs:
             arrivals = inputs.arrivals[cell.log, tasks[0].cell.workload, cell.seed]
             trainers = [arrival.trainer for arrival in arrivals]
             costs[key] = cost_s(inputs.windows[cell.log], trainers, cell.max_parallel)
-        return costs[key] * (1.0 if cell.policy == "bftrainer" else _OTHERS)
+        return costs[key] * (1.0 if cell.policy == "bftrainer" else _SIMPLE_POLICY_SHARE)
 
     with progress_of_tasks("replays") as show:
         failures = do_all(
@@ -122,11 +123,11 @@ def replayed(
         )
         complain_of(failures, len(tasks))
     rows = sample.rows(cells, inputs, store)
-    _check_work(rows, source)
+    _check_work_lasted(rows, source)
     return rows
 
 
-def _check_work(rows: Mapping[Cell, SweepRow], source: SweepWorkload) -> None:
+def _check_work_lasted(rows: Mapping[Cell, SweepRow], source: SweepWorkload) -> None:
     """Check that the trainers did not run out of work: raise an error for generated ones; for a
     user's own, print when they did.
     """
@@ -136,10 +137,10 @@ def _check_work(rows: Mapping[Cell, SweepRow], source: SweepWorkload) -> None:
     if not source.has_times:
         check_work_lasted(ends)
         return
-    early = [end for end in ends if end is not None]
-    if early:
+    early_ends = [end for end in ends if end is not None]
+    if early_ends:
         note(
-            f"the trainers of {source.name} ran out of work in {len(early)} of "
+            f"the trainers of {source.name} ran out of work in {len(early_ends)} of "
             f"{counted(len(ends), 'replay')}, first on "
-            f"{min(early)}: nodes that are idle after that count as unused"
+            f"{min(early_ends)}: nodes that are idle after that count as unused"
         )

@@ -89,41 +89,47 @@ def _sweep(
 
     if shard is not None and collect:
         raise UserError("--shard cannot be combined with --collect: run it after all shards")
-    chosen = read_sweep(grid)
+    grid_sweep = read_sweep(grid)
     for remark in dict.fromkeys(
-        r for window in chosen.inputs.windows.values() for r in window.remarks
+        r for window in grid_sweep.inputs.windows.values() for r in window.remarks
     ):
         note(remark)
-    tell_remarks(chosen.inputs)
+    tell_remarks(grid_sweep.inputs)
     store = ResultStore(out / CELLS)
-    tasks = chosen.tasks
-    chosen_tasks = tasks if shard is None else shard_of(tasks, shard)
-    left = [task for task in chosen_tasks if store.get(task) is None]
-    _say_size(chosen, chosen_tasks, left, shard)
+    tasks = grid_sweep.tasks
+    tasks_of_shard = tasks if shard is None else shard_of(tasks, shard)
+    pending = [task for task in tasks_of_shard if store.get(task) is None]
+    _say_size(grid_sweep, tasks_of_shard, pending, shard)
     if dry_run:
         return
     if not collect:
-        _compute(chosen, chosen_tasks, store, workers)
+        _compute(grid_sweep, tasks_of_shard, store, workers)
     if shard is None:
-        _write(chosen, store, out, as_json)
+        _write(grid_sweep, store, out, as_json)
 
 
 def _say_size(
-    chosen: GridSweep, chosen_tasks: Sequence[Task], left: Sequence[Task], shard: str | None
+    grid_sweep: GridSweep,
+    tasks_of_shard: Sequence[Task],
+    pending: Sequence[Task],
+    shard: str | None,
 ) -> None:
-    """Print how many replays there are, how many are left, and about how long these take."""
+    """Print how many replays the grid or its shard has, how many have no result yet, and about how
+    long these take.
+    """
+    cells, replays = counted(len(grid_sweep.cells), "cell"), counted(len(tasks_of_shard), "replay")
     part = "" if shard is None else f" of shard {shard}"
-    hours = sum(map(chosen.cost_s, left)) / 3600
-    done = len(chosen_tasks) - len(left)
+    hours = sum(map(grid_sweep.cost_s, pending)) / 3600
+    done = len(tasks_of_shard) - len(pending)
     click.echo(
-        f"{counted(len(chosen.cells), 'cell')}, {counted(len(chosen_tasks), 'replay')}{part}: "
-        f"{done:,} done, {len(left):,} to do, about {hours:.3g} core-hours",
+        f"{cells}, {replays}{part}: "
+        f"{done:,} done, {len(pending):,} to do, about {hours:.3g} core-hours",
         err=True,
     )
 
 
 def _compute(
-    chosen: GridSweep,
+    grid_sweep: GridSweep,
     tasks: Sequence[Task],
     store: ResultStore,
     workers: Workers,
@@ -134,30 +140,30 @@ def _compute(
     with progress_each_minute("sweep") as show:
         failures = do_all(
             tasks,
-            chosen.inputs,
+            grid_sweep.inputs,
             store,
             jobs=workers.processes,
             executor=workers.executor,
             on_done=show,
-            cost=chosen.cost_s,
+            cost=grid_sweep.cost_s,
         )
     complain_of(failures, len(tasks))
 
 
-def _write(chosen: GridSweep, store: ResultStore, out: Path, as_json: bool) -> None:
+def _write(grid_sweep: GridSweep, store: ResultStore, out: Path, as_json: bool) -> None:
     """Write the tables of all results that exist so far."""
     from bftrainer.system.files import write_atomically
     from bftrainer_replay.sweep.results import as_dict, rows_of
     from bftrainer_replay.sweep.tables import as_csv, as_parquet
 
-    rows = rows_of(chosen.cells, chosen.inputs, store)
+    rows = rows_of(grid_sweep.cells, grid_sweep.inputs, store)
     parquet = as_parquet(rows)
     with written(out):
         write_atomically(out / "results.csv", as_csv(rows))
         if parquet is not None:
             write_atomically(out / "results.parquet", parquet)
-    if missing := len(chosen.cells) - len(rows):
-        note(f"{missing:,} of {counted(len(chosen.cells), 'cell')} have no result yet")
+    if missing := len(grid_sweep.cells) - len(rows):
+        note(f"{missing:,} of {counted(len(grid_sweep.cells), 'cell')} have no result yet")
     if as_json:
         click.echo(json.dumps([as_dict(row) for row in rows]))
     else:

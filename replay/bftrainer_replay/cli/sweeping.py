@@ -28,7 +28,7 @@ class SweepFailedError(BFTrainerError):
 
 
 def cores() -> int:
-    """Number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0))
 
 
@@ -53,7 +53,7 @@ def _bars(*last: ProgressColumn) -> Iterator[Progress]:
         yield bars
 
 
-_LEAST_S = 5.0
+_MIN_INTERVAL_S = 5.0
 """Seconds between two lines of progress: a command that takes a few seconds prints none."""
 _LARGE_BYTES = 8 * 1024**2
 """Compressed to this size, a job log has about 400,000 jobs and takes ten seconds."""
@@ -73,7 +73,7 @@ class TenthLines:
         if part < self._next:
             return
         now_s = self._clock()
-        if now_s - self._printed_s < _LEAST_S or part >= 1:
+        if now_s - self._printed_s < _MIN_INTERVAL_S or part >= 1:
             return
         tenths = math.floor(10 * part + 1e-9)
         left_s = (now_s - self._began_s) * (1 - part) / part
@@ -187,21 +187,21 @@ def progress_of_tasks(
     with _bars(TimeElapsedColumn(), Left()) as bars:
         if bars.disable:
             lines = lines_of(what)
-            yield lambda done, whole: lines.show(done / whole if whole else 1.0)
+            yield lambda done, total: lines.show(done / total if total else 1.0)
             return
         bar = bars.add_task(what, total=None, ends=None)
 
-        def show(done: float, whole: float) -> None:
+        def show(done: float, total: float) -> None:
             now = time.monotonic()
-            is_begun = done > 0.05 * whole  # before, the rate is that of the start
-            ends = now + (now - began) * (whole - done) / done if is_begun else None
-            bars.update(bar, completed=done, total=whole, ends=ends)
+            is_begun = done > 0.05 * total  # before, the rate is that of the start
+            ends = now + (now - began) * (total - done) / done if is_begun else None
+            bars.update(bar, completed=done, total=total, ends=ends)
 
         yield show
 
 
 def span(seconds: float) -> str:
-    """A duration in seconds, minutes or hours, whichever is the easiest to read."""
+    """Write a duration in seconds, minutes or hours, by its length."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

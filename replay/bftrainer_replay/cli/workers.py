@@ -109,26 +109,26 @@ def in_order(
         return
     from bftrainer_replay.sweep.run_tasks import process_pool
 
-    given = (function, common)
+    job = (function, common)
     count = min(workers.processes, len(items))
-    with process_pool(count, function.__module__, _begin_worker, given) as pool:
+    with process_pool(count, function.__module__, _begin_worker, job) as pool:
         try:
             yield from pool.map(_in_worker, items)
-        except GeneratorExit:  # those that run come to their end, which is better than a kill
+        except GeneratorExit:  # tasks that run come to their end, which is better than a kill
             pool.shutdown(cancel_futures=True)
 
 
-_of_worker: tuple[Callable[[Any, Any], Any], object] | None = None  # of this worker process
+_worker_job: tuple[Callable[[Any, Any], Any], object] | None = None  # of this worker process
 
 
 def _begin_worker(function: Callable[[Any, Any], Any], common: object) -> None:
-    global _of_worker  # a worker process has one
-    _of_worker = function, common
+    global _worker_job  # a worker process has one
+    _worker_job = function, common
 
 
 def _in_worker(item: object) -> Any:
-    assert _of_worker is not None, "the worker has begun"
-    function, common = _of_worker
+    assert _worker_job is not None, "the worker has begun"
+    function, common = _worker_job
     return function(common, item)
 
 

@@ -112,7 +112,9 @@ def start_time(start: str) -> float:
 
 
 def write_table(out: Path, arrivals: Sequence[Arrival], kind: str) -> None:
-    """Write the table and print what it holds."""
+    """Write the table, and print how many trainers of which kind it has, and its first
+    submission.
+    """
     from bftrainer_replay.logs.event_log import format_time
     from bftrainer_replay.workload.workload import write_workload
 

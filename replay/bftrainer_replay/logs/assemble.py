@@ -80,7 +80,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     span = span_of(source, table)
     placed = _placed(source, table, span)
     table, size = placed.table, placed.size
-    down = _unavailable(source, table, span, is_simulated=placed.is_simulated)
+    down = _unavailable(source, table, span, names_no_nodes=placed.is_simulated)
     idle = idle_periods(table, span, down)
     lost = _lost_periods(source, placed, span, down, idle)
     # The node-hours to which idle shares refer; at least 1, so that they can be divided by.
@@ -338,12 +338,13 @@ def _node_hours_of_largest(table: JobTable, span: TrustedSpan, n_jobs: int) -> f
 
 
 def _unavailable(
-    source: Source, table: JobTable, span: TrustedSpan, *, is_simulated: bool
+    source: Source, table: JobTable, span: TrustedSpan, *, names_no_nodes: bool
 ) -> NodePeriods:
     """Return the periods of --node-events and --reservations in which nodes of the log were down or
     reserved.
 
-    Raises :class:`UserError` if the log names no nodes, or none of those in the files.
+    Raises :class:`UserError` if there are such periods and the log names no nodes, or none of those
+    in the files.
     """
     options = source.options
     outages = [] if options.node_events is None else read_events(source, options.node_events)
@@ -352,7 +353,7 @@ def _unavailable(
     )
     if not outages:
         return NO_PERIODS
-    if is_simulated:
+    if names_no_nodes:
         raise UserError(
             f"{source.path}: names no nodes, so --node-events and --reservations cannot be "
             "used; expected a log that names them"

@@ -40,8 +40,8 @@ def read(source: Source) -> None:
             source.tally.take(number, line, _record, source, line, slots_frequency, never_started)
     # The most frequent number of slots per host; of several, the largest.
     slots = max(slots_frequency, key=lambda count: (slots_frequency[count], count), default=1)
-    for submit_s, eligible_s, end_s, processors in never_started:
-        source.rows.add(submit_s, eligible_s, math.nan, end_s, -(-processors // slots), ())
+    for submit_s, begin_s, end_s, processors in never_started:
+        source.rows.add(submit_s, begin_s, math.nan, end_s, -(-processors // slots), ())
     if never_started:
         source.remarks.append(
             f"{counted(len(never_started), 'job')} never started and named no nodes: "
@@ -57,8 +57,9 @@ def _record(
     slots_frequency: dict[int, int],
     never_started: list[tuple[float, float, float, int]],
 ) -> str | None:
-    """Take one record: add a job that started to the rows, and (submit, eligible, end, processors)
-    of a job that did not to ``never_started``.
+    """Take one record: add a job that started to the rows, and (submit, begin, end, processors) of
+    a job that did not to ``never_started``. The rows let a job wait from its begin time, or from
+    its submission if that is later or no begin time was requested.
 
     Return why the record is ignored, or None; raises :class:`ValueError`. ``slots_frequency[n]``
     counts the hosts on which a job had n slots.
@@ -84,13 +85,14 @@ def _record(
         raise BadLineError(
             f"job status {fields[status_index][:20]!r} is unknown, expected 64 (done) or 32 (exit)"
         )
+    # LSF writes 0 for a time that is missing, and it is NaN here: ``begin_s`` without a requested
+    # begin time, ``start_s`` of a job that never started.
     submit_s, begin_s, start_s, end_s = (
         source.clock.seconds(fields[field]) for field in (_SUBMIT, _BEGIN, _START, _EVENT_TIME)
     )
     processors = count_of(fields[_PROCESSORS], "processors", _MOST_HOSTS)
     if math.isnan(start_s):
-        eligible_s = begin_s if begin_s > submit_s else submit_s
-        never_started.append((submit_s, eligible_s, end_s, max(1, processors)))
+        never_started.append((submit_s, begin_s, end_s, max(1, processors)))
         return None
     slots_by_name = slots_by_host(hosts)
     if not slots_by_name:

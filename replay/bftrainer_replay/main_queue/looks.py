@@ -152,9 +152,11 @@ class YieldsBlindly:
 
     def decide(self, view: QueueView) -> LookDecision:
         """Decide after a glance at the counters."""
-        counters = JobCounters(view.now_s, view.submitted, view.started, view.ended)
+        cycle_s = _last_cycle_s(view.now_s, self.rules.cycle_s)
+        counts = view.submitted, view.started, view.ended
+        counters = JobCounters(view.now_s, *counts, planned_s=cycle_s)
         glance = Glance(PilotS(view.now_s), counters, OwnJobs())
         decision = next_blind(glance, view.held, self.memory, self.rules.notice_s)
         self.memory = decision.memory
-        offers = decision.memory.offers
-        return LookDecision(decision.release_count, offers, offers)
+        memory = decision.memory
+        return LookDecision(decision.release_count, memory.offers, memory.is_due)

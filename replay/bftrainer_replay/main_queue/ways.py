@@ -73,6 +73,7 @@ def rules_of(
     worst_wait_s: float | None = None,
     settled_s: float | None = None,
     look_s: float = 2.0,
+    cycle_s: float = 30.0,
 ) -> PilotRules:
     """Return the rules of a way such as ``yield`` or ``life:600``; what is None has the pilot's own
     default for it.
@@ -96,12 +97,13 @@ def rules_of(
         _in_range("--worst-wait", worst_wait_s, 120.0),
         settled_s=_in_range("--settled", settled_s, 0.0),
         look_s=_in_range("--look", look_s, 0.5),
+        cycle_s=_in_range("--cycle", cycle_s, 0.0),
     )
     match way:
         case FreeingWay.YIELD:
             return replace(rules, busy_limit_s=600.0)
         case FreeingWay.BLIND:
-            return replace(rules, look_s=look_s / 2)
+            return replace(rules, look_s=look_s / 2, busy_limit_s=600.0)
         case FreeingWay.WINDOWS:
             return replace(rules, least_s=600.0)
         case _:

@@ -41,18 +41,18 @@ from bftrainer.wires.paths import TrainerDirectory
 EVERY_S = 0.05
 SWEEP_EVERY_S = 1.0
 ENDS_AFTER_S = 5.0
-MOST_NOTICE_S = 60.0
+MAX_NOTICE_S = 60.0
 LOCK = "machine.lock"
 _GRACE_S = 5.0
-_started: list[
+_machines: list[
     subprocess.Popen[bytes]
 ] = []  # machines started by this process: they may outlive it, but must not become zombies
 
 
 @dataclass
 class _TraceLease:
-    """How long the pilot has not renewed the lease of a fragment: its file has not changed. Time in
-    which this process was stopped does not count.
+    """Measures how long the pilot has not renewed the lease of a fragment: the lease file has not
+    changed. Time in which this process was stopped does not count.
     """
 
     renewed_ns: int = 0
@@ -60,6 +60,7 @@ class _TraceLease:
     silent_s: float = 0.0
 
     def look(self, renewed_ns: int) -> float:
+        """Note the lease file's time of modification; return the seconds since it last changed."""
         now_s = time.monotonic()
         gap_s = min(now_s - self.looked_s, SWEEP_EVERY_S)
         self.silent_s = self.silent_s + gap_s if renewed_ns == self.renewed_ns else 0.0
@@ -90,19 +91,19 @@ class _Watched:
 
 def watch(holders: Path, lease_s: float) -> None:
     """Play all fragments of a pilot until there has been none for ``ENDS_AFTER_S``."""
-    last_seen = last_swept = time.monotonic()
+    last_active_s = last_sweep_s = time.monotonic()
     watched: dict[str, _Watched] = {}
-    while time.monotonic() - last_seen < ENDS_AFTER_S:
+    while time.monotonic() - last_active_s < ENDS_AFTER_S:
         for folder in fragment_folders(holders):
             # A driver may have started a worker just as its fragment went: gone ones are swept
             # while they have folders.
             if not (folder / "gone").exists():
-                last_seen = time.monotonic()
+                last_active_s = time.monotonic()
                 play(folder, lease_s, watched.setdefault(folder.name, _Watched()))
-            elif time.monotonic() - last_swept > SWEEP_EVERY_S and sweep(id_of(folder.name)):
-                last_seen = time.monotonic()
-        if time.monotonic() - last_swept > SWEEP_EVERY_S:
-            last_swept = time.monotonic()
+            elif time.monotonic() - last_sweep_s > SWEEP_EVERY_S and sweep(id_of(folder.name)):
+                last_active_s = time.monotonic()
+        if time.monotonic() - last_sweep_s > SWEEP_EVERY_S:
+            last_sweep_s = time.monotonic()
         time.sleep(EVERY_S)
 
 
@@ -126,9 +127,9 @@ def make_mark(folder: Path, name: str, text: str = "") -> None:
 
 
 def play(folder: Path, lease_s: float, watched: _Watched) -> None:
-    """Look at one fragment and do what is due. A new one is marked ready; once it is preempted or
+    """Play one poll of a fragment. A new fragment is marked ready; once it is preempted or
     released, or its lease has lapsed, its workers are killed and it is marked gone. Workers of a
-    preempted fragment may save first.
+    preempted fragment may save first: ``watched`` keeps their time from poll to poll.
     """
     try:
         ends_s = float(json.loads((folder / "fragment.json").read_bytes())["ends_s"])
@@ -137,66 +138,66 @@ def play(folder: Path, lease_s: float, watched: _Watched) -> None:
         return  # being created or deleted
     if not (folder / "ready").exists() and not (folder / "leaving").exists():
         make_mark(folder, "ready")
-    reasons = {
-        "preempted": time.time() >= ends_s,
-        "the pilot's lease lapsed": silent_s > lease_s + lease_s / RENEWALS + _GRACE_S,
-        "released": (folder / "release").exists(),
-    }
-    why = next((reason for reason, holds in reasons.items() if holds), None)
-    if why is None:
+    # The first reason counts: workers of a preempted fragment may save, whatever else holds.
+    if time.time() >= ends_s:
+        reason = "preempted"
+    elif silent_s > lease_s + lease_s / RENEWALS + _GRACE_S:
+        reason = "the pilot's lease lapsed"
+    elif (folder / "release").exists():
+        reason = "released"
+    else:
         return
-    if why == "preempted":
+    if reason == "preempted":
         watched.notice = watched.notice or let_save(id_of(folder.name))
         if not watched.notice.is_over:
             return
-    make_mark(folder, "leaving", why)
+    make_mark(folder, "leaving", reason)
     while sweep(id_of(folder.name)):
         time.sleep(0.01)
-    make_mark(folder, "gone", why)
+    make_mark(folder, "gone", reason)
 
 
 def let_save(fragment_id: str) -> _Notice:
     """Tell the drivers of a preempted fragment's workers, as the payload of a batch job does, and
     return how long the workers may save.
     """
-    seconds: dict[ProcessId, float] = {}
+    notices_s: dict[ProcessId, float] = {}
     folders: set[str] = set()
     for process in with_variable(FRAGMENT, fragment_id):
         variables = environment_of(process)
-        notice_s = _notice_of(variables)
+        notice_s = _notice_s(variables)
         if notice_s > 0:
-            seconds[process] = notice_s
+            notices_s[process] = notice_s
             folders.add(variables.get(TRAINER_DIR, ""))
     for folder in sorted(folders):
-        _tell(TrainerDirectory(Path(folder)), fragment_id)
-    pids = {process.pid for process in seconds}
-    workers = [
-        process for process in seconds if parent_of(process) not in pids
-    ]  # what they have started dies with them
-    return _Notice(workers, time.monotonic() + max(seconds.values(), default=0.0))
+        _write_notice(TrainerDirectory(Path(folder)), fragment_id)
+    pids = {process.pid for process in notices_s}
+    # Children of workers die with them.
+    workers = [process for process in notices_s if parent_of(process) not in pids]
+    return _Notice(workers, time.monotonic() + max(notices_s.values(), default=0.0))
 
 
-def _notice_of(variables: Mapping[str, str]) -> float:
-    """The seconds that a worker may take to save; 0 if it may not."""
+def _notice_s(variables: Mapping[str, str]) -> float:
+    """Return the seconds that a worker may take to save; 0 if it may not."""
     try:
         notice_s = float(variables.get(NOTICE_S, "0"))
     except ValueError:
         return 0.0
-    return min(notice_s, MOST_NOTICE_S) if notice_s > 0 else 0.0
+    return min(notice_s, MAX_NOTICE_S) if notice_s > 0 else 0.0
 
 
-def _tell(directory: TrainerDirectory, fragment_id: str) -> None:
+def _write_notice(directory: TrainerDirectory, fragment_id: str) -> None:
     """Append to a trainer's file that this fragment is preempted, for its driver to read."""
     line = json.dumps({"fragment": fragment_id}).encode() + b"\n"
     with suppress(OSError):  # a trainer that cannot be told repeats work
-        handle = os.open(
+        descriptor = os.open(
             directory.preempted,
             os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC,
         )
         try:
-            os.write(handle, line)
+            os.write(descriptor, line)
         finally:
-            os.close(handle)
+            os.close(descriptor)
 
 
 def sweep(fragment_id: str) -> int:
@@ -209,8 +210,10 @@ def sweep(fragment_id: str) -> int:
 
 
 def ensure_running(holders: Path, lease_s: float) -> None:
-    """Start the machine, a process of its own, unless it runs: it holds a lock while it does."""
-    _started[:] = [machine for machine in _started if machine.poll() is None]
+    """Start the machine, a process of its own, unless it runs: while it does, it keeps the lock on
+    ``LOCK``, which it inherits from this process.
+    """
+    _machines[:] = [machine for machine in _machines if machine.poll() is None]
     lock = os.open(holders / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     if not try_lock(lock, holders / LOCK):
         os.close(lock)
@@ -226,7 +229,7 @@ def ensure_running(holders: Path, lease_s: float) -> None:
             pass_fds=(lock,),
         )
     os.close(lock)
-    _started.append(machine)
+    _machines.append(machine)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,12 @@ from bftrainer_replay.playback.trace_machine import (
 )
 
 NAME = "trace"
+_PHASES = (
+    ("ready", FragmentPhase.READY),
+    ("leaving", FragmentPhase.LEAVING),
+    ("gone", FragmentPhase.GONE),
+)
+"""The marks in a fragment's folder, in the order in which they are made, and their phases."""
 NOTICE_S = 5.0
 """Seconds to save, enough for a first training: a step of most scripts, and a checkpoint."""
 
@@ -77,8 +83,8 @@ class TraceConfig(ConfigTable):
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """When each node is idle, in seconds since the playback began; the log is repeated from its
-    start when it ends.
+    """When each node is idle, as (start, end) in seconds since the playback began; the log, of
+    ``span_s`` seconds, is repeated from its start when it ends.
     """
 
     idle: dict[str, tuple[tuple[float, float], ...]]
@@ -86,12 +92,13 @@ class Timeline:
 
     def until_s(self, node: str, at_s: float) -> float | None:
         """Return when the scheduler wants the node back, if it is idle at ``at_s``; else None."""
-        round_s, t = divmod(at_s, self.span_s)
+        repetitions, log_s = divmod(at_s, self.span_s)
         spans = self.idle.get(node, ())
-        i = bisect_right(spans, (t, math.inf)) - 1
-        if i < 0 or t >= spans[i][1]:
+        index = bisect_right(spans, (log_s, math.inf)) - 1  # the last span that has begun
+        if index < 0:
             return None
-        return round_s * self.span_s + spans[i][1]
+        _, end_s = spans[index]
+        return repetitions * self.span_s + end_s if log_s < end_s else None
 
 
 def read_timeline(config: TraceConfig) -> Timeline:
@@ -108,16 +115,16 @@ def read_timeline(config: TraceConfig) -> Timeline:
         log = read_event_log(config.log)
     start_s = log.events[0].at_s + 3600 * config.start_h
     window = cut(log, start_s=start_s, nodes=log.nodes()[: config.nodes])
-    since = dict.fromkeys(sorted(window.initial), 0.0)
+    idle_since_s = dict.fromkeys(sorted(window.initial), 0.0)
     spans: dict[str, list[tuple[float, float]]] = defaultdict(list)
     for event in window.events:
-        t = (event.at_s - start_s) / config.speedup
+        at_s = (event.at_s - start_s) / config.speedup
         for node in sorted(event.change.left):
-            spans[node].append((since.pop(node), t))
-        since.update(dict.fromkeys(sorted(event.change.joined), t))
+            spans[node].append((idle_since_s.pop(node), at_s))
+        idle_since_s.update(dict.fromkeys(sorted(event.change.joined), at_s))
     span_s = max(window.span_s / config.speedup, 1.0)
-    for node, t in since.items():
-        spans[node].append((t, span_s))
+    for node, since_s in idle_since_s.items():  # still idle at the end of the log
+        spans[node].append((since_s, span_s))
     idle = {node: tuple(node_spans) for node, node_spans in sorted(spans.items())}
     return Timeline(idle, span_s)
 
@@ -145,19 +152,21 @@ class TraceCluster:
             raise StateDirError(f"{beginning}: cannot be used: {error.strerror}") from error
         remove_leftovers(self._holders)
         # Fragments that have ended, but whose folders cannot be removed.
-        self._ended: set[str] = set()
-        self._begun_s, self._tag = float(content["at_s"]), str(content["tag"])
-        numbers = [int(p.name.rpartition("-")[2]) for p in self._folders()]
-        self._next = max([int(clock.now_s() - self._begun_s) * 1000, *numbers]) + 1
+        self._unremovable: set[str] = set()
+        self._beginning_s = float(content["at_s"])
+        self._tag = str(content["tag"])
+        numbers = [int(folder.name.rpartition("-")[2]) for folder in self._folders()]
+        # By the time, so that fragments without folders are not numbered again.
+        self._next_number = max([int(clock.now_s() - self._beginning_s) * 1000, *numbers]) + 1
 
     def observe(self) -> Observation:
-        """Return the log's nodes as of now; a held one is busy."""
+        """Return the log's nodes as of now; a node that the pilot holds is busy."""
         at_s = self._clock.now_s()
-        held = {node_of(folder.name) for folder in self._folders()}
+        held_nodes = {node_of(folder.name) for folder in self._folders()}
         nodes = []
         for node in self._timeline.idle:
-            until_s = self._timeline.until_s(node, at_s - self._begun_s)
-            is_idle = node not in held and until_s is not None
+            until_s = self._timeline.until_s(node, at_s - self._beginning_s)
+            is_idle = node not in held_nodes and until_s is not None
             nodes.append(NodeView(node, Availability.FREE if is_idle else Availability.BUSY))
         return Observation(at_s, tuple(nodes))
 
@@ -168,16 +177,17 @@ class TraceCluster:
         now_s = self._clock.now_s()
         fragments, refusals = [], []
         for request in requests:
-            until_s = self._timeline.until_s(request.node, now_s - self._begun_s)
-            if until_s is None or any(node_of(p.name) == request.node for p in self._folders()):
+            until_s = self._timeline.until_s(request.node, now_s - self._beginning_s)
+            is_held = any(node_of(folder.name) == request.node for folder in self._folders())
+            if until_s is None or is_held:
                 refusals.append(Refusal(request.node, "no longer idle"))
                 continue
-            name = fragment_name(request.node, f"{self._tag}-{self._next}")
-            self._next += 1
+            name = fragment_name(request.node, f"{self._tag}-{self._next_number}")
+            self._next_number += 1
             part = self._holders / f".{name}"
             part.mkdir(mode=0o700)
             (part / "lease").touch()
-            ends_s = min(self._begun_s + until_s, now_s + request.window_s)
+            ends_s = min(self._beginning_s + until_s, now_s + request.window_s)
             (part / "fragment.json").write_text(json.dumps({"ends_s": ends_s}), encoding="utf-8")
             part.rename(self._holders / name)
             fragments.append(Fragment(name, FragmentPhase.PENDING))
@@ -191,16 +201,13 @@ class TraceCluster:
         fragments = []
         for folder in self._folders():
             phase, why = FragmentPhase.PENDING, ""
-            for mark, means in (
-                ("ready", FragmentPhase.READY),
-                ("leaving", FragmentPhase.LEAVING),
-                ("gone", FragmentPhase.GONE),
-            ):
+            for mark, marked_phase in _PHASES:  # the last mark counts
                 if (folder / mark).exists():
-                    phase, why = means, (folder / mark).read_text(encoding="utf-8")
+                    phase = marked_phase
+                    why = (folder / mark).read_text(encoding="utf-8")
             fragments.append(Fragment(folder.name, phase, why=why))
             if phase is FragmentPhase.GONE and not remove_folder(folder):
-                self._ended.add(folder.name)
+                self._unremovable.add(folder.name)
         if fragments:
             ensure_running(self._holders, self._lease_s)
         return tuple(fragments)
@@ -223,7 +230,9 @@ class TraceCluster:
 
     def _folders(self) -> list[Path]:
         return [
-            folder for folder in fragment_folders(self._holders) if folder.name not in self._ended
+            folder
+            for folder in fragment_folders(self._holders)
+            if folder.name not in self._unremovable
         ]
 
 

@@ -40,9 +40,9 @@ def assumptions_chapter(
     the importer, what another value would change.
     """
     base, trainers = rows[plan.base], trainings.trainers
-    largest = max(t.max_nodes for t in trainers)
-    enough = equivalent_nodes(window) / largest
-    made = [
+    largest = max(trainer.max_nodes for trainer in trainers)
+    usable_trainers = equivalent_nodes(window) / largest
+    choices = [
         (
             "Throughput of the trainers",
             trainings.rates,
@@ -53,9 +53,9 @@ def assumptions_chapter(
             "Cost of a rescale",
             f"a training stalls for R_up = {range_text([t.scale_up_s for t in trainers])} s "
             "when it gets nodes, for R_dw = "
-            f"{range_text([t.scale_down_s for t in trainers])} s when it loses some",
+            f"{range_text([trainer.scale_down_s for trainer in trainers])} s when it loses some",
             "--trainers",
-            _moves(
+            _effects(
                 base,
                 [rows[c] for c in plan.costs],
                 lambda cell: f"{cell.cost_factor:g} times the cost",
@@ -63,18 +63,18 @@ def assumptions_chapter(
         ),
         (
             "Concurrent trainers",
-            f"at most {plan.base.max_parallel}; on average, {enough:.1f} trainers of "
+            f"at most {plan.base.max_parallel}; on average, {usable_trainers:.1f} trainers of "
             f"{counted(largest, 'node')} could use the idle nodes",
             "--max-parallel",
-            _moves(base, [rows[c] for c in plan.parallel], lambda cell: f"{cell.max_parallel}"),
+            _effects(base, [rows[c] for c in plan.parallel], lambda cell: f"{cell.max_parallel}"),
         ),
         (
             "Objective",
             plan.base.objective,
             "",
-            _moves(
+            _effects(
                 base,
-                [rows[c] for c in plan.objectives if _only(c, plan.base)],
+                [rows[c] for c in plan.objectives if _differs_in_objective_only(c, plan.base)],
                 lambda cell: cell.objective,
             ),
         ),
@@ -82,19 +82,19 @@ def assumptions_chapter(
             "Forward-looking time",
             f"{plan.base.forward_s:g} s",
             "--forward-s",
-            _moves(base, [rows[c] for c in plan.forward], lambda cell: f"{cell.forward_s:g} s"),
+            _effects(base, [rows[c] for c in plan.forward], lambda cell: f"{cell.forward_s:g} s"),
         ),
     ]
     if not sample.is_whole:
-        moves = f"{UsedNodes.of(base).share:.0%} used, {spread_text(base)}"
-        made.insert(0, ("Part of the log that is replayed", sample.text, "--full", moves))
+        effect = f"{UsedNodes.of(base).share:.0%} used, {spread_text(base)}"
+        choices.insert(0, ("Part of the log that is replayed", sample.text, "--full", effect))
     if window.note:
-        made.append(("Nodes", window.note, "", ""))
-    read = []
+        choices.append(("Nodes", window.note, "", ""))
+    importer_rows = []
     for remark in window.remarks:
-        options = _changed_by(remark)
+        options = _options_for(remark)
         effects = "; ".join(guesses[option] for option in options if option in guesses)
-        read.append(("The log", _sentence(remark), ", ".join(options), effects))
+        importer_rows.append(("The log", _sentence(remark), ", ".join(options), effects))
     table = PageTable(
         "assumptions",
         "Assumptions and guesses",
@@ -104,30 +104,34 @@ def assumptions_chapter(
         "which share of the cluster is idle. "
         "An empty cell: not tried.",
         ("what", "assumed", "changed by", "effect of other values"),
-        (*made, *read),
+        (*choices, *importer_rows),
         prose=True,
     )
     return Chapter("Assumptions", "The figures at the top depend on the following.", (table,))
 
 
-def _changed_by(remark: str) -> list[str]:
-    """The options that a remark names, and those of the guesses that it makes."""
-    guessed = [options for words, options in _GUESSES if words in remark]
-    return list(dict.fromkeys([*re.findall(r"--[a-z-]+", remark), *guessed]))
+def _options_for(remark: str) -> list[str]:
+    """Return the options that a remark names, and those that replace the guesses it reports."""
+    guess_options = [option for words, option in _GUESSES if words in remark]
+    return list(dict.fromkeys([*re.findall(r"--[a-z-]+", remark), *guess_options]))
 
 
-def _moves(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:
-    """Say what each other value of a setting would make of the result of ``base``."""
-    whole = one_node_hours(base)
+def _effects(base: SweepRow, others: Sequence[SweepRow], name: Callable[[Cell], str]) -> str:
+    """Return a text with the work and the used share under each other value of a setting; ``name``
+    names the value. Empty if ``base`` has no work to compare with.
+    """
+    base_h = one_node_hours(base)
+    if not base_h:
+        return ""
     return "; ".join(
-        f"{name(row.cell)}: {one_node_hours(row) / whole - 1:+.1%} "
+        f"{name(row.cell)}: {one_node_hours(row) / base_h - 1:+.1%} "
         f"({UsedNodes.of(row).share:.0%} used)"
         for row in others
-        if row.cell != base.cell and whole
+        if row.cell != base.cell
     )
 
 
-def _only(cell: Cell, base: Cell) -> bool:
+def _differs_in_objective_only(cell: Cell, base: Cell) -> bool:
     return (cell.forward_s, cell.max_parallel) == (base.forward_s, base.max_parallel)
 
 

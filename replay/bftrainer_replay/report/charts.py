@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-_HIGH = 1000.0  # units of the inner SVG from top to bottom
-_MOST_TICKS = 4
+_HEIGHT = 1000.0  # units of the inner SVG from top to bottom
+_MAX_TICKS = 4
 
 
 @dataclass
@@ -30,29 +30,32 @@ class Chart:
     texts: list[str] = field(default_factory=list)
 
     def x(self, at: float) -> float:
-        """Percent from the left."""
+        """Return where a value is, in percent from the left."""
         return 100 * at / self.wide
 
     def y(self, value: float) -> float:
-        """Percent from the top."""
+        """Return where a value is, in percent from the top."""
         return 100 * (1 - value / self.high)
 
     def band(self, begin: float, end: float, kind: str) -> None:
-        """A background from top to bottom."""
+        """Draw a background from top to bottom; ``kind`` is a class of the template, here and
+        below.
+        """
         self.shapes.append(
             f'<rect class="{kind}" x="{begin:.2f}" y="0" width="{end - begin:.2f}" '
-            f'height="{_HIGH:.0f}"/>'
+            f'height="{_HEIGHT:.0f}"/>'
         )
 
     def steps(self, edges: Sequence[float], values: NDArray[np.float64], kind: str) -> None:
-        """Draw an area under steps; NaN is a hole."""
-        path, before = [f"M{edges[0]:.2f} {_HIGH:.0f}"], _HIGH
+        """Draw an area under steps; NaN is a hole. Steps of less than one unit are left out."""
+        path = [f"M{edges[0]:.2f} {_HEIGHT:.0f}"]
+        drawn_level = _HEIGHT
         for begin, value in zip(edges, np.nan_to_num(values).tolist(), strict=False):
             level = self._level(value)
-            if abs(level - before) >= 1:
+            if abs(level - drawn_level) >= 1:
                 path.append(f"H{begin:.2f}V{level:.0f}")
-                before = level
-        path.append(f"H{edges[len(values)]:.2f}V{_HIGH:.0f}Z")
+                drawn_level = level
+        path.append(f"H{edges[len(values)]:.2f}V{_HEIGHT:.0f}Z")
         self.shapes.append(f'<path class="{kind}" d="{"".join(path)}"/>')
 
     def line(self, points: Iterable[tuple[float, float]], kind: str) -> None:
@@ -91,30 +94,36 @@ class Chart:
             f'x="{self.x(at):.2f}%" y="{self.y(value):.2f}%" dx="{dx:g}" dy="{dy:g}" '
             f'text-anchor="{anchor}"'
         )
-        self.texts.append(
-            f"<text{f' class={chr(34)}{kind}{chr(34)}' if kind else ''} "
-            f"{place}>{html.escape(words)}</text>"
-        )
+        style = f' class="{kind}"' if kind else ""
+        self.texts.append(f"<text{style} {place}>{html.escape(words)}</text>")
 
     def svg(self, label: str, kind: str = "") -> str:
         """Return the chart as SVG; ``label`` says what it shows, for readers that do not see it."""
         return (
             f'<svg class="chart {kind}" role="img" width="100%" aria-label="{html.escape(label)}">'
             f'<svg class="shapes" width="100%" height="100%" viewBox="0 0 {self.wide:.3f} '
-            f'{_HIGH:.0f}" '
+            f'{_HEIGHT:.0f}" '
             'preserveAspectRatio="none" '
             f'aria-hidden="true">{"".join(self.shapes)}</svg>{"".join(self.texts)}</svg>'
         )
 
     def _level(self, value: float) -> float:
-        return _HIGH * (1 - min(max(value / self.high, 0.0), 1.0))
+        """Return where a value is in the inner SVG, from the top; values off the chart at its
+        edge.
+        """
+        return _HEIGHT * (1 - min(max(value / self.high, 0.0), 1.0))
 
 
 def ticks(largest: float) -> list[float]:
     """Return values for an axis: from 0 up, in steps of 1, 2 or 5 times a power of ten (at least
     1), at most four above 0.
     """
-    rough = max(largest / _MOST_TICKS, 1.0)
-    ten = 10.0 ** math.floor(math.log10(rough))
-    step = next(ten * times for times in (1, 2, 5, 10) if ten * times >= rough * 0.999)
+    min_step = max(largest / _MAX_TICKS, 1.0)
+    power_of_ten = 10.0 ** math.floor(math.log10(min_step))
+    # The factors 0.999 and 1.001 allow for rounding.
+    step = next(
+        power_of_ten * factor
+        for factor in (1, 2, 5, 10)
+        if power_of_ten * factor >= min_step * 0.999
+    )
     return [step * k for k in range(math.floor(largest / step * 1.001) + 1)]

@@ -72,7 +72,7 @@ def monthly_costs(figures: ReportFigures, rates: CostRates) -> MonthlyCosts:
 
 
 def costs_text(costs: MonthlyCosts, rates: CostRates) -> str:
-    """The amounts in sentences; empty without rates."""
+    """Return the amounts in sentences; empty without rates."""
     return " ".join(_sentences(costs, rates))
 
 

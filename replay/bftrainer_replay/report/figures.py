@@ -19,7 +19,7 @@ from bftrainer_replay.report.used_nodes import UsedNodes, preemptions, used_spre
 from bftrainer_replay.sweep.results import SweepRow
 
 MONTH_H = 30 * 24.0
-_MOST_BYTES = 1_000_000
+_MAX_BYTES = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +84,13 @@ class ReportFigures:
             ("by as many plain jobs", last.plain_alike.share, self.plain_alike.share),
         ]
         changes = "; ".join(
-            f"{name} {before:.1%} then, {now:.1%} now" for name, before, now in pairs
+            f"{name} {then_share:.1%} then, {now_share:.1%} now"
+            for name, then_share, now_share in pairs
         )
-        other = (
-            ""
-            if last.trainings == self.trainings
-            else f" (then {counted(last.trainings, 'training')}, now {self.trainings})"
-        )
-        return f"{last.dates}: {changes}{other}."
+        trainings = ""
+        if last.trainings != self.trainings:
+            trainings = f" (then {counted(last.trainings, 'training')}, now {self.trainings})"
+        return f"{last.dates}: {changes}{trainings}."
 
 
 def figures_of(
@@ -108,36 +107,38 @@ def figures_of(
     calculated plain jobs, and replays with trainings of one model each.
     """
     used = UsedNodes.of(base)
-    left_h = used.idle_node_h * (
-        1 - used.replayed_share
-    )  # of the pieces: the pool works in the same part of the whole log
-    pool = (
-        None if base.pool_node_h is None else base.pool_node_h / (left_h or 1.0) * (1 - used.share)
-    )
+    pool_share = None
+    if base.pool_node_h is not None:
+        # The pool uses the same part of the nodes left by trainings in the whole log as in the
+        # pieces.
+        left_node_h = used.idle_node_h * (1 - used.replayed_share)
+        pool_share = base.pool_node_h / (left_node_h or 1.0) * (1 - used.share)
+    idle_while = characteristics.idle_while
+    preemption_count = preemptions(base, characteristics.node_hours)
     return ReportFigures(
-        origin,
-        dates,
-        characteristics.machine_nodes,
-        characteristics.idle_share,
-        characteristics.eq_nodes,
-        characteristics.left_out,
-        base.cell.max_parallel,
-        nodes_each,
-        used.share,
-        work_share(base),
-        used_spread(base),
-        preemptions(base, characteristics.node_hours) * MONTH_H / characteristics.span_h,
-        plain,
-        None if characteristics.idle_while is None else characteristics.idle_while.fillable_share,
-        pool,
-        tuple((model, work_share(row)) for model, row in models.items()),
-        (doubts.least, doubts.most),
-        doubts.lacks_jobs,
+        origin=origin,
+        dates=dates,
+        machine_nodes=characteristics.machine_nodes,
+        idle_share=characteristics.idle_share,
+        mean_idle_nodes=characteristics.eq_nodes,
+        left_out=characteristics.left_out,
+        trainings=base.cell.max_parallel,
+        nodes_each=nodes_each,
+        held_share=used.share,
+        work_share=work_share(base),
+        spread=used_spread(base),
+        preemptions_a_month=preemption_count * MONTH_H / characteristics.span_h,
+        plain=plain,
+        fillable_share=None if idle_while is None else idle_while.fillable_share,
+        pool_share=pool_share,
+        by_model=tuple((model, work_share(row)) for model, row in models.items()),
+        idle_range=(doubts.least, doubts.most),
+        lacks_jobs=doubts.lacks_jobs,
     )
 
 
 def as_json(figures: ReportFigures) -> dict[str, object]:
-    """The content of report.json."""
+    """Return the content of report.json."""
     return {**asdict(figures), "idle_node_h_a_month": figures.idle_node_h_a_month}
 
 
@@ -145,7 +146,7 @@ def read_figures(path: Path) -> ReportFigures:
     """Read the report.json that an earlier report wrote; raises :class:`InputFileError`."""
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_BYTES)
+            text = file.read(_MAX_BYTES)
         return TypeAdapter(ReportFigures).validate_json(text)
     except OSError as error:
         raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error

@@ -26,7 +26,7 @@ from bftrainer_replay.sweep.results import check_work_lasted
 
 @dataclass(frozen=True, slots=True)
 class PoolResult:
-    """What up to ``places`` trainings at once did with one kind of pool: GPU-hours of the pool,
+    """The result of up to ``places`` trainings at once on one kind of pool: GPU-hours of the pool,
     one-GPU hours of work.
     """
 
@@ -38,23 +38,27 @@ class PoolResult:
 
 
 def by_node(trainer: Trainer, gpus: int) -> Trainer:
-    """Return the same training for a pilot that gives it whole nodes of ``gpus`` GPUs."""
-    first, last = (-(-count // gpus) for count in (trainer.min_nodes, trainer.max_nodes))
-    sizes = (
-        None
-        if trainer.sizes is None
-        else tuple(sorted({-(-count // gpus) for count in trainer.sizes}))
-    )
-    nodes = tuple(range(first, last + 1))
+    """Return the same training for a pilot that gives it whole nodes of ``gpus`` GPUs. The sizes of
+    ``trainer`` are numbers of GPUs.
+    """
+
+    def whole_nodes(gpu_count: int) -> int:
+        return -(-gpu_count // gpus)
+
+    min_nodes, max_nodes = whole_nodes(trainer.min_nodes), whole_nodes(trainer.max_nodes)
+    sizes = None
+    if trainer.sizes is not None:
+        sizes = tuple(sorted({whole_nodes(count) for count in trainer.sizes}))
+    nodes = tuple(range(min_nodes, max_nodes + 1))
     curve = Curve(nodes, tuple(trainer.curve.at(largest_legal(trainer, n * gpus)) for n in nodes))
-    requested = trainer.requested_nodes and -(-trainer.requested_nodes // gpus)
+    requested_nodes = trainer.requested_nodes and whole_nodes(trainer.requested_nodes)
     return replace(
         trainer,
         curve=curve,
-        min_nodes=first,
-        max_nodes=last,
+        min_nodes=min_nodes,
+        max_nodes=max_nodes,
         sizes=sizes,
-        requested_nodes=requested,
+        requested_nodes=requested_nodes,
     )
 
 
@@ -75,7 +79,7 @@ def source_by_node(source: SweepWorkload, gpus: int) -> SweepWorkload:
 
 
 def usual_gpus(window: LogWindow) -> int:
-    """The number of GPUs of most nodes."""
+    """Return the number of GPUs of most nodes."""
     assert window.gpus is not None
     return statistics.mode(window.gpus.per_node.values())
 
@@ -104,30 +108,36 @@ def pool_results(
     places = enough_trainers(windows[-1], [arrival.trainer for arrival in sample])
     arrivals = source.make(windows[-1], base.seed, places=places)
     # The samples per second of one GPU, at the smallest size: the unit of work on all three pools.
-    per_gpu = {
-        a.trainer.id: a.trainer.curve.at(a.trainer.min_nodes or 1) / (a.trainer.min_nodes or 1)
-        for a in arrivals
-    }
-    results, ends = [], []
-    for name, window in zip(
-        ("idle nodes, by node", "idle nodes, by GPU", "all idle GPUs"), windows, strict=True
-    ):
-        is_by_node = window is windows[0]
-        pool_arrivals = (
-            tuple(replace(a, trainer=by_node(a.trainer, gpus)) for a in arrivals)
-            if is_by_node
-            else arrivals
-        )
+    per_gpu = {}
+    for arrival in arrivals:
+        smallest = arrival.trainer.min_nodes or 1
+        per_gpu[arrival.trainer.id] = arrival.trainer.curve.at(smallest) / smallest
+    arrivals_by_node = tuple(
+        replace(arrival, trainer=by_node(arrival.trainer, gpus)) for arrival in arrivals
+    )
+    # For each pool: its name, its trainers, and the GPUs of one unit of its log.
+    pools = (
+        ("idle nodes, by node", arrivals_by_node, gpus),
+        ("idle nodes, by GPU", arrivals, 1),
+        ("all idle GPUs", arrivals, 1),
+    )
+    results, ends_s = [], []
+    for window, (name, pool_arrivals, unit_gpus) in zip(windows, pools, strict=True):
         scenario = Scenario(window, pool_arrivals, places, CostModel(base.cost_model))
         outcome = play(scenario, policy_of(base), keep_entries=False)
-        ends.append(ran_out_s(outcome, scenario))
-        work_h = sum(run.samples / per_gpu[run.trainer.id] for run in outcome.runs) / 3600
-        pool_h = pool_sizes_of(window).node_hours() * (gpus if is_by_node else 1)
+        ends_s.append(ran_out_s(outcome, scenario))
+        work_gpu_s = sum(run.samples / per_gpu[run.trainer.id] for run in outcome.runs)
         results.append(
-            PoolResult(name, places, pool_h, work_h, sum(run.preemptions for run in outcome.runs))
+            PoolResult(
+                name=name,
+                places=places,
+                pool_gpu_h=pool_sizes_of(window).node_hours() * unit_gpus,
+                work_gpu_h=work_gpu_s / 3600,
+                preemptions=sum(run.preemptions for run in outcome.runs),
+            )
         )
-    if not source.has_times:
-        check_work_lasted(None if end_s is None else format_time(end_s) for end_s in ends)
+    if not source.has_times:  # generated trainers, which are to outlast the log
+        check_work_lasted(None if end_s is None else format_time(end_s) for end_s in ends_s)
     return tuple(results)
 
 
@@ -144,7 +154,10 @@ def gpu_chapter(
         "Read: a part is what main jobs leave of a node. GPUs without enough cores beside them "
         "cannot be held (--part-cpus).",
         ("idle GPUs", "GPU-hours", "share"),
-        tuple((name, f"{h:,.0f}", f"{h / (hours.idle_h or 1.0):.1%}") for name, h in hours.rows()),
+        tuple(
+            (name, f"{part_h:,.0f}", f"{part_h / (hours.idle_h or 1.0):.1%}")
+            for name, part_h in hours.rows()
+        ),
     )
     times = [result.work_gpu_h / (results[0].work_gpu_h or 1.0) for result in results]
     pools = PageTable(
@@ -159,13 +172,13 @@ def gpu_chapter(
         ("pool", "GPU-hours", "one-GPU hours", "times", "preempted"),
         tuple(
             (
-                r.name,
-                f"{r.pool_gpu_h:,.0f}",
-                f"{r.work_gpu_h:,.0f}",
-                f"{k:.2f}",
-                f"{r.preemptions:,}",
+                result.name,
+                f"{result.pool_gpu_h:,.0f}",
+                f"{result.work_gpu_h:,.0f}",
+                f"{times_as_much:.2f}",
+                f"{result.preemptions:,}",
             )
-            for r, k in zip(results, times, strict=True)
+            for result, times_as_much in zip(results, times, strict=True)
         ),
         main=2,
     )
@@ -175,6 +188,6 @@ def gpu_chapter(
         f"nodes alone, and {times[2]:.1f} times as much with those of partly used nodes** "
         "(simulated, nodes.unit)."
     )
-    return Chapter("GPUs", hours.sentence(), (idle, pools)), lead if results[
-        0
-    ].work_gpu_h else hours.sentence()
+    if not results[0].work_gpu_h:  # nothing to compare with
+        lead = hours.sentence()
+    return Chapter("GPUs", hours.sentence(), (idle, pools)), lead

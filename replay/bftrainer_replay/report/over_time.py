@@ -15,8 +15,8 @@ from bftrainer_replay.analysis.window_fragments import PoolSizes
 from bftrainer_replay.logs.model import LogWindow, union
 
 _HOUR_S = 3600.0
-_SHORT_S = 21 * 86400.0
-_KNOWN = 0.25  # of an hour or day: with less, its mean says nothing
+_MAX_PLAIN_SPAN_S = 21 * 86400.0
+_MIN_KNOWN_SHARE = 0.25  # of an hour or day: with less, its mean says nothing
 
 Array = NDArray[np.float64]
 
@@ -55,43 +55,56 @@ def course(window: LogWindow, idle: PoolSizes, used: PoolSizes) -> Course:
     """Average idle nodes and nodes in training by the hour: over the whole log up to three weeks,
     else as a mean week.
     """
-    first_s = window.start_s - (window.start_s + _offset_s(window)) % _HOUR_S
+    first_s = window.start_s - (window.start_s + _utc_offset_s(window)) % _HOUR_S
     edges_s = np.clip(
         np.arange(first_s, window.end_s + _HOUR_S, _HOUR_S), window.start_s, window.end_s
     )
     edges_s = np.unique(edges_s)
-    known_s = np.diff(edges_s)
+    known_s = np.diff(edges_s)  # of each hour, without gaps and outages
     for begin_s, end_s in union((*window.gaps, *window.outages)):
         known_s -= np.maximum(
             np.minimum(edges_s[1:], end_s) - np.maximum(edges_s[:-1], begin_s), 0.0
         )
-    sums = np.array([np.diff(sizes.node_s_by(edges_s)) for sizes in (idle, used)])
-    local = [datetime.fromtimestamp(at_s, window.zone or UTC) for at_s in edges_s[:-1].tolist()]
-    if window.span_s <= _SHORT_S:
-        return Course(tuple(local), *_means(sums, known_s, _HOUR_S))
-    week = np.array([at.weekday() * 24 + at.hour for at in local])
-    day = np.unique([at.toordinal() for at in local], return_inverse=True)[1]
-    monday = next((at for at in local if at.weekday() == 0 and at.hour == 0), local[0])
-    by_week = _means(_summed(sums, week, 168), _summed(known_s[None], week, 168)[0], _HOUR_S)
-    by_day = _means(
-        _summed(sums, day, day[-1] + 1), _summed(known_s[None], day, day[-1] + 1)[0], 86400.0
+    sums_node_s = np.array([np.diff(sizes.node_s_by(edges_s)) for sizes in (idle, used)])
+    hours = [datetime.fromtimestamp(at_s, window.zone or UTC) for at_s in edges_s[:-1].tolist()]
+    if window.span_s <= _MAX_PLAIN_SPAN_S:
+        return Course(tuple(hours), *_means(sums_node_s, known_s, _HOUR_S))
+    week_hour = np.array([at.weekday() * 24 + at.hour for at in hours])
+    _, first_index, day = np.unique(
+        [at.toordinal() for at in hours], return_index=True, return_inverse=True
     )
-    firsts = [local[place] for place in np.unique(day, return_index=True)[1].tolist()]
-    return Course((monday,), *by_week, is_week=True, days=(Course(tuple(firsts), *by_day),))
+    day_count = day[-1] + 1
+    monday = next((at for at in hours if at.weekday() == 0 and at.hour == 0), hours[0])
+    by_week = _means(
+        _group_sums(sums_node_s, week_hour, 168),
+        _group_sums(known_s[None], week_hour, 168)[0],
+        _HOUR_S,
+    )
+    by_day = _means(
+        _group_sums(sums_node_s, day, day_count),
+        _group_sums(known_s[None], day, day_count)[0],
+        86400.0,
+    )
+    days = Course(tuple(hours[index] for index in first_index.tolist()), *by_day)
+    return Course((monday,), *by_week, is_week=True, days=(days,))
 
 
-def _offset_s(window: LogWindow) -> float:
+def _utc_offset_s(window: LogWindow) -> float:
+    """Return the seconds by which the log's zone is east of UTC at the log's start."""
     east = datetime.fromtimestamp(window.start_s, window.zone or UTC).utcoffset()
     return 0.0 if east is None else east.total_seconds()
 
 
-def _summed(rows: Array, groups: Sequence[int] | NDArray[np.int64], count: int) -> Array:
+def _group_sums(rows: Array, groups: Sequence[int] | NDArray[np.int64], count: int) -> Array:
+    """Return the sums of each row by group; ``groups`` gives the group of each column."""
     return np.array([np.bincount(groups, row, count) for row in rows])
 
 
 def _means(sums: Array, known_s: Array, whole_s: float) -> tuple[Array, Array]:
+    """Return the mean idle and used nodes of bins of ``whole_s`` seconds; NaN where too little of a
+    bin is known.
+    """
+    min_known_s = _MIN_KNOWN_SHARE * min(whole_s, known_s.max(initial=0.0))
     with np.errstate(invalid="ignore", divide="ignore"):
-        idle, used = np.where(
-            known_s >= _KNOWN * min(whole_s, known_s.max(initial=0.0)), sums / known_s, np.nan
-        )
+        idle, used = np.where(known_s >= min_known_s, sums / known_s, np.nan)
     return idle, used

@@ -46,7 +46,7 @@ class PageTable:
     @property
     def csv(self) -> bytes:
         columns = [
-            _plain(name, cells) for name, *cells in zip(self.header, *self.rows, strict=True)
+            _csv_column(name, cells) for name, *cells in zip(self.header, *self.rows, strict=True)
         ]
         return csv_bytes(
             [name for name, _ in columns], list(zip(*(cells for _, cells in columns), strict=True))
@@ -56,16 +56,15 @@ class PageTable:
 _QUANTITY = re.compile(r"([+-]?\d[\d,]*(?:\.\d+)?)(?: ?(%|s|min|h))?")
 
 
-def _plain(name: str, cells: Sequence[str]) -> tuple[str, list[str]]:
+def _csv_column(name: str, cells: Sequence[str]) -> tuple[str, list[str]]:
     """Return the heading and cells of a column as in a CSV file: numbers without commas, and their
     unit in the heading, if all cells are numbers of one unit or empty ("5 h" in "wait" -> "5" in
     "wait (h)").
     """
     matches = [_QUANTITY.fullmatch(cell) for cell in cells]
     units = {match[2] or "" for match in matches if match is not None}
-    if len(units) != 1 or any(
-        match is None and cell for match, cell in zip(matches, cells, strict=True)
-    ):
+    has_words = any(match is None and cell for match, cell in zip(matches, cells, strict=True))
+    if has_words or len(units) != 1:
         return name, list(cells)
     (unit,) = units
     numbers = ["" if match is None else match[1].replace(",", "") for match in matches]
@@ -206,22 +205,23 @@ def _marked_up(text: str) -> str:
     """Turn a text into HTML: options are not broken at their hyphens, and ``**words**``
     are bold.
     """
-    whole = re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', html.escape(text))
-    return re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", whole)
+    unbroken = re.sub(r"--[a-z][a-z-]*", r'<span class="option">\g<0></span>', html.escape(text))
+    return re.sub(r"\*\*(.+?)\*\*", r"<b>\1</b>", unbroken)
 
 
 def write(out: Path, page: Page) -> int:
     """Write pictures/*.png, data/*.csv and, last, report.html; return the size of report.html in
     bytes.
     """
-    top = () if page.top is None else tuple(picture.table for picture in page.top.pictures)
-    for item in (*top, *(item for chapter in page.chapters for item in chapter.items)):
+    # The charts at the top are SVG within the page: only their tables are files.
+    top_tables = () if page.top is None else tuple(chart.table for chart in page.top.pictures)
+    for item in (*top_tables, *(item for chapter in page.chapters for item in chapter.items)):
         if isinstance(item, Picture):
             write_atomically(out / "pictures" / f"{item.name}.png", item.file)
         write_atomically(out / "data" / f"{item.name}.csv", item.csv)
-    text = render(page)
-    write_atomically(out / "report.html", text)
-    return len(text)
+    html_bytes = render(page)
+    write_atomically(out / "report.html", html_bytes)
+    return len(html_bytes)
 
 
 def step_series(
@@ -248,12 +248,11 @@ def offsets(edges_s: Sequence[float], zone: tzinfo) -> list[tuple[int, int]]:
     clocks are changed between the edges.
     """
     changes: list[tuple[int, int]] = []
-    for at_s in (
-        edges_s[0],
-        *np.arange(3600 * math.ceil(edges_s[0] / 3600), edges_s[-1], 3600).tolist(),
-    ):
-        east = datetime.fromtimestamp(at_s, zone).utcoffset()
-        seconds = 0 if east is None else round(east.total_seconds())
-        if not changes or changes[-1][1] != seconds:
-            changes.append((round(at_s), seconds))
+    first_hour_s = 3600 * math.ceil(edges_s[0] / 3600)
+    full_hours_s = np.arange(first_hour_s, edges_s[-1], 3600).tolist()
+    for at_s in (edges_s[0], *full_hours_s):
+        offset = datetime.fromtimestamp(at_s, zone).utcoffset()
+        offset_s = 0 if offset is None else round(offset.total_seconds())
+        if not changes or changes[-1][1] != offset_s:
+            changes.append((round(at_s), offset_s))
     return changes

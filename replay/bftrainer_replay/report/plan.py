@@ -10,7 +10,7 @@ from bftrainer.decide.domain.model import Trainer
 from bftrainer_replay.sweep.cell import POOL, Cell, Inputs, Task, each_once, task
 from bftrainer_replay.sweep.sample import LogSample
 
-_MANY = 40
+_MANY_TRAININGS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,25 +77,28 @@ def plan_of(base: Cell, workloads: Sequence[str] = ()) -> ReportPlan:
     """Plan the report's replays: ``base``, and one setting changed at a time. ``workloads`` have
     one model each.
     """
-    bare = replace(base, detail=False)
+    # The pictures of the report show base: a replay with detail keeps all journal entries for them.
+    # Other settings are compared by their totals; equal share, the reference, keeps its entries
+    # too.
     base = replace(base, detail=True)
+    totals_only = replace(base, detail=False)
+    forward = [replace(totals_only, forward_s=forward_s) for forward_s in (30.0, 300.0, 900.0)]
+    counts = _training_counts(base.max_parallel)
+    parallel = [replace(totals_only, max_parallel=count) for count in counts]
+    costs = [replace(totals_only, cost_factor=factor) for factor in (2.0, 4.0)]
+    policies, objectives = [base], [base]
+    if base.policy != "equal-share":
+        policies.append(replace(base, policy="equal-share"))
+    if base.objective != "throughput":
+        objectives.append(replace(totals_only, objective="throughput"))
     return ReportPlan(
         base=base,
-        policies=(base, *(replace(base, policy=p) for p in ("equal-share",) if p != base.policy)),
-        forward=_sorted(
-            base, [replace(bare, forward_s=s) for s in (30.0, 300.0, 900.0)], "forward_s"
-        ),
-        parallel=_sorted(
-            base,
-            [replace(bare, max_parallel=p) for p in _numbers(base.max_parallel)],
-            "max_parallel",
-        ),
-        costs=_sorted(base, [replace(bare, cost_factor=f) for f in (2.0, 4.0)], "cost_factor"),
-        objectives=(
-            base,
-            *(replace(bare, objective=o) for o in ("throughput",) if o != base.objective),
-        ),
-        models=tuple(replace(bare, workload=name) for name in workloads),
+        policies=tuple(policies),
+        forward=_with_base(base, forward, "forward_s"),
+        parallel=_with_base(base, parallel, "max_parallel"),
+        costs=_with_base(base, costs, "cost_factor"),
+        objectives=tuple(objectives),
+        models=tuple(replace(totals_only, workload=name) for name in workloads),
     )
 
 
@@ -104,24 +107,24 @@ def worst_and_best(trainers: Sequence[Trainer]) -> list[str]:
     only one.
     """
     gains = {t.model: t.curve.at(t.max_nodes) / one_node_rate(t) for t in trainers}
-    return (
-        sorted(gains, key=lambda model: gains[model])[:: max(len(gains) - 1, 1)]
-        if len(gains) > 1
-        else []
-    )
+    if len(gains) < 2:
+        return []
+    by_gain = sorted(gains, key=lambda model: gains[model])
+    return [by_gain[0], by_gain[-1]]
 
 
-def _numbers(base: int) -> tuple[int, ...]:
+def _training_counts(base: int) -> tuple[int, ...]:
     """Return the numbers of trainings to replay beside ``base``: from a tenth of it, or from a
     quarter if it is large, since replays with many trainings take long.
     """
-    return (
-        (max(base // 10, 1), max(base // 3, 1), 3 * base)
-        if base < _MANY
-        else (base // 4, base // 2, 2 * base)
-    )
+    if base < _MANY_TRAININGS:
+        return (max(base // 10, 1), max(base // 3, 1), 3 * base)
+    return (base // 4, base // 2, 2 * base)
 
 
-def _sorted(base: Cell, others: Sequence[Cell], name: str) -> tuple[Cell, ...]:
+def _with_base(base: Cell, others: Sequence[Cell], name: str) -> tuple[Cell, ...]:
+    """Return ``base`` and the others in the order of their values of the setting ``name``, without
+    others that have the value of ``base``.
+    """
     kept = [cell for cell in others if getattr(cell, name) != getattr(base, name)]
     return tuple(sorted((base, *kept), key=lambda cell: getattr(cell, name)))

@@ -60,9 +60,9 @@ def write_all(
     others are complete.
     """
     files = {
-        "trainers.csv": csv_bytes(_TRAINER_COLUMNS, _trainers(scenario, outcome)),
+        "trainers.csv": csv_bytes(_TRAINER_COLUMNS, _trainer_rows(scenario, outcome)),
         "decisions.csv.gz": gzip.compress(
-            csv_bytes(_DECISION_COLUMNS, _decisions(outcome)), mtime=0
+            csv_bytes(_DECISION_COLUMNS, _decision_rows(outcome)), mtime=0
         ),
         "timeline.png": png(
             nodes_figure(
@@ -78,17 +78,19 @@ def write_all(
     return tuple(out / name for name in files)
 
 
-def _trainers(scenario: Scenario, outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
+def _trainer_rows(scenario: Scenario, outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
     """Yield the rows of trainers.csv, one per trainer that was submitted."""
-    submitted = {arrival.trainer.id: arrival.at_s for arrival in scenario.arrivals}
+    submitted_s = {arrival.trainer.id: arrival.at_s for arrival in scenario.arrivals}
     for run in outcome.runs:
-        times = (submitted[run.trainer.id], run.admitted_s, run.started_s, run.finished_s)
-        done = run.finished_s is not None and run.started_s is not None
+        times_s = (submitted_s[run.trainer.id], run.admitted_s, run.started_s, run.finished_s)
+        runtime = ""
+        if run.finished_s is not None and run.started_s is not None:
+            runtime = f"{run.finished_s - run.started_s:.3f}"
         yield (
             run.trainer.id,
             run.trainer.model,
-            *("" if at_s is None else format_time(at_s) for at_s in times),
-            f"{run.finished_s - run.started_s:.3f}" if done else "",  # type: ignore[operator]  # implied by done
+            *("" if at_s is None else format_time(at_s) for at_s in times_s),
+            runtime,
             f"{run.samples:.1f}",
             f"{run.node_s / 3600:.4f}",
             run.preemptions,
@@ -98,7 +100,7 @@ def _trainers(scenario: Scenario, outcome: ReplayOutcome) -> Iterable[Sequence[o
         )
 
 
-def _decisions(outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
+def _decision_rows(outcome: ReplayOutcome) -> Iterable[Sequence[object]]:
     """Yield the rows of decisions.csv.gz, one per decision."""
     for entry in outcome.entries:
         answer = entry.answer

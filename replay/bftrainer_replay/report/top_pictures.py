@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bftrainer.counted import counted
 from bftrainer_replay.analysis.window_fragments import PoolSizes, pool_sizes_of
@@ -25,16 +26,16 @@ from bftrainer_replay.sweep.results import SweepRow
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _NIGHT_H = (20, 6)
 _WEEKEND = (5, 6)
-_APART = 1.25  # times as many idle nodes: a difference that a title tells
-_CLOSE = 0.05  # of all idle node-hours: numbers that a picture need not name twice
-_TELLABLE = 0.04
+_MIN_WEEKEND_RATIO = 1.25  # times as many idle nodes: a difference that a title tells
+_MIN_DIFFERENCE = 0.05  # of all idle node-hours: numbers that a picture need not name twice
+_MIN_VISIBLE_SHARE = 0.04
 _NEARLY_ALL = 0.9
 _LETTER, _LINE = 0.02, 0.09
 """A bold letter of 12 px in a chart of 353 by 170 px: that of 420 px is the narrowest page, 1300 px
 has the lowest charts.
 """
 _BLUE, _ORANGE = "of-training", "of-plain"
-_Name = tuple[float, float, str, str]
+_Label = tuple[float, float, str, str]
 """A label at a point of a chart: x, share, words, style."""
 
 
@@ -46,34 +47,28 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
     """
     idle = pool_sizes_of(window)
     cap = figures.trainings * figures.nodes_each
-    used = (
-        replace(idle, nodes=np.minimum(idle.nodes, cap))
-        if detail is None
-        else PoolSizes(detail.edges_s[:-1], np.diff(detail.edges_s), detail.used)
-    )
+    if detail is None:
+        used = replace(idle, nodes=np.minimum(idle.nodes, cap))
+        words = "of these, as many as can be in training"
+    else:
+        used = PoolSizes(detail.edges_s[:-1], np.diff(detail.edges_s), detail.used)
+        words = "of these in training"
     hourly = course(window, idle, used)
     highest = float(np.nanmax(hourly.idle, initial=0.0))
-    trainings = f"{counted(figures.trainings, 'training')}"
-    caps = cap < highest
-    words = (
-        "of these in training" if detail is not None else "of these, as many as can be in training"
-    )
-    span = (
-        f"Mean week, {window.clock_name}"
-        if hourly.is_week
-        else f"Means of an hour, {window.clock_name}"
-    )
+    bins = "Mean week" if hourly.is_week else "Means of an hour"
     legend = (
         ("idle", "idle nodes, "),
         ("training", f"{words}."),
-        ("", f" {span}; nights (20 to 6 h) shaded. {_weekend(hourly)}"),
+        ("", f" {bins}, {window.clock_name}; nights (20 to 6 h) shaded. {_weekend(hourly)}"),
     )
-    title = (
-        f"{trainings} × {counted(figures.nodes_each, 'node')} = at most {cap:,} of the idle nodes"  # noqa: RUF001  # a sign
-        if caps
-        else f"{trainings} could fill nearly every idle node"
-    )
-    chart = _hours_chart(hourly, highest, cap if caps else None)
+    trainings = counted(figures.trainings, "training")
+    is_capped = cap < highest
+    if is_capped:
+        size = counted(figures.nodes_each, "node")
+        title = f"{trainings} × {size} = at most {cap:,} of the idle nodes"  # noqa: RUF001  # a sign
+    else:
+        title = f"{trainings} could fill nearly every idle node"
+    chart = _hours_chart(hourly, highest, cap if is_capped else None)
     label = (
         f"Idle nodes: {about(figures.mean_idle_nodes)} on average, at most {highest:,.0f} in "
         f"an hour; {title}."
@@ -86,7 +81,7 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
                 _days_chart(hourly.days[0]).svg("Mean idle nodes of each day", "slim"),
             )
         )
-    times = _labels(hourly)
+    times = _bin_names(hourly)
     rows = tuple(
         (at, _mean(n), _mean(u)) for at, n, u in zip(times, hourly.idle, hourly.used, strict=True)
     )
@@ -97,7 +92,7 @@ def idle_picture(window: LogWindow, figures: ReportFigures, detail: Detail | Non
     return TopPicture(title, legend, tuple(charts), table)
 
 
-def _labels(hourly: Course) -> list[str]:
+def _bin_names(hourly: Course) -> list[str]:
     """Say in words when each bin of a course begins: ``2026-01-31T14:00``, or in a mean week a day
     and ``14 h``.
     """
@@ -115,14 +110,19 @@ def _weekend(hourly: Course) -> str:
     """Compare the mean idle nodes of weekends with those of other days in a sentence; empty if they
     differ little.
     """
-    days = np.array(hourly.weekdays)
-    ends = np.isin(days, _WEEKEND)
-    if not ends.any() or ends.all() or len(set(days.tolist())) < 7:
+    weekdays = np.array(hourly.weekdays)
+    is_weekend = np.isin(weekdays, _WEEKEND)
+    if len(set(weekdays.tolist())) < 7:  # too short a log to compare
         return ""
-    on, off = float(np.nanmean(hourly.idle[ends])), float(np.nanmean(hourly.idle[~ends]))
-    if max(on, off) < _APART * min(on, off):
+    weekend_nodes = float(np.nanmean(hourly.idle[is_weekend]))
+    other_nodes = float(np.nanmean(hourly.idle[~is_weekend]))
+    larger, smaller = max(weekend_nodes, other_nodes), min(weekend_nodes, other_nodes)
+    if larger < _MIN_WEEKEND_RATIO * smaller:
         return ""
-    return f"Weekends have {about(on)} idle nodes on average, other days {about(off)}."
+    return (
+        f"Weekends have {about(weekend_nodes)} idle nodes on average, other days "
+        f"{about(other_nodes)}."
+    )
 
 
 def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
@@ -142,25 +142,21 @@ def _hours_chart(hourly: Course, highest: float, cap: int | None) -> Chart:
         chart.line([(0, cap), (hours, cap)], "ceiling")
         chart.text(f"{cap:,}", 0, cap, kind="of-training", dx=-6, dy=4, anchor="end")
     noons = [k for k in range(hours) if clock[k] == 12]
-    step = -(-len(noons) // 11)
-    for count, k in enumerate(noons):
-        name = DAYS[weekday[k]] + ("" if hourly.is_week else f" {hourly.begins[k].day}")
-        kind = " ".join(
-            filter(
-                None,
-                ("weekend" * (weekday[k] in _WEEKEND), "" if count % (2 * step) == 0 else "wide"),
-            )
+    step = max(-(-len(noons) // 11), 1)  # at most 11 names of days
+    for position, k in enumerate(noons[::step]):
+        name = DAYS[weekday[k]] if hourly.is_week else f"{DAYS[weekday[k]]} {hourly.begins[k].day}"
+        classes = ["weekend"] if weekday[k] in _WEEKEND else []
+        if position % 2:
+            classes.append("wide")  # every second name is for wide screens only
+        is_at_edge = k > 0.95 * hours
+        chart.text(
+            name,
+            hours if is_at_edge else k,
+            0,
+            kind=" ".join(classes),
+            dy=17,
+            anchor="end" if is_at_edge else "middle",
         )
-        if count % step == 0:
-            is_last = k > 0.95 * hours
-            chart.text(
-                name,
-                hours if is_last else k,
-                0,
-                kind=kind,
-                dy=17,
-                anchor="end" if is_last else "middle",
-            )
     return chart
 
 
@@ -207,8 +203,8 @@ class _NumberScale:
         """Return where a number is on the axis."""
         return math.log10(number / self.lowest)
 
-    def placed(self, points: Iterable[tuple[int, float]]) -> list[tuple[float, float]]:
-        """Points (number, share) as the chart draws them."""
+    def on_axis(self, points: Iterable[tuple[int, float]]) -> list[tuple[float, float]]:
+        """Return points (number, share) as the chart draws them: (place on the axis, share)."""
         return [(self.at(number), share) for number, share in points]
 
 
@@ -225,23 +221,23 @@ def number_picture(
     scale = _scale_of(work, plain, figures.trainings)
     plain = [point for point in plain if point[0] >= scale.lowest]
     caps = _caps(work, scale, usable)
-    is_capped = min(share for _, share in caps) < 1 - _CLOSE
+    is_capped = min(share for _, share in caps) < 1 - _MIN_DIFFERENCE
     chart = Chart(scale.width, 1.04)
     chart.grid((0.0, 0.5, 1.0), "{:.0%}")
     if is_capped:
-        chart.line(scale.placed(caps), "cap")
-    chart.line(scale.placed(plain), "line plain")
-    chart.line(scale.placed(work), "line training")
-    chart.dots(scale.placed(work), "training")
+        chart.line(scale.on_axis(caps), "cap")
+    chart.line(scale.on_axis(plain), "line plain")
+    chart.line(scale.on_axis(work), "line training")
+    chart.dots(scale.on_axis(work), "training")
     jobs_by_number = dict(plain)
-    named = _named(jobs_by_number, figures.trainings)
-    chart.dots(scale.placed((n, jobs_by_number[n]) for n in named), "plain")
+    named = _labeled_jobs(jobs_by_number, figures.trainings)
+    chart.dots(scale.on_axis((n, jobs_by_number[n]) for n in named), "plain")
     lines = [work, plain, caps if is_capped else work]
-    _name_points(
+    _write_labels(
         chart,
-        _names_of_trainings(scale, work, figures.trainings)
-        + _names_of_jobs(scale, jobs_by_number, named),
-        [scale.placed(points) for points in lines],
+        _training_labels(scale, work, figures.trainings)
+        + _job_labels(scale, jobs_by_number, named),
+        [scale.on_axis(points) for points in lines],
     )
     _number_axis(chart, scale)
     title = _title(figures, is_capped)
@@ -289,24 +285,24 @@ def _caps(
     ]
 
 
-def _names_of_trainings(
+def _training_labels(
     scale: _NumberScale, work: Sequence[tuple[int, float]], trainings: int
-) -> list[_Name]:
+) -> list[_Label]:
     """Return the labels of points of trainings as (x, share, words, style), for
-    :func:`_name_points`.
+    :func:`_write_labels`.
     """
     shares = dict(work)
     return [
         (scale.at(number), shares[number], words, _BLUE)
-        for number, words in _of_trainings(work, trainings)
+        for number, words in _labeled_trainings(work, trainings)
     ]
 
 
-def _names_of_jobs(
+def _job_labels(
     scale: _NumberScale, shares: Mapping[int, float], named: Sequence[int]
-) -> list[_Name]:
+) -> list[_Label]:
     """Return the labels of the ``named`` points of plain jobs as (x, share, words, style), for
-    :func:`_name_points`.
+    :func:`_write_labels`.
     """
     return [
         (
@@ -339,7 +335,7 @@ def _title(figures: ReportFigures, is_capped: bool) -> str:
     )
 
 
-def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
+def _labeled_jobs(plain: Mapping[int, float], trainings: int) -> list[int]:
     """Choose the numbers of plain jobs to label.
 
     They are the number of trainings, if so many plain jobs do enough to be seen, and one more: the
@@ -352,62 +348,57 @@ def _named(plain: Mapping[int, float], trainings: int) -> list[int]:
     named = dict.fromkeys(
         (trainings, min(plain, key=lambda n: abs(plain[n] - 2 / 3 * largest_share)))
     )
-    return [n for n in named if plain[n] >= _TELLABLE]
+    return [n for n in named if plain[n] >= _MIN_VISIBLE_SHARE]
 
 
-def _of_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tuple[int, str]]:
+def _labeled_trainings(work: Sequence[tuple[int, float]], trainings: int) -> list[tuple[int, str]]:
     """Choose the numbers of trainings to label, with their words: the one in the report's sentence,
     and the first or last of the axis if its share is far from that one's.
     """
-    shares, first, last = dict(work), work[0], work[-1]
+    shares = dict(work)
+    (first, first_share), (last, last_share) = work[0], work[-1]
     names = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
-    if first[1] > _NEARLY_ALL - 0.1 and first[0] != trainings:
-        return [(first[0], f"{counted(first[0], 'training')}: {precise(first[1])}"), *names]
-    if last[1] - shares[trainings] > 2 * _CLOSE:
-        names.append((last[0], f"{last[0]:,}: {precise(last[1])}"))
+    if first_share > _NEARLY_ALL - 0.1 and first != trainings:
+        return [(first, f"{counted(first, 'training')}: {precise(first_share)}"), *names]
+    if last_share - shares[trainings] > 2 * _MIN_DIFFERENCE:
+        names.append((last, f"{last:,}: {precise(last_share)}"))
     return names
 
 
-def _name_points(
+def _write_labels(
     chart: Chart,
-    points: Sequence[_Name],
+    points: Sequence[_Label],
     lines: Sequence[Sequence[tuple[float, float]]],
 ) -> None:
     """Write the label of each point (x, share, words, style) at the nearest place where it touches
     no line and no other label.
     """
-    along = np.linspace(0.0, chart.wide, 400)
-    drawn = np.concatenate(
-        [
-            np.column_stack((x / chart.wide, np.interp(x, *np.array(line).T)))
-            for line in lines
-            for x in [along[(along >= line[0][0]) & (along <= line[-1][0])]]
-        ]
-    )
-    for x, share, words, kind in sorted(
-        points, key=lambda point: point[1]
-    ):  # the lowest have the least room
+    drawn = np.concatenate([_points_along(line, chart.wide) for line in lines])
+    # The lowest points have the least room.
+    for x, share, words, kind in sorted(points, key=lambda point: point[1]):
         width, at = _LETTER * len(words), x / chart.wide
         left, base = (
             axis.ravel()
             for axis in np.meshgrid(np.linspace(0, 1 - width, 60), np.linspace(0.03, 0.96, 63))
         )
-        touched = np.zeros(len(left), dtype=np.bool_)
+        touches = np.zeros(len(left), dtype=np.bool_)
         for px, py in drawn:
-            touched |= (
+            touches |= (
                 (px > left - 0.01)
                 & (px < left + width + 0.01)
                 & (py > base - 0.03)
                 & (py < base + _LINE)
             )
+        # The distance from the point to the label's edge, then to its middle; a place that touches
+        # anything is worse than any other.
         beside = np.maximum(np.maximum(left - at, at - left - width), 0)
         over = np.maximum(np.maximum(base - share, share - base - _LINE), 0)
-        far = (
+        penalty = (
             np.hypot(2 * beside, over)
             + 0.05 * np.hypot(2 * (left + width / 2 - at), base - share)
-            + 9 * touched
+            + 9 * touches
         )
-        best = int(far.argmin())
+        best = int(penalty.argmin())
         is_left = left[best] + width / 2 < at
         place = (left[best] + width * is_left) * chart.wide
         chart.text(words, place, float(base[best]), kind=kind, anchor="end" if is_left else "start")
@@ -418,9 +409,16 @@ def _name_points(
         drawn = np.concatenate((drawn, np.column_stack([axis.ravel() for axis in corners])))
 
 
+def _points_along(line: Sequence[tuple[float, float]], wide: float) -> NDArray[np.float64]:
+    """Return points of a line, close to each other, as (part of the chart's width, share)."""
+    grid = np.linspace(0.0, wide, 400)
+    x = grid[(grid >= line[0][0]) & (grid <= line[-1][0])]
+    return np.column_stack((x / wide, np.interp(x, *np.array(line).T)))
+
+
 def _number_axis(chart: Chart, scale: _NumberScale) -> None:
     """Write the numbers under the axis, and a line that says what they count."""
-    for number in _marks(scale):
+    for number in _axis_numbers(scale):
         anchor = "end" if chart.x(scale.at(number)) > 97 else "middle"
         if number == scale.lowest:
             anchor = "start"
@@ -428,7 +426,7 @@ def _number_axis(chart: Chart, scale: _NumberScale) -> None:
     chart.text("trainings, or jobs, at once", chart.wide / 2, 0, dy=35, anchor="middle")
 
 
-def _marks(scale: _NumberScale) -> list[int]:
+def _axis_numbers(scale: _NumberScale) -> list[int]:
     """Return the numbers to write on the axis: powers of ten, or 1, 2 and 5 times them if there are
     no more than two.
     """
@@ -455,5 +453,5 @@ def _number_table(work: Mapping[int, float], plain: Mapping[int, float]) -> Page
 
 
 def _share_at(shares: Mapping[int, float], number: int) -> str:
-    """The share at a number; empty if it was not tried."""
+    """Return the share at a number as text; empty if the number was not tried."""
     return f"{shares[number]:.1%}" if number in shares else ""

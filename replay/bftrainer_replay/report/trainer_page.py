@@ -87,14 +87,14 @@ def trainer_page(
                 "Over time, waiting shows; over samples, only the training does.",
                 pictures,
             ),
-            *_of_nodes(name, nodes),
+            *_node_chapter(name, nodes),
             Chapter("Facts", "", (table,)),
         ),
         commands=(f"bftrainer plot {name}",),
     )
 
 
-def _of_nodes(name: str, nodes: Sequence[TimeLine]) -> tuple[Chapter, ...]:
+def _node_chapter(name: str, nodes: Sequence[TimeLine]) -> tuple[Chapter, ...]:
     """Return the chapter on how long nodes took from idle to their first step; none if that is not
     known.
     """

@@ -16,10 +16,10 @@ from bftrainer_replay.sweep.results import SweepRow
 class UsedNodes:
     """Node-hours of one replay: idle, in training, and left over.
 
-    Pieces of a log may have fewer idle nodes than the log, and so many trainers can use only so
-    many nodes. What training uses of the nodes that it could use at most is therefore taken from
-    the pieces, and how many these are from the whole log. ``correction`` is what this does to the
-    node-hours in training.
+    Pieces of a log may have fewer idle nodes than the log, and a number of trainers can use only a
+    number of nodes. The pieces therefore give the share that training uses of the usable nodes, and
+    the whole log gives the usable share of its idle nodes. ``correction`` is the factor by which
+    this changes the node-hours in training.
     """
 
     idle_node_h: float
@@ -28,7 +28,7 @@ class UsedNodes:
 
     @classmethod
     def of(cls, row: SweepRow) -> UsedNodes:
-        """Read them from the results of a replay, corrected if it covers pieces of the log."""
+        """Return the node-hours of a replay's results, corrected if it covers pieces of the log."""
         idle = float(row.result["resource_integral_node_h"])
         used = idle - float(row.result["unused_node_h"])
         if row.log_usable_share is None or not row.usable_node_h:
@@ -82,25 +82,25 @@ def used_spread(row: SweepRow) -> float:
     ]
     if len(parts) < 2:
         return 0.0
-    whole, used = sum(usable for usable, _ in parts), sum(part_used for _, part_used in parts)
-    without = [
-        (used - part_used) / (whole - usable) for usable, part_used in parts if whole > usable
+    total_usable_h = sum(usable_h for usable_h, _ in parts)
+    total_used_h = sum(used_h for _, used_h in parts)
+    shares_without_one = [
+        (total_used_h - used_h) / (total_usable_h - usable_h)
+        for usable_h, used_h in parts
+        if total_usable_h > usable_h
     ]
-    mean = sum(without) / len(without) if without else 0.0
-    return (
-        2
-        * scale
-        * math.sqrt((len(parts) - 1) / len(parts) * sum((share - mean) ** 2 for share in without))
-    )
+    mean = sum(shares_without_one) / len(shares_without_one) if shares_without_one else 0.0
+    squares = sum((share - mean) ** 2 for share in shares_without_one)
+    return 2 * scale * math.sqrt((len(parts) - 1) / len(parts) * squares)
 
 
 def usable_shares(row: SweepRow) -> tuple[float, ...]:
     """Return, for each piece, the share that training uses of the node-hours which this number of
     trainers can use at most.
     """
-    whole = [(UsedNodes.of(part), part.usable_node_h) for part in row.parts]
+    pieces = [(UsedNodes.of(part), part.usable_node_h) for part in row.parts]
     return tuple(
-        nodes.used_node_h / (usable or nodes.idle_node_h or 1.0) for nodes, usable in whole
+        nodes.used_node_h / (usable_h or nodes.idle_node_h or 1.0) for nodes, usable_h in pieces
     )
 
 

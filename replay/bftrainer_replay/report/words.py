@@ -10,19 +10,19 @@ from bftrainer_replay.logs.model import LogWindow
 
 
 def share_text(share: float) -> str:
-    """Whole percent; a rounded figure must not claim all or nothing."""
+    """Write a share in whole percent; a rounded figure must not claim all or nothing."""
     if 0.0 < share < 0.005:
         return "under 1%"
     return "over 99%" if 0.995 < share < 1.0 else f"{share:.0%}"
 
 
 def precise(share: float) -> str:
-    """Whole percent; with a decimal where that would be nothing or nearly all."""
+    """Write a share in whole percent; with a decimal if it is near nothing or all."""
     return f"{share:.1%}" if share < 0.01 or 0.985 < share < 0.9995 else f"{share:.0%}"
 
 
 def listed(words: Sequence[str]) -> str:
-    """A, b and c."""
+    """Write words as a list: "a, b and c"."""
     return " and ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
 
 
@@ -39,15 +39,14 @@ def about(value: float) -> str:
 def range_text(values: Sequence[float]) -> str:
     """Write the least and the largest value ("18 to 240"), rounded if they differ."""
     smallest, largest = min(values), max(values)
-    return (
-        f"{smallest:g}"
-        if smallest == largest
-        else " to ".join(dict.fromkeys((f"{smallest:.0f}", f"{largest:.0f}")))
-    )
+    if smallest == largest:
+        return f"{smallest:g}"
+    # Two values that are rounded to the same number become one.
+    return " to ".join(dict.fromkeys((f"{smallest:.0f}", f"{largest:.0f}")))
 
 
 def span_text(hours: float) -> str:
-    """A span in words."""
+    """Write a span in hours or, from two days on, in days."""
     return f"{hours:.3g} hours" if hours < 48 else f"{hours / 24:.3g} days"
 
 
@@ -59,8 +58,8 @@ def dates(window: LogWindow) -> str:
     begin, end = f"{first:%B} {first.day}", f"{last:%B} {last.day}"
     if first.year != last.year:
         return f"{begin}, {first.year} to {end}, {last.year}"
+    if first.date() == last.date():
+        return f"{begin}, {last.year}"
     if first.month == last.month:
         end = str(last.day)
-    return (
-        f"{begin}, {last.year}" if first.date() == last.date() else f"{begin} to {end}, {last.year}"
-    )
+    return f"{begin} to {end}, {last.year}"

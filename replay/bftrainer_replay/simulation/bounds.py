@@ -58,10 +58,11 @@ class Bounds:
 
 
 def references(scenario: Scenario, begin: Callable[[str], OnTime]) -> Bounds:
-    """Compute what a replay's outcome is compared with: A_s and both bounds. They depend on P_jmax:
-    all are unknown without it.
+    """Compute the figures with which a replay's outcome is compared: A_s and both bounds. They
+    depend on P_jmax: without it all are unknown, and the returned ``static`` is 0.
 
-    ``begin`` is called with the name of each part and returns the function to tell progress.
+    ``begin`` is called with the name of each of the two computations; it returns the function that
+    the computation calls with the time of every event, for a progress bar.
     """
     if scenario.max_parallel is None:
         return Bounds()
@@ -84,9 +85,9 @@ def without_costs(scenario: Scenario, *, on_time: OnTime | None = None) -> Bound
     """Compute the no-cost bound, the most samples without rescale costs, and when its work ran out:
     by an optimal replay if trainers are alike, else by :func:`upper_bound`.
     """
-    trainers = _true(scenario)
-    if not _alike(trainers):
-        return Bounds(upper_bound(pool_sizes_of(scenario.window), trainers, _places(scenario)))
+    trainers = _true_trainers(scenario)
+    if not _are_alike(trainers):
+        return Bounds(upper_bound(pool_sizes_of(scenario.window), trainers, _place_count(scenario)))
     free = replace(scenario, arrivals=free_of_costs(scenario.arrivals), decide_on=DecideOn.ALL)
     # Without costs, T_fwd scales all gains alike: any positive value gives the same decisions.
     policy = BFTrainer(Exact(), OBJECTIVES["throughput"], forward_s=1.0)
@@ -100,16 +101,18 @@ def start_bound(scenario: Scenario) -> float | None:
     """
     if scenario.cost_model is CostModel.PAPER:
         return None
-    trainers = _true(scenario)
+    trainers = _true_trainers(scenario)
     if not trainers:
         return 0.0
     wait_s = min(_shortest_start_s(scenario.cost_model.costs_of(trainer)) for trainer in trainers)
     started = sizes_once_started(scenario.window, wait_s)
-    if not _alike(trainers):
-        return upper_bound(started, trainers, _places(scenario))
-    totals = [trainer.samples_total for trainer in trainers]
-    work = math.inf if None in totals else sum(total for total in totals if total is not None)
-    return min(_at_best(started, trainers[0], min(_places(scenario), len(trainers))), work)
+    if not _are_alike(trainers):
+        return upper_bound(started, trainers, _place_count(scenario))
+    lengths = [
+        math.inf if trainer.samples_total is None else trainer.samples_total for trainer in trainers
+    ]
+    places = min(_place_count(scenario), len(trainers))
+    return min(_best_samples(started, trainers[0], places), sum(lengths))
 
 
 def _shortest_start_s(trainer: Trainer) -> float:
@@ -119,7 +122,7 @@ def _shortest_start_s(trainer: Trainer) -> float:
     return min(trainer.growth_s, trainer.starts_s(0) + trainer.scale_up_s)
 
 
-def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
+def _best_samples(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
     """Return the samples of ``places`` trainers like this one on pools of these sizes, if the nodes
     are divided for the largest rate at all times.
     """
@@ -128,29 +131,33 @@ def _at_best(sizes: PoolSizes, trainer: Trainer, places: int) -> float:
         trainer.curve,
         trainer.min_nodes,
         trainer.max_nodes,
-        0.0,
-        0.0,
+        scale_up_s=0.0,
+        scale_down_s=0.0,
         sizes=trainer.sizes_with_zero,
     )
-    usable, which = np.unique(
+    # Each distinct number of usable nodes is solved once.
+    usable_nodes, solution_index = np.unique(
         np.minimum(sizes.nodes, places * trainer.max_nodes), return_inverse=True
     )
     solve = Exact().solve
-    best = [solve(Problem(int(nodes), 1.0, (demand,) * places)).objective_value for nodes in usable]
-    return float(np.dot(np.array(best)[which], sizes.duration_s))
+    best_per_s = [
+        solve(Problem(int(nodes), forward_s=1.0, demands=(demand,) * places)).objective_value
+        for nodes in usable_nodes
+    ]
+    return float(np.dot(np.array(best_per_s)[solution_index], sizes.duration_s))
 
 
-def _places(scenario: Scenario) -> int:
-    """P_jmax, or as many places as there are trainers."""
+def _place_count(scenario: Scenario) -> int:
+    """Return P_jmax or, without it, the number of trainers."""
     return len(scenario.arrivals) if scenario.max_parallel is None else scenario.max_parallel
 
 
-def _true(scenario: Scenario) -> list[Trainer]:
-    """The trainers in order of submission, with their true curves."""
+def _true_trainers(scenario: Scenario) -> list[Trainer]:
+    """Return the trainers in order of submission, with their true curves."""
     ordered = sorted(scenario.arrivals, key=lambda arrival: arrival.at_s)
     return [arrival.actual or arrival.trainer for arrival in ordered]
 
 
-def _alike(trainers: Sequence[Trainer]) -> bool:
+def _are_alike(trainers: Sequence[Trainer]) -> bool:
     """Whether all trainers have the same curve and the same sizes."""
     return len({(trainer.curve, sizes_of(trainer)) for trainer in trainers}) <= 1

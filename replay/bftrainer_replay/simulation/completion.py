@@ -34,26 +34,28 @@ def completion(arrivals: Sequence[Arrival], runs: Sequence[ReplayedTrainer]) -> 
     """Compute the metrics of completion times, queueing and fairness. Trainers stopped by a bug or
     a user count as completed, but not for fairness.
     """
-    submitted = {arrival.trainer.id: arrival.at_s for arrival in arrivals}
-    took, slowdowns, waited, ends = [], [], [], []
+    submitted_s = {arrival.trainer.id: arrival.at_s for arrival in arrivals}
+    completion_s, queueing_s, ends_s = [], [], []
+    slowdowns = []
     for run in runs:
-        at_s = submitted[run.trainer.id]
+        at_s = submitted_s[run.trainer.id]
         if run.started_s is not None:
-            waited.append(run.started_s - at_s)
+            queueing_s.append(run.started_s - at_s)
         if run.finished_s is None:
             continue
-        took.append(run.finished_s - at_s)
-        ends.append(run.finished_s)
+        completion_s.append(run.finished_s - at_s)
+        ends_s.append(run.finished_s)
         if not run.stopped and run.trainer.samples_total is not None:
             alone_s = run.trainer.samples_total / (max(run.trainer.curve.per_s) or 1.0)
+            # A slowdown of 0 would make the speed infinite.
             slowdowns.append(max((run.finished_s - at_s) / alone_s, 1e-9))
     speeds = 1.0 / np.array(slowdowns or [np.nan])
-    first_s = min(submitted.values(), default=0.0)
+    first_s = min(submitted_s.values(), default=0.0)
     return Completion(
-        completed=len(took),
-        mean_s=float(np.mean(took)) if took else float("nan"),
-        last_s=max(ends) - first_s if ends else float("nan"),
-        queueing_s=float(np.mean(waited)) if waited else float("nan"),
+        completed=len(completion_s),
+        mean_s=float(np.mean(completion_s)) if completion_s else float("nan"),
+        last_s=max(ends_s) - first_s if ends_s else float("nan"),
+        queueing_s=float(np.mean(queueing_s)) if queueing_s else float("nan"),
         jain=float(speeds.sum() ** 2 / (len(speeds) * (speeds**2).sum())),
         worst_slowdown=max(slowdowns, default=float("nan")),
     )

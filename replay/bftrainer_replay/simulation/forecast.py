@@ -28,14 +28,14 @@ LEVEL = 0.8
 FEWEST = 10
 """Past moments with a known end of the queue below which nothing is forecast."""
 _DAY_S = 86_400.0
-_HALF_S = 14 * _DAY_S
-_BAND = 0.7  # of the logarithm of the pool, relative to its mean
-_LEAST = 0.05  # added to the pool: an empty one has a logarithm
-_FAR = 0.02  # the weight of a moment with another pool
+_HALF_LIFE_S = 14 * _DAY_S
+_POOL_BANDWIDTH = 0.7  # of the logarithm of the pool, relative to its mean
+_POOL_OFFSET = 0.05  # added to the pool: an empty one has a logarithm
+_OTHER_POOL_WEIGHT = 0.02  # the weight of a moment with another pool
 _STUDENT = 1.16
 _NARROWEST = 0.03
 _WIDEST = 4.0
-_WARM = 0.4  # the part of the past moments from which no error is taken: too few are before them
+_WARM_UP_SHARE = 0.4  # the part of the past moments without errors: too few are before them
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,10 +52,10 @@ class PastRuns:
     log_s: Floats
     pool: Floats
 
-    def before(self, k: int, at_s: float) -> PastRuns:
-        """Return the first ``k`` runs as they were known at ``at_s``."""
-        log_s = np.minimum(self.log_s[:k], at_s - self.start_s[:k])
-        return PastRuns(self.start_s[:k], self.took_s[:k], log_s, self.pool[:k])
+    def known_at(self, at_s: float, count: int) -> PastRuns:
+        """Return the first ``count`` runs as they were known at ``at_s``: the log ends there."""
+        log_s = np.minimum(self.log_s[:count], at_s - self.start_s[:count])
+        return PastRuns(self.start_s[:count], self.took_s[:count], log_s, self.pool[:count])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,14 +74,14 @@ class Forecast:
     @property
     def median_s(self) -> float:
         """Seconds until the queue is done with probability 1/2."""
-        return self._at(0.5)
+        return self._quantile_s(0.5)
 
     def after_s(self, share: float) -> float:
         """Seconds until the queue is done with this probability; infinite where the log does not
         tell.
         """
         median_s = self.median_s
-        return float(median_s * (self._at(share) / median_s) ** self.widened)
+        return float(median_s * (self._quantile_s(share) / median_s) ** self.widened)
 
     def probability(self, seconds: float) -> float:
         """The probability that the queue is done within so many seconds."""
@@ -90,9 +90,12 @@ class Forecast:
         count = np.searchsorted(self.seconds, plain_s, side="right")
         return float(self.share[count - 1]) if count else 0.0
 
-    def _at(self, share: float) -> float:
-        place = int(np.searchsorted(self.share, share - 1e-9))
-        return float(self.seconds[place]) if place < len(self.seconds) else np.inf
+    def _quantile_s(self, share: float) -> float:
+        """Return the seconds until this share is done, before widening; infinite where the log does
+        not tell.
+        """
+        index = int(np.searchsorted(self.share, share - 1e-9))
+        return float(self.seconds[index]) if index < len(self.seconds) else np.inf
 
 
 def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
@@ -101,32 +104,36 @@ def forecast(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | Non
 
     The distribution of the past runs is widened by how wrong it would have been in the past.
     """
-    present = _plain(runs.before(len(runs.start_s), now_s), now_s, pool)
+    run_count = len(runs.start_s)
+    present = _distribution(runs.known_at(now_s, run_count), now_s, pool)
     if present is None or not np.isfinite(present.median_s):
         return None
     errors, moments_s = [], []
-    for k in range(int(_WARM * len(runs.start_s)), len(runs.start_s)):
-        at_s = float(runs.start_s[k])
-        past = _plain(runs.before(k, at_s), at_s, float(runs.pool[k]))
-        if past is not None and at_s + runs.took_s[k] <= now_s:
-            errors.append(_error(past, float(runs.took_s[k])))
+    for index in range(int(_WARM_UP_SHARE * run_count), run_count):
+        at_s = float(runs.start_s[index])
+        past = _distribution(runs.known_at(at_s, index), at_s, float(runs.pool[index]))
+        if past is not None and at_s + runs.took_s[index] <= now_s:
+            errors.append(_scaled_error(past, float(runs.took_s[index])))
             moments_s.append(at_s)
     finite = np.isfinite(errors)
-    quantile, behind_s = 1.0, runs.start_s
     if finite.sum() >= FEWEST:
         quantile = float(np.quantile(np.array(errors)[finite], LEVEL))
-        behind_s = np.array(moments_s)[finite]
-    days = len(np.unique(behind_s // _DAY_S)) / max(1.0, present.median_s / _DAY_S)
+        evidence_s = np.array(moments_s)[finite]
+    else:
+        quantile = 1.0  # too few errors to widen by
+        evidence_s = runs.start_s
+    # A queue that takes longer than a day leaves fewer days (module docstring).
+    days = len(np.unique(evidence_s // _DAY_S)) / max(1.0, present.median_s / _DAY_S)
     few_days_factor = 1 + _STUDENT / max(days, 1.0)
     return Forecast(
         present.seconds,
         present.share,
-        few_days_factor * min(max(quantile, 1.0), _WIDEST),
-        int(finite.sum()),
+        widened=few_days_factor * min(max(quantile, 1.0), _WIDEST),
+        errors=int(finite.sum()),
     )
 
 
-def _plain(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
+def _distribution(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
     """Return the distribution of the past runs, weighted by how recent they are and how alike their
     pool was; None if too few have ended. Runs that the log cut off count as censored
     (Kaplan-Meier).
@@ -134,25 +141,27 @@ def _plain(runs: PastRuns, now_s: float, pool: float | None) -> Forecast | None:
     done = runs.took_s <= runs.log_s
     if done.sum() < FEWEST:
         return None
-    weights = 0.5 ** ((now_s - runs.start_s) / _HALF_S)
+    weights = 0.5 ** ((now_s - runs.start_s) / _HALF_LIFE_S)
     if pool is not None:
-        apart = np.log(runs.pool + _LEAST) - np.log(pool + _LEAST)
-        weights = weights * (np.exp(-0.5 * (apart / _BAND) ** 2) + _FAR)
+        distance = np.log(runs.pool + _POOL_OFFSET) - np.log(pool + _POOL_OFFSET)
+        weights = weights * (np.exp(-0.5 * (distance / _POOL_BANDWIDTH) ** 2) + _OTHER_POOL_WEIGHT)
     seconds = np.maximum(np.where(done, runs.took_s, runs.log_s), 1.0)
+    # By time; at equal times, ends come before runs that were cut off.
     order = np.lexsort((~done, seconds))
     seconds, done, weights = seconds[order], done[order], weights[order]
     at_risk = np.cumsum(weights[::-1])[::-1]
-    left = np.cumprod(1 - np.where(done, weights / at_risk, 0.0))
-    return Forecast(seconds[done], 1 - left[done])
+    unfinished_share = np.cumprod(1 - np.where(done, weights / at_risk, 0.0))
+    return Forecast(seconds[done], 1 - unfinished_share[done])
 
 
-def _error(past: Forecast, true_s: float) -> float:
+def _scaled_error(past: Forecast, true_s: float) -> float:
     """Return how far a past forecast was from the true time: the distance from its median, in units
-    of that to the end of its interval.
+    of the distance from the median to the end of its interval on that side, both of logarithms. NaN
+    without a median.
     """
     median_s = past.median_s
     if not np.isfinite(median_s):
         return np.nan
-    late = true_s > median_s
-    end_s = past.after_s((1 + LEVEL) / 2 if late else (1 - LEVEL) / 2)
-    return float(abs(np.log(true_s / median_s)) / max(abs(np.log(end_s / median_s)), _NARROWEST))
+    end_s = past.after_s((1 + LEVEL) / 2 if true_s > median_s else (1 - LEVEL) / 2)
+    half_width = abs(np.log(end_s / median_s))
+    return float(abs(np.log(true_s / median_s)) / max(half_width, _NARROWEST))

@@ -14,8 +14,8 @@ BLANK_UP_S, BLANK_DOWN_S = 20.0, 10.0  # the trainer file's defaults
 def without_curves(
     arrivals: Sequence[Arrival], *, by_model: bool = True, learning: Learning | None = None
 ) -> tuple[Arrival, ...]:
-    """Describe the trainers as users do who do not know how fast they are: with blank curves that
-    the policy has to learn. The true ones stay in ``actual``.
+    """Describe the trainers as users do who do not know how fast their trainers are: with blank
+    curves that the policy has to learn, and default costs. The true trainers stay in ``actual``.
 
     ``by_model``: trainers of one model share their measurements; otherwise each trainer has its
     own. ``learning`` has the other settings.

@@ -54,14 +54,14 @@ class Ledger:
     keep_entries: bool = True
     entries: list[LedgerRow] = field(default_factory=list)
     took_s: list[float] = field(default_factory=list)
-    _held: dict[str, int] = field(default_factory=dict)
+    _previous_counts: dict[str, int] = field(default_factory=dict)
 
     def record(self, event: Event, state: State, plan: Plan) -> None:
         """Keep an entry on a decision; the loop calls this after every one."""
         self.took_s.append(self.policy.took_s)
         if self.on_time is not None:
             self.on_time(event.at_s)
-        # Trainers stand in order of admission: before one that was admitted earlier, all were.
+        # Trainers are in order of admission: those before one with a time of admission have one.
         for active in reversed(state.active):
             run = self.world.runs[active.trainer.id]
             if run.admitted_s is not None:
@@ -69,13 +69,13 @@ class Ledger:
             run.admitted_s = event.at_s
         if not self.keep_entries:
             return
-        moved = [change for change in event.changes if isinstance(change, PoolChanged)]
-        left = sum(len(change.left) for change in moved)
+        pool_changes = [change for change in event.changes if isinstance(change, PoolChanged)]
+        left = sum(len(change.left) for change in pool_changes)
         planned = list(zip(state.active, plan.decision.counts, strict=True))
         self.entries.append(
             LedgerRow(
                 at_s=event.at_s,
-                joined=sum(len(change.joined) for change in moved),
+                joined=sum(len(change.joined) for change in pool_changes),
                 left=left,
                 submitted=sum(isinstance(change, TrainerSubmitted) for change in event.changes),
                 finished=sum(isinstance(change, TrainerFinished) for change in event.changes),
@@ -94,17 +94,18 @@ class Ledger:
                 ),
             )
         )
-        self._held = dict(self.entries[-1].counts)
+        self._previous_counts = dict(self.entries[-1].counts)
 
     def _taken_nodes(self, state: State) -> int:
-        """How many nodes trainers have lost since the last decision."""
+        """Return how many nodes trainers have lost since the last decision."""
         return sum(
-            self._held.get(active.trainer.id, 0) - len(active.nodes) for active in state.active
+            self._previous_counts.get(active.trainer.id, 0) - len(active.nodes)
+            for active in state.active
         )
 
     def _investment(self, active: Active, nodes: int) -> float:
-        """O_j(C_j) * R_j of one trainer. It still runs on C_j nodes: the decision has not been
-        applied yet.
+        """Return O_j(C_j) * R_j of one trainer that is to have ``nodes`` nodes. It still runs on
+        C_j nodes: the decision has not been applied yet.
         """
         trainer = active.trainer
         rescale_s = trainer.scale_up_s if nodes > len(active.nodes) else trainer.scale_down_s

@@ -24,10 +24,10 @@ class LossCurve:
     early: float
 
     def at(self, done: float) -> float:
-        """E at the share ``done``: 1 at 0, 0 at 1."""
+        """Return E at the completed share ``done``: 1 at 0, 0 at 1."""
         rate = _rate(self.early)
-        whole = -math.expm1(-rate)
-        return 1.0 + math.expm1(-rate * done) / whole
+        total_reduction = -math.expm1(-rate)
+        return 1.0 + math.expm1(-rate * done) / total_reduction
 
 
 @lru_cache

@@ -18,12 +18,16 @@ GROWTH = 0.25
 
 @dataclass(slots=True)
 class _Segment:
-    """A trainer's time on one set of nodes, since its last rescale: measured up to ``until_s``."""
+    """A trainer's time on one set of nodes, since its last rescale."""
 
     since_s: float
+    """The time of that rescale."""
     grew: bool
+    """The rescale added nodes."""
     until_s: float
+    """The end of the last measured window."""
     measured: bool = False
+    """At least one window has been measured, and the stall with it."""
 
 
 @dataclass(slots=True)
@@ -52,9 +56,9 @@ class Meter:
         """Return the measurements of rates and stalls since the last call. Call it before the runs
         are changed at ``at_s``.
         """
-        seen: list[RateSeen | StallSeen] = []
         if not self.windows_s:
             return ()
+        measurements: list[RateSeen | StallSeen] = []
         for name, run in runs.items():
             window_s = self.windows_s.get(name)
             if window_s is None or not run.nodes:
@@ -65,26 +69,27 @@ class Meter:
             if at_s - begin_s < max(window_s, GROWTH * (at_s - steady_s)):
                 continue
             if not segment.measured and run.ready_s > run.since_s:
-                seen.append(self._stall(name, segment.grew, run))
-            seen.append(RateSeen(name, run.nodes, self._off(run.rate), at_s - begin_s))
-            segment.until_s, segment.measured = at_s, True
-        return tuple(seen)
+                measurements.append(self._stall(name, segment.grew, run))
+            rate = self._with_noise(run.rate)
+            measurements.append(RateSeen(name, run.nodes, rate, at_s - begin_s))
+            segment.until_s = at_s
+            segment.measured = True
+        return tuple(measurements)
 
     def _stall(self, name: str, grew: bool, run: ReplayedTrainer) -> StallSeen:
         """Return the measured cost of the last rescale; of one in which workers started, its two
         parts.
         """
         if run.cost_model is not CostModel.OVERLAP:
-            return StallSeen(name, grew, self._off(run.ready_s - run.since_s))
+            return StallSeen(name, grew, self._with_noise(run.ready_s - run.since_s))
         if not math.isfinite(run.switch_s):  # nothing started
-            return StallSeen(name, False, self._off(run.ready_s - run.since_s))
-        start_s, switch_s = (
-            run.switch_s - run.since_s,
-            run.ready_s - max(run.switch_s, run.stalled_until_s),
-        )
-        return StallSeen(name, True, self._off(switch_s), self._off(start_s))
+            return StallSeen(name, False, self._with_noise(run.ready_s - run.since_s))
+        start_s = run.switch_s - run.since_s
+        switch_s = run.ready_s - max(run.switch_s, run.stalled_until_s)
+        return StallSeen(name, True, self._with_noise(switch_s), self._with_noise(start_s))
 
     def _segment(self, name: str, run: ReplayedTrainer) -> _Segment:
+        """Return the trainer's segment; after a rescale, a new one."""
         segment = self._segments.get(name)
         if segment is None or segment.since_s != run.since_s:
             segment = _Segment(run.since_s, run.nodes > self._sizes.get(name, 0), run.since_s)
@@ -93,8 +98,12 @@ class Meter:
         return segment
 
     def forget(self, trainer_id: str) -> None:
+        """Measure this trainer no more."""
         for table in (self.windows_s, self._segments, self._sizes):
             table.pop(trainer_id, None)
 
-    def _off(self, value: float) -> float:
-        return value * max(1.0 + self._rng.gauss(0.0, self.noise), 0.1) if self.noise else value
+    def _with_noise(self, value: float) -> float:
+        """Return a measurement of ``value``; its error leaves at least a tenth of the value."""
+        if not self.noise:
+            return value
+        return value * max(1.0 + self._rng.gauss(0.0, self.noise), 0.1)

@@ -4,6 +4,7 @@ end.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
@@ -51,23 +52,24 @@ def recent_nodes(log: LogWindow, at_s: NDArray[np.float64]) -> NDArray[np.float6
 
 
 def even_starts(log: LogWindow) -> Iterator[float]:
-    """Yield moments of the log without end, such that the first of them, however many, are spread
-    evenly (the van der Corput sequence).
+    """Yield moments of the log without end. However many are taken, they are spread evenly over the
+    log (the van der Corput sequence).
     """
-    k = 0
-    while True:
-        part = int(f"{k:032b}"[::-1], 2) / 2**32
-        yield log.start_s + part * log.span_s
-        k += 1
+    for index in itertools.count():
+        reversed_bits = f"{index:032b}"[::-1]
+        share = int(reversed_bits, 2) / 2**32
+        yield log.start_s + share * log.span_s
 
 
 def without_gaps(log: LogWindow) -> LogWindow:
     """Cut the gaps out of a log: its clock stands still in them, so later events move forward."""
 
-    def moved(at_s: float) -> float:
-        return at_s - sum(end_s - start_s for start_s, end_s in within(log.gaps, log.start_s, at_s))
-
     if not log.gaps:
         return log
-    events = tuple(replace(event, at_s=moved(event.at_s)) for event in log.events)
-    return replace(log, end_s=moved(log.end_s), events=events, gaps=())
+
+    def shifted_s(at_s: float) -> float:
+        earlier_gaps = within(log.gaps, log.start_s, at_s)
+        return at_s - sum(end_s - start_s for start_s, end_s in earlier_gaps)
+
+    events = tuple(replace(event, at_s=shifted_s(event.at_s)) for event in log.events)
+    return replace(log, end_s=shifted_s(log.end_s), events=events, gaps=())

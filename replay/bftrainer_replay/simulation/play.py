@@ -33,6 +33,7 @@ from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 from bftrainer_replay.simulation.replay_world import Arrival, DecideOn, ReplayTotals, ReplayWorld
 
 OnTime = Callable[[float], None]
+"""Called with the replayed time (s) of every event, for a progress bar."""
 USUAL = 10
 """The paper's P_jmax on 1,024 nodes of Summit."""
 MOST = 100
@@ -179,8 +180,8 @@ def equivalent_nodes(window: LogWindow) -> float:
 
 
 def static_outcome(scenario: Scenario, *, on_time: OnTime | None = None) -> float:
-    """Compute A_s, the samples of the queue on N_eq constant nodes under equal share without costs.
-    A fraction of a node is interpolated.
+    """Compute A_s, the samples of the queue without pools of tasks, on N_eq constant nodes under
+    equal share without costs. A fraction of a node is interpolated.
 
     The paper assumes that the queue outlasts the window. If it does not, its rate is extrapolated
     to the end, so that A_s is the capacity of the nodes, not the work that there was.

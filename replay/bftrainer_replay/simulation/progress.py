@@ -49,7 +49,7 @@ class CostModel(Enum):
     OVERLAP = "overlap"
 
     def costs_of(self, trainer: Trainer) -> Trainer:
-        """The trainer with the costs that this model charges, as its policy is told."""
+        """Return the trainer with the costs that this model charges, as its policy is told."""
         if self is CostModel.OVERLAP:
             return trainer if trainer.start_s is not None else replace(trainer, start_s=0.0)
         if trainer.start_s is None and trainer.from_zero_s is None:
@@ -72,35 +72,43 @@ class ReplayedTrainer:
     """A trainer's progress: a line that bends only at rescales, so nothing is computed between
     them.
 
-    Values that depend on the line alone are kept from one bend to the next: ``rate`` (samples per
-    second on its present nodes after any stall), ``steady_s`` (max(since_s, ready_s)) and
-    ``finishes_s`` (when it reaches its samples or ends by itself, if nothing changes; infinity if
-    never).
-
     Samples at time t are ``samples + rate * (t - max(since_s, ready_s))``, and ``slow_rate`` per
-    second between ``stalled_until_s`` and ``switch_s`` while new nodes start.
-    ``lost_to_preemption`` and ``lost_to_rescale`` are in samples: lumps, or what the trainer would
-    have processed during its stalls. Where stalls overlap, the loss counts as the preemption's.
-    ``stalled_node_s``: of ``node_s``, in stalls or on nodes that start. ``saved`` are the samples
-    of the last checkpoint.
+    second between ``stalled_until_s`` and ``switch_s`` while new nodes start. Values that depend on
+    the line alone are kept from one bend to the next: ``rate``, ``steady_s`` and ``finishes_s``.
+
+    ``lost_to_preemption`` and ``lost_to_rescale`` are in samples: lumps, or the samples that the
+    trainer would have processed during its stalls. Where stalls overlap, the loss counts as the
+    preemption's.
     """
 
     trainer: Trainer
     cost_model: CostModel
     since_s: float
+    """The start of the line: the time of the last bend."""
     stops_after_s: float = math.inf
+    """When the trainer ends by itself, from its first start."""
     checkpoint_s: float | None = None
+    """The time between two checkpoints; None: it writes one at the notice of a preemption."""
     rigid: bool = False
+    """An ordinary job, which any loss of nodes kills."""
     samples: float = 0.0
+    """Samples done at ``since_s``."""
     saved: float = 0.0
-    held: Nodes = frozenset()
+    """Samples of the last checkpoint."""
+    node_names: Nodes = frozenset()
     nodes: int = 0
+    """The number of ``node_names``."""
     slow_rate: float = 0.0
     trains_since_s: float = -math.inf
+    """The time from which ``checkpoint_s`` counts."""
     stalled_until_s: float = -math.inf
+    """The end of an earlier stall, after which the old nodes train while new nodes start."""
     switch_s: float = -math.inf
+    """When the new nodes have started, and all nodes stall; minus infinity if none start."""
     ready_s: float = -math.inf
+    """The end of the last stall."""
     preempted_until_s: float = -math.inf
+    """The end of the last stall that a preemption has caused."""
     lost_to_preemption: float = 0.0
     lost_to_rescale: float = 0.0
     preemptions: int = 0
@@ -111,15 +119,25 @@ class ReplayedTrainer:
     stopped: bool = False
     node_s: float = 0.0
     stalled_node_s: float = 0.0
+    """The part of ``node_s`` in stalls or on nodes that start."""
     waits_since_s: float | None = None
+    """Since when a trainer that has run has had no nodes."""
     waited_s: float = 0.0
+    """The longest time at 0 nodes that has ended."""
     total: float = field(init=False)
+    """The samples at which the training is done; infinity if unknown."""
     rate: float = field(init=False)
+    """Samples per second on the present nodes after any stall."""
     steady_s: float = field(init=False)
+    """max(since_s, ready_s)."""
     finishes_s: float = field(init=False)
+    """When it reaches its samples or ends by itself, if nothing changes; infinity if never."""
     _rates: tuple[float, ...] = field(init=False)
+    """Samples per second by number of nodes."""
     _costs: Trainer = field(init=False)
+    """The trainer with its costs as the cost model charges them as stalls."""
     _rescaling: Rescaling | None = None
+    """The last rescale that caused a stall."""
 
     def __post_init__(self) -> None:
         self._rates = rates(self.trainer)
@@ -131,14 +149,14 @@ class ReplayedTrainer:
         """Return the samples done by ``at_s``, less those lost at once (``paper`` costs, killed
         jobs).
         """
-        done = self.samples
+        samples = self.samples
         if at_s > self.steady_s:
-            done += self.rate * (at_s - self.steady_s)
+            samples += self.rate * (at_s - self.steady_s)
         if self.slow_rate:
-            done += self.slow_rate * max(
+            samples += self.slow_rate * max(
                 min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0
             )
-        return done
+        return samples
 
     def _bend(self) -> None:
         """Compute the values that hold until the next change of nodes, samples or stalls (``rate``,
@@ -157,29 +175,29 @@ class ReplayedTrainer:
         stops_s = math.inf if self.started_s is None else self.started_s + self.stops_after_s
         if self.rate <= 0 or self.total == math.inf:
             return stops_s
-        left = max(self.total - self.samples, 0.0)
+        remaining = max(self.total - self.samples, 0.0)
         if self.slow_rate:
             begin_s = max(self.since_s, self.stalled_until_s)
-            slowly = self.slow_rate * max(self.switch_s - begin_s, 0.0)
-            if left <= slowly:
-                return min(stops_s, begin_s + left / self.slow_rate)
-            left -= slowly
-        return min(stops_s, self.steady_s + left / self.rate)
+            slow_samples = self.slow_rate * max(self.switch_s - begin_s, 0.0)
+            if remaining <= slow_samples:
+                return min(stops_s, begin_s + remaining / self.slow_rate)
+            remaining -= slow_samples
+        return min(stops_s, self.steady_s + remaining / self.rate)
 
     def settle(self, at_s: float) -> None:
         """Credit the samples done up to ``at_s``, and count those lost to stalls; the line then
         begins at ``at_s``.
         """
         samples = self.samples_at(at_s)
-        preempted = max(min(at_s, self.preempted_until_s) - self.since_s, 0.0)
-        slow = max(min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0)
-        stalled = max(min(at_s, self.ready_s) - self.since_s, 0.0) - slow
-        self.lost_to_preemption += self.rate * preempted
+        preempted_s = max(min(at_s, self.preempted_until_s) - self.since_s, 0.0)
+        slow_s = max(min(at_s, self.switch_s) - max(self.since_s, self.stalled_until_s), 0.0)
+        stalled_s = max(min(at_s, self.ready_s) - self.since_s, 0.0) - slow_s
+        self.lost_to_preemption += self.rate * preempted_s
         self.lost_to_rescale += (
-            self.rate * max(stalled - preempted, 0.0) + (self.rate - self.slow_rate) * slow
+            self.rate * max(stalled_s - preempted_s, 0.0) + (self.rate - self.slow_rate) * slow_s
         )
         self.node_s += self.nodes * (at_s - self.since_s)
-        self.stalled_node_s += self.nodes * stalled + len(self._starting()) * slow
+        self.stalled_node_s += self.nodes * stalled_s + len(self._starting()) * slow_s
         if self.checkpoint_s is not None and self.rate > 0:
             behind_s = (at_s - self.trains_since_s) % self.checkpoint_s
             if at_s - behind_s > self.since_s:
@@ -187,24 +205,25 @@ class ReplayedTrainer:
         self.samples, self.since_s = samples, at_s
         self._bend()
 
-    def lose_nodes(self, left: Nodes, at_s: float) -> None:
-        """Take the nodes ``left`` from the trainer, as the scheduler does in a preemption, and
-        charge its cost.
+    def lose_nodes(self, lost: Nodes, at_s: float) -> None:
+        """Take the nodes ``lost`` from the trainer, as the scheduler does in a preemption, and
+        charge the cost of the loss.
         """
         self.settle(at_s)
         self.preemptions += 1
-        kept = self.held - left
+        kept = self.node_names - lost
         if self.cost_model is CostModel.PAPER and not self.rigid:
-            self._preempted(self.rate * self.trainer.scale_down_s)
+            self._charge_preemption(self.rate * self.trainer.scale_down_s)
         if self.checkpoint_s is not None and (self.rigid or len(kept) < self.trainer.min_nodes):
-            self._preempted(self.samples - self.saved)
+            # Killed: the work since the last checkpoint is repeated.
+            self._charge_preemption(self.samples - self.saved)
         if (
             self.cost_model is not CostModel.PAPER
             and not self.rigid
-            and not self._starting().issuperset(left)
+            and not self._starting().issuperset(lost)
         ):
             self.preempted_until_s = max(self.preempted_until_s, at_s + self._costs.scale_down_s)
-        self._move(kept, at_s, stalls=not self.rigid)
+        self._set_nodes(kept, at_s, stalls=not self.rigid)
         if not self.nodes:
             self.waits_since_s = at_s
 
@@ -220,11 +239,13 @@ class ReplayedTrainer:
             self.lost_to_rescale += lump
         if self.started_s is None:
             self.started_s = at_s
-        starts = self.rigid or self.rate == 0 or not after
-        self._move(after, at_s)
+        # From here on nothing is to be repeated: a start has no work, a planned stop loses none.
+        restarts_checkpoints = self.rigid or self.rate == 0 or not after
+        self._set_nodes(after, at_s)
         self.waits_since_s = None if after else at_s
-        if starts:
-            self.saved, self.trains_since_s = self.samples, max(at_s, self.ready_s)
+        if restarts_checkpoints:
+            self.saved = self.samples
+            self.trains_since_s = max(at_s, self.ready_s)
 
     def finish(self, at_s: float) -> None:
         """End the trainer, which has reached its samples (the excess is discarded) or ended by
@@ -235,18 +256,20 @@ class ReplayedTrainer:
         if self.trainer.samples_total is not None:
             self.samples = min(self.samples, self.total) if self.stopped else self.total
         self.finished_s = at_s
-        self.held, self.nodes = frozenset(), 0
+        self.node_names, self.nodes = frozenset(), 0
         self._bend()
 
     def longest_wait_s(self, at_s: float) -> float:
-        """The longest time at 0 nodes between admission and ``at_s``, or its end."""
+        """Return the longest time at 0 nodes between the trainer's admission and ``at_s``, or its
+        end.
+        """
         since_s = self.admitted_s if self.started_s is None else self.waits_since_s
         if self.nodes or self.finished_s is not None or since_s is None:
             return self.waited_s
         return max(self.waited_s, at_s - since_s)
 
-    def _preempted(self, lump: float) -> None:
-        """Count samples as lost to a preemption."""
+    def _charge_preemption(self, lump: float) -> None:
+        """Take ``lump`` samples from the trainer, and count them as lost to a preemption."""
         self.samples -= lump
         self.lost_to_preemption += lump
 
@@ -255,22 +278,22 @@ class ReplayedTrainer:
         pending = self._rescaling
         if pending is None or pending.switch_s is None:
             return frozenset()
-        return self.held - pending.training
+        return self.node_names - pending.training
 
-    def _move(self, after: Nodes, at_s: float, *, stalls: bool = True) -> None:
+    def _set_nodes(self, after: Nodes, at_s: float, *, stalls: bool = True) -> None:
         """Set the trainer's nodes to ``after`` and compute the stall that follows.
 
         No stall follows under ``paper`` costs, which are lumps of samples, or without ``stalls``: a
         rigid job that loses nodes is killed.
         """
         if stalls and self.cost_model is not CostModel.PAPER:
-            rescaling = rescaled(self._costs, self._rescaling, self.held, after, at_s)
+            rescaling = rescaled(self._costs, self._rescaling, self.node_names, after, at_s)
             switch_s = rescaling.switch_s
             self.stalled_until_s, self.ready_s = rescaling.stalled_until_s, rescaling.ready_s
             self.switch_s = -math.inf if switch_s is None else switch_s
             self.slow_rate = 0.0 if switch_s is None else self._rates[len(rescaling.training)]
             self._rescaling = rescaling
-        self.held, self.nodes = after, len(after)
+        self.node_names, self.nodes = after, len(after)
         self._bend()
 
 
@@ -288,15 +311,18 @@ class ReplayedPool(ReplayedTrainer):
 
     working: dict[str, float] = field(default_factory=dict)
     starting: deque[tuple[float, str]] = field(default_factory=deque)
-    begun_s: float = 0.0
+    working_since_sum_s: float = 0.0
     """The sum of the times in ``working``."""
 
     def samples_at(self, at_s: float) -> float:
+        """Return the samples done by ``at_s``. Nodes that have started by then move from
+        ``starting`` to ``working``.
+        """
         while self.starting and self.starting[0][0] <= at_s:
             ready_s, node = self.starting.popleft()
             self.working[node] = ready_s
-            self.begun_s += ready_s
-        return self.samples + self._rates[1] * (len(self.working) * at_s - self.begun_s)
+            self.working_since_sum_s += ready_s
+        return self.samples + self._rates[1] * (len(self.working) * at_s - self.working_since_sum_s)
 
     def settle(self, at_s: float) -> None:
         self.node_s += self.nodes * (at_s - self.since_s)
@@ -305,29 +331,29 @@ class ReplayedPool(ReplayedTrainer):
     def lose_nodes(self, left: Nodes, at_s: float) -> None:
         self.settle(at_s)
         self.preemptions += 1
-        self._become(self.held - left, at_s)
+        self._replace_nodes(self.node_names - left, at_s)
 
     def rescale(self, after: Nodes, at_s: float) -> None:
         self.settle(at_s)
         self.rescales += 1
         if self.started_s is None:
             self.started_s = at_s
-        self._become(after, at_s)
+        self._replace_nodes(after, at_s)
 
-    def _become(self, after: Nodes, at_s: float) -> None:
+    def _replace_nodes(self, after: Nodes, at_s: float) -> None:
         """Set the pool's nodes to ``after``: those that leave stop working, and new ones start."""
         self.samples_at(at_s)  # moves the nodes that have started to those that work
-        left = self.held - after
+        left = self.node_names - after
         for node in left:
             if (since_s := self.working.pop(node, None)) is not None:
                 self.samples += self._rates[1] * (at_s - since_s)
-                self.begun_s -= since_s
+                self.working_since_sum_s -= since_s
         if left:
             self.starting = deque(start for start in self.starting if start[1] not in left)
         self.starting.extend(
-            (at_s + self.trainer.growth_s, node) for node in sorted(after - self.held)
+            (at_s + self.trainer.growth_s, node) for node in sorted(after - self.node_names)
         )
-        self.held, self.nodes = after, len(after)
+        self.node_names, self.nodes = after, len(after)
 
 
 def _stalls(trainer: Trainer, model: CostModel) -> Trainer:

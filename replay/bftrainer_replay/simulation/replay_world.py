@@ -56,10 +56,10 @@ class Arrival:
     @property
     def truth(self) -> Trainer:
         """The trainer as it really is."""
-        true = self.actual or self.trainer
+        trainer = self.actual or self.trainer
         if self.actual_samples is None:
-            return true
-        return replace(true, samples_total=self.actual_samples)
+            return trainer
+        return replace(trainer, samples_total=self.actual_samples)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,31 +99,44 @@ class ReplayWorld:
 
     def __post_init__(self, arrivals: Sequence[Arrival]) -> None:
         self._curves: dict[str, LossCurve] = {}
+        """Loss curves of the submitted trainers that have one."""
         self.now_s = self.window.start_s
+        """The time of the last event."""
         self._arrivals = sorted(arrivals, key=lambda arrival: arrival.at_s)
-        self._next_arrival = 0
-        self._next_change = -1  # -1: the initial state
-        self._started: dict[str, ReplayedTrainer] = {}  # have had nodes and are not finished
-        self._held: dict[str, Nodes] = {}
-        self._all_joined = False
-        self._done: dict[str, float] = {}  # samples of every started trainer at ``now_s``
-        self._ended = False
-        self._pools = 0
-        self._ends = 0  # trainers that have finished
-        self._finished = ReplayTotals()
+        self._arrival_index = 0
+        """The index of the next arrival."""
+        self._change_index = -1
+        """The index of the next change of the pool; -1: the initial state."""
+        self._started: dict[str, ReplayedTrainer] = {}
+        """Trainers that have had nodes and have not finished."""
+        self._held_nodes: dict[str, Nodes] = {}
+        """The node names of the started trainers."""
+        self._is_pool_complete = False
+        """``all_joined`` of the last change of the pool."""
+        self._samples: dict[str, float] = {}
+        """Samples of every started trainer at ``now_s``."""
+        self._has_ended = False
+        self._pool_count = 0
+        """Submitted trainers that are pools (``fill``); they never finish."""
+        self._finished_count = 0
+        """Trainers that have finished."""
+        self._finished_totals = ReplayTotals()
+        """Outcome and costs of the finished trainers."""
         self.runs: dict[str, ReplayedTrainer] = {}
+        """All submitted trainers."""
 
     def next_event(self, state: State) -> Event | None:
         """Advance to the earliest of pool change, submission, completion and wake-up, and return it
         as an event; None after the end of the window.
         """
         wake_at_s = state.wake_at_s
-        if self._ended or (self.until_done and self._is_done()):
+        if self._has_ended or (self.until_done and self._is_done()):
             return None
         change_s = self._change_time()
         at_s = min(change_s, math.inf if wake_at_s is None else max(wake_at_s, self.now_s))
         if self.decide_on is DecideOn.ALL:
-            if len(self.runs) - self._pools - self._ends < self.places:
+            unfinished_count = len(self.runs) - self._pool_count - self._finished_count
+            if unfinished_count < self.places:
                 at_s = min(at_s, self._arrival_time())
             at_s = min(
                 at_s, min([run.finishes_s for run in self._started.values()], default=math.inf)
@@ -132,23 +145,23 @@ class ReplayWorld:
             self._end()
             return None
         self.now_s = at_s
-        measured = self.meter.read(self._started, at_s)
+        measured = self.meter.read(self._started, at_s)  # before the runs are changed
         changes: list[Change] = []
         if change_s <= at_s:
             changes.append(self._change_pool())
-        self._done = {name: run.samples_at(at_s) for name, run in self._started.items()}
+        self._samples = {name: run.samples_at(at_s) for name, run in self._started.items()}
         changes.extend(self._finish_due(at_s))
         changes.extend(self._submit_due(at_s))
         if wake_at_s is not None and wake_at_s <= at_s:
             changes.append(TimerDue())
-        done = tuple(self._done.items())
+        done = tuple(self._samples.items())
         return Event(
             at_s,
             tuple(changes),
             done,
             self._losses(done),
             measured=measured,
-            all_joined=self._all_joined,
+            all_joined=self._is_pool_complete,
         )
 
     def apply(self, steps: tuple[Rescale, ...]) -> None:
@@ -159,19 +172,21 @@ class ReplayWorld:
             run = self._started.setdefault(step.trainer_id, self.runs[step.trainer_id])
             if not step.forced:
                 run.rescale(step.after, self.now_s)
-                self._done[step.trainer_id] = run.samples_at(self.now_s)
+                self._samples[step.trainer_id] = run.samples_at(self.now_s)
             assert run.nodes == len(step.after), (
                 f"{step.trainer_id}: {counted(run.nodes, 'node')}, {len(step.after)} planned"
             )
-            self._held[step.trainer_id] = step.after
+            self._held_nodes[step.trainer_id] = step.after
 
     def totals(self) -> ReplayTotals:
         """Return outcome and costs up to now, over all trainers. A stall is counted when it ends or
         is cut short.
         """
-        done = self._finished
+        done = self._finished_totals
         pairs = [
-            (self._done[name], run) for name, run in self._started.items() if not run.trainer.fill
+            (self._samples[name], run)
+            for name, run in self._started.items()
+            if not run.trainer.fill
         ]
         runs = [run for _, run in pairs]
         return ReplayTotals(
@@ -195,35 +210,35 @@ class ReplayWorld:
 
     def _is_done(self) -> bool:
         """Whether all trainers of a known length have finished."""
-        return self._next_arrival == len(self._arrivals) and all(
+        return self._arrival_index == len(self._arrivals) and all(
             run.finished_s is not None or run.total == math.inf for run in self.runs.values()
         )
 
     def _change_time(self) -> float:
         """Return when the pool changes next; infinite if it does not."""
-        if self._next_change < 0:
+        if self._change_index < 0:
             return self.window.start_s
         events = self.window.events
-        return events[self._next_change].at_s if self._next_change < len(events) else math.inf
+        return events[self._change_index].at_s if self._change_index < len(events) else math.inf
 
     def _arrival_time(self) -> float:
         """Return when the next trainer is submitted; infinite without one."""
-        if self._next_arrival == len(self._arrivals):
+        if self._arrival_index == len(self._arrivals):
             return math.inf
-        return max(self._arrivals[self._next_arrival].at_s, self.window.start_s)
+        return max(self._arrivals[self._arrival_index].at_s, self.window.start_s)
 
     def _change_pool(self) -> PoolChanged:
         """Apply the next change of the pool: trainers lose the nodes that leave."""
-        self._next_change += 1
-        if self._next_change == 0:
+        self._change_index += 1
+        if self._change_index == 0:
             return PoolChanged(joined=self.window.initial)
-        event = self.window.events[self._next_change - 1]
-        change, self._all_joined = event.change, event.all_joined
-        for name, nodes in self._held.items():
+        event = self.window.events[self._change_index - 1]
+        change, self._is_pool_complete = event.change, event.all_joined
+        for name, nodes in self._held_nodes.items():
             if not nodes.isdisjoint(change.left):
                 kept = nodes - change.left
                 self._started[name].lose_nodes(nodes - kept, self.now_s)
-                self._held[name] = kept
+                self._held_nodes[name] = kept
         return change
 
     def _finish_due(self, at_s: float) -> list[TrainerFinished]:
@@ -232,31 +247,33 @@ class ReplayWorld:
         """
         started = ((name, run) for name, run in self._started.items() if not run.trainer.fill)
         due = [
-            name for name, run in started if run.finishes_s <= at_s or self._done[name] >= run.total
+            name
+            for name, run in started
+            if run.finishes_s <= at_s or self._samples[name] >= run.total
         ]
         for name in due:
             run = self._started.pop(name)
             run.finish(at_s)
-            done = self._finished
-            self._finished = ReplayTotals(
+            done = self._finished_totals
+            self._finished_totals = ReplayTotals(
                 done.samples + run.samples,
                 done.lost_to_preemption + run.lost_to_preemption,
                 done.lost_to_rescale + run.lost_to_rescale,
             )
-            del self._held[name], self._done[name]
+            del self._held_nodes[name], self._samples[name]
             self.meter.forget(name)
-        self._ends += len(due)
+        self._finished_count += len(due)
         return [TrainerFinished(name) for name in due]
 
     def _submit_due(self, at_s: float) -> list[TrainerSubmitted]:
         """Submit the trainers whose time has come; return these changes for the event."""
         submitted = []
         while self._arrival_time() <= at_s:
-            arrival = self._arrivals[self._next_arrival]
-            self._next_arrival += 1
+            arrival = self._arrivals[self._arrival_index]
+            self._arrival_index += 1
             if arrival.trainer.fill:
                 self.runs[arrival.trainer.id] = ReplayedPool(arrival.trainer, self.cost_model, at_s)
-                self._pools += 1
+                self._pool_count += 1
                 submitted.append(TrainerSubmitted(arrival.trainer))
                 continue
             trainer = self.cost_model.costs_of(arrival.trainer)
@@ -278,10 +295,10 @@ class ReplayWorld:
     def _end(self) -> None:
         """End the replay: credit all progress up to the end of the window."""
         self.now_s = self.window.end_s
-        self._ended = True
+        self._has_ended = True
         for name, run in self._started.items():
             run.settle(self.now_s)
             if run.trainer.fill:
-                run.samples = self._done[name] = run.samples_at(self.now_s)
+                run.samples = self._samples[name] = run.samples_at(self.now_s)
                 continue
-            run.samples = self._done[name] = min(run.samples, run.total)
+            run.samples = self._samples[name] = min(run.samples, run.total)

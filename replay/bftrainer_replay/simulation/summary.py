@@ -115,7 +115,9 @@ def _ratio(part: float, whole: float) -> float | None:
 
 
 def _plain_share(scenario: Scenario, pool: Trainer) -> float:
-    """The share of plain one-node jobs on all idle nodes that start as fast as this pool."""
+    """Return the share of the idle node-hours that plain one-node jobs would use, if they started
+    as fast as this pool's tasks.
+    """
     largest = max(pool_sizes_of(scenario.window).nodes.max(initial=0), 1)
     return plain_jobs(scenario.window, (largest,), pool.growth_s)[0].share
 

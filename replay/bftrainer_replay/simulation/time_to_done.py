@@ -49,10 +49,12 @@ def time_to_done(
 ) -> TimeToDone:
     """Measure the times until done of all trainers that are submitted before the window ends."""
     finished_s = {run.trainer.id: run.finished_s for run in runs}
-    since_s = _submitted(window, arrivals)
-    ends_s = [finished_s.get(a.trainer.id) for a in arrivals if a.at_s <= window.end_s]
+    submitted_s = _submitted_s(window, arrivals)
+    ends_s = [
+        finished_s.get(arrival.trainer.id) for arrival in arrivals if arrival.at_s <= window.end_s
+    ]
     done_s = [window.end_s if end_s is None else end_s for end_s in ends_s]
-    return _summary(since_s, done_s, ends_s.count(None))
+    return _summary(submitted_s, done_s, unfinished=ends_s.count(None))
 
 
 def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | None:
@@ -60,36 +62,45 @@ def fluid_bound(window: LogWindow, arrivals: Sequence[Arrival]) -> TimeToDone | 
     at its best rate per node. It bounds mean and last (no percentile); None if a trainer's length
     is unknown.
     """
-    trainers = [a.truth for a in arrivals if a.at_s <= window.end_s]
+    trainers = [arrival.truth for arrival in arrivals if arrival.at_s <= window.end_s]
     if any(trainer.samples_total is None for trainer in trainers):
         return None
-    since_s = _submitted(window, arrivals)
+    submitted_s = _submitted_s(window, arrivals)
     sizes = pool_sizes_of(window)
+    # The server's clock is the node-time that has passed since the window's start.
     node_s = np.concatenate(([0.0], np.cumsum(sizes.nodes * sizes.duration_s)))
     times_s = np.append(sizes.start_s, window.end_s)
-    # The first instant at which so much node-time has passed.
+    works_node_s = [_least_node_s(trainer) for trainer in trainers]
+    submitted_node_s = np.interp(submitted_s, times_s, node_s).tolist()
+    done_node_s = _shortest_first(submitted_node_s, works_node_s)
+    # Back to time: the first instant at which so much node-time has passed.
     rises = np.append(True, np.diff(node_s) > 0)
-    works = [_least_node_s(trainer) for trainer in trainers]
-    served = _shortest_first(np.interp(since_s, times_s, node_s).tolist(), works)
-    done_s = np.interp(served, node_s[rises], times_s[rises], right=window.end_s)
-    late = np.array(served) > node_s[-1]
+    done_s = np.interp(done_node_s, node_s[rises], times_s[rises], right=window.end_s)
+    is_unfinished = np.array(done_node_s) > node_s[-1]
     alone_s = [
-        s + (t.samples_total or 0.0) / (max(rates(t)) or 1.0)
-        for s, t in zip(since_s, trainers, strict=True)
+        at_s + (trainer.samples_total or 0.0) / (max(rates(trainer)) or 1.0)
+        for at_s, trainer in zip(submitted_s, trainers, strict=True)
     ]
     # Which trainer has which completion is not fixed: the bound is on the mean and on the last.
-    fluid = _summary(since_s, done_s.tolist(), int(late.sum()))
-    alone = _summary(since_s, np.minimum(alone_s, window.end_s).tolist(), 0)
+    fluid = _summary(submitted_s, done_s.tolist(), int(is_unfinished.sum()))
+    alone = _summary(submitted_s, np.minimum(alone_s, window.end_s).tolist(), 0)
     if fluid.mean_h is None or fluid.last_h is None or alone.mean_h is None or alone.last_h is None:
         return fluid
     return TimeToDone(
-        max(fluid.mean_h, alone.mean_h), None, max(fluid.last_h, alone.last_h), fluid.unfinished
+        mean_h=max(fluid.mean_h, alone.mean_h),
+        p95_h=None,
+        last_h=max(fluid.last_h, alone.last_h),
+        unfinished=fluid.unfinished,
     )
 
 
-def _submitted(window: LogWindow, arrivals: Sequence[Arrival]) -> list[float]:
-    """Return when each trainer is submitted, at the window's start at the earliest."""
-    return [max(a.at_s, window.start_s) for a in arrivals if a.at_s <= window.end_s]
+def _submitted_s(window: LogWindow, arrivals: Sequence[Arrival]) -> list[float]:
+    """Return when each trainer of the window is submitted, at its start at the earliest; trainers
+    that are submitted after its end are left out.
+    """
+    return [
+        max(arrival.at_s, window.start_s) for arrival in arrivals if arrival.at_s <= window.end_s
+    ]
 
 
 def _summary(since_s: Sequence[float], done_s: Sequence[float], unfinished: int) -> TimeToDone:
@@ -108,27 +119,27 @@ def _least_node_s(trainer: Trainer) -> float:
 
 
 def _shortest_first(released: Sequence[float], works: Sequence[float]) -> list[float]:
-    """Return when each job is done on one server of speed 1 that always works on the one with the
-    shortest remaining work.
+    """Return when each job is done on one server of speed 1 that always works on the job with the
+    shortest remaining work, in the jobs' order.
 
     ``released[j]`` is when job j arrives, in any order, ``works[j]`` its work.
     """
-    order = sorted(range(len(works)), key=lambda j: released[j])
+    order = sorted(range(len(works)), key=lambda job: released[job])
     done = [0.0] * len(works)
-    waiting: list[tuple[float, int]] = []
-    now, k = 0.0, 0
-    while k < len(order) or waiting:
+    waiting: list[tuple[float, int]] = []  # remaining work, job
+    now, position = 0.0, 0  # order[position] is the next job to arrive
+    while position < len(order) or waiting:
         if not waiting:
-            now = max(now, released[order[k]])
-        while k < len(order) and released[order[k]] <= now:
-            heapq.heappush(waiting, (works[order[k]], order[k]))
-            k += 1
-        left, j = heapq.heappop(waiting)
-        until = released[order[k]] if k < len(order) else np.inf
-        if now + left <= until:
-            now += left
-            done[j] = now
-        else:
-            heapq.heappush(waiting, (left - (until - now), j))
-            now = until
+            now = max(now, released[order[position]])
+        while position < len(order) and released[order[position]] <= now:
+            heapq.heappush(waiting, (works[order[position]], order[position]))
+            position += 1
+        remaining, job = heapq.heappop(waiting)
+        next_arrival = released[order[position]] if position < len(order) else np.inf
+        if now + remaining <= next_arrival:
+            now += remaining
+            done[job] = now
+        else:  # the next job may be shorter
+            heapq.heappush(waiting, (remaining - (next_arrival - now), job))
+            now = next_arrival
     return done

@@ -36,9 +36,9 @@ from bftrainer.decide.domain.sizes import sizes_of
 from bftrainer.errors import BFTrainerError
 from bftrainer_replay.analysis.window_fragments import PoolSizes
 
-_BINS = 48
-_UNIT = 1e6  # samples per unit of the program: keeps its numbers near 1
-_ALL = 1e-9  # the share that may be missing from all the work
+_MAX_BINS = 48
+_UNIT_SAMPLES = 1e6  # samples per unit of the program: keeps its numbers near 1
+_TOLERANCE = 1e-9  # the share that may be missing from all the work
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,16 +78,16 @@ class _Admitted:
 
     def maximum(self, k: int) -> float | None:
         """Solve the program with the first ``k`` trainers admitted; None if it is infeasible."""
-        before = sum(self.counts)
-        changed = self.group_of[min(before, k) : max(before, k)]
-        for group in changed:
-            self.counts[group] += 1 if k > before else -1
-        for group in set(changed):
+        admitted = sum(self.counts)  # by the last call
+        changed_groups = self.group_of[min(admitted, k) : max(admitted, k)]
+        for group in changed_groups:
+            self.counts[group] += 1 if k > admitted else -1
+        for group in set(changed_groups):
             self.solver.changeColBounds(group, 0.0, self.counts[group] * self.lengths[group])
         self.solver.changeRowBounds(
             self.finished_row, float(max(0, k - self.max_parallel)), highspy.kHighsInf
         )
-        return _maximum(self.solver)
+        return _solve(self.solver)
 
 
 def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int) -> float:
@@ -99,18 +99,18 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
     levels = _levels_of(sizes)
     if not trainers or not levels.seconds:
         return 0.0
-    of_trainer, models = _models_of(trainers)
+    model_of_trainer, models = _models_of(trainers)
     span_s = sum(levels.seconds)
     # Trainers of one model and length share a column.
     groups: dict[tuple[int, float | None], int] = {}
     group_of = [
         groups.setdefault((m, t.samples_total), len(groups))
-        for m, t in zip(of_trainer, trainers, strict=True)
+        for m, t in zip(model_of_trainer, trainers, strict=True)
     ]
     lengths = []
     for m, total in groups:
         samples = max(models[m].curve.per_s) * span_s if total is None else total
-        lengths.append(samples / _UNIT)
+        lengths.append(samples / _UNIT_SAMPLES)
     solver, finished_row = _program(levels, models, list(groups), max_parallel)
     program = _Admitted(solver, finished_row, group_of, lengths, max_parallel, [0] * len(groups))
     # While all trainers can be finished, one more of them is more samples: the maximum is at the
@@ -119,7 +119,7 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
     low, high = min(max_parallel, len(trainers)), len(trainers)
     while low < high:
         middle = (low + high + 1) // 2
-        if (program.maximum(middle) or 0.0) < whole[middle - 1] * (1 - _ALL):
+        if (program.maximum(middle) or 0.0) < whole[middle - 1] * (1 - _TOLERANCE):
             high = middle - 1
         else:
             low = middle
@@ -127,10 +127,11 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
     for k in range(low, len(trainers) + 1):
         # Since no more than P_jmax of the first K + 1 are unfinished, neither are of the first K:
         # no larger K is feasible.
-        if (optimum := program.maximum(k)) is None:
+        optimum = program.maximum(k)
+        if optimum is None:
             break
         best = max(best, optimum)
-    return best * _UNIT
+    return best * _UNIT_SAMPLES
 
 
 def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
@@ -138,16 +139,13 @@ def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
     the models.
     """
     places: dict[tuple[Curve, tuple[int, ...]], int] = {}
-    of_trainer = [places.setdefault((t.curve, sizes_of(t)), len(places)) for t in trainers]
+    model_of_trainer = [places.setdefault((t.curve, sizes_of(t)), len(places)) for t in trainers]
     models = []
     for (curve, sizes), m in places.items():
-        inside = {n for n in curve.nodes if sizes and sizes[0] <= n <= sizes[-1]}
-        models.append(
-            _Model(
-                curve, tuple(sorted(inside | set(sizes[:1]) | set(sizes[-1:]))), of_trainer.count(m)
-            )
-        )
-    return of_trainer, models
+        bends = {n for n in curve.nodes if sizes and sizes[0] <= n <= sizes[-1]}
+        limits = {*sizes[:1], *sizes[-1:]}
+        models.append(_Model(curve, tuple(sorted(bends | limits)), model_of_trainer.count(m)))
+    return model_of_trainer, models
 
 
 def _program(
@@ -176,28 +174,33 @@ def _program(
         program.row(-highspy.kHighsInf, upper, entries)
 
     for b, (seconds, nodes) in enumerate(zip(levels.seconds, levels.nodes, strict=True)):
-        limit([(x, 1.0) for (_, _, at), x in spent.items() if at == b], max_parallel * seconds)
-        limit([(x, float(n)) for (_, n, at), x in spent.items() if at == b], nodes * seconds)
+        in_bin = [(n, x) for (_, n, x_bin), x in spent.items() if x_bin == b]
+        limit([(x, 1.0) for _, x in in_bin], max_parallel * seconds)
+        limit([(x, float(n)) for n, x in in_bin], nodes * seconds)
         for m, model in enumerate(models):
             if model.count < max_parallel:
                 limit([(spent[m, n, b], 1.0) for n in model.points], model.count * seconds)
     for m, model in enumerate(models):
-        own = [(x, 1.0) for x, (which, _) in zip(samples, groups, strict=True) if which == m]
-        trained = [
-            (x, -model.curve.at(n) / _UNIT) for (which, n, _), x in spent.items() if which == m
+        model_samples = [
+            (x, 1.0) for x, (x_model, _) in zip(samples, groups, strict=True) if x_model == m
         ]
-        limit([*own, *trained], 0.0)
+        place_samples = [
+            (x, -model.curve.at(n) / _UNIT_SAMPLES)
+            for (x_model, n, _), x in spent.items()
+            if x_model == m
+        ]
+        limit([*model_samples, *place_samples], 0.0)
     finished = []
     for x, (_, total) in zip(samples, groups, strict=True):
-        finished.append((x, 0.0 if total is None else _UNIT / total))
+        finished.append((x, 0.0 if total is None else _UNIT_SAMPLES / total))
     limit(finished, highspy.kHighsInf)
     solver = loaded(highspy, program.milp(0), "the upper bound", {"threads": 1})
     return solver, len(program.rows) - 1
 
 
 def _levels_of(sizes: PoolSizes) -> _Levels:
-    """Merge the pool sizes, in order of size, into at most ``_BINS`` bins of about the same length
-    in time, with the mean size of each. Time without nodes does not count.
+    """Merge the pool sizes, in order of size, into at most ``_MAX_BINS`` bins of about the same
+    length in time, with the mean size of each. Time without nodes does not count.
     """
     kept = (sizes.nodes > 0) & (sizes.duration_s > 0)
     if not kept.any():
@@ -206,14 +209,15 @@ def _levels_of(sizes: PoolSizes) -> _Levels:
     seconds = np.bincount(place, sizes.duration_s[kept], minlength=len(levels))
     ends = np.cumsum(seconds)
     # The bin of a size is where the middle of its time is.
-    which = np.minimum((_BINS * (ends - seconds / 2) / ends[-1]).astype(np.int64), _BINS - 1)
-    used, bins = np.unique(which, return_inverse=True)
-    bin_s = np.bincount(bins, seconds, minlength=len(used))
-    bin_node_s = np.bincount(bins, seconds * levels, minlength=len(used))
+    bin_numbers = (_MAX_BINS * (ends - seconds / 2) / ends[-1]).astype(np.int64)
+    bin_numbers = np.minimum(bin_numbers, _MAX_BINS - 1)
+    used_numbers, bins = np.unique(bin_numbers, return_inverse=True)
+    bin_s = np.bincount(bins, seconds, minlength=len(used_numbers))
+    bin_node_s = np.bincount(bins, seconds * levels, minlength=len(used_numbers))
     return _Levels(bin_s.tolist(), (bin_node_s / bin_s).tolist())
 
 
-def _maximum(solver: highspy.Highs) -> float | None:
+def _solve(solver: highspy.Highs) -> float | None:
     """Solve the program from the basis of the last solution; None if it is infeasible.
 
     HiGHS seldom gives up from a basis ("Unknown"); it then starts again.

@@ -28,17 +28,18 @@ _SOLVE_S = 10.0
 
 def compute(task: Task, inputs: Inputs) -> Result:
     """Compute the result of a task; with ``split``, the sum over the pilots."""
+    cell = task.cell
+    scenario = scenario_of(cell, inputs)
     if task.kind == POOL:
-        return {
-            "pool_node_h": _beside_trainings(scenario_of(task.cell, inputs), policy_of(task.cell))
-        }
-    if task.cell.split == 1:
-        return replayed(task.cell, scenario_of(task.cell, inputs))[0]
-    whole = scenario_of(task.cell, inputs)
-    parts = [
-        replayed(task.cell, _part(whole, number, task.cell.split))[0]
-        for number in range(task.cell.split)
-    ]
+        return {"pool_node_h": _pool_node_h(scenario, policy_of(cell))}
+    if cell.split == 1:
+        result, _ = replayed(cell, scenario)
+        return result
+    parts = []
+    for number in range(cell.split):
+        result, _ = replayed(cell, _part(scenario, number, cell.split))
+        parts.append(result)
+    # The pilots run at the same time: the span is not a sum.
     return {**added_up(parts), "span_h": parts[0]["span_h"]}
 
 
@@ -82,7 +83,7 @@ def replayed(cell: Cell, whole: Scenario) -> tuple[dict[str, object], ReplayOutc
     return result, outcome
 
 
-def _beside_trainings(whole: Scenario, policy: Policy) -> float:
+def _pool_node_h(whole: Scenario, policy: Policy) -> float:
     """Return the work, in one-node hours, of a pool of independent one-node tasks that gets all
     nodes the trainings leave. Its tasks take the trainings' mean time to start.
     """
@@ -105,19 +106,21 @@ def scenario_of(cell: Cell, inputs: Inputs) -> Scenario:
     if cell.curves == "learn":
         arrivals = without_curves(arrivals)
     return Scenario(
-        inputs.windows[cell.log],
-        arrivals,
-        cell.max_parallel or None,
-        cell.cost_model,
-        cell.decide_on,
-        cell.checkpoint_s or None,
-        cell.noise,
-        cell.seed,
+        window=inputs.windows[cell.log],
+        arrivals=arrivals,
+        max_parallel=cell.max_parallel or None,
+        cost_model=cell.cost_model,
+        decide_on=cell.decide_on,
+        checkpoint_s=cell.checkpoint_s or None,
+        noise=cell.noise,
+        noise_seed=cell.seed,
     )
 
 
 def policy_of(cell: Cell) -> Policy:
-    """The policy of a cell. Raises :class:`~bftrainer.errors.UnknownNameError` for its names."""
+    """Build the policy of a cell. Raises :class:`~bftrainer.errors.UnknownNameError` if there is no
+    policy or objective of the cell's name.
+    """
     allocator = build_allocator("exact", _SOLVE_S)
     return build_policy(
         cell.policy,
@@ -126,9 +129,12 @@ def policy_of(cell: Cell) -> Policy:
 
 
 def _with_costs(arrival: Arrival, factor: float) -> Arrival:
-    """The trainer with all its rescale costs multiplied."""
-    own = arrival.trainer
-    start_s = None if own.start_s is None else factor * own.start_s
-    up_s, down_s = factor * own.scale_up_s, factor * own.scale_down_s
-    trainer = replace(own, scale_up_s=up_s, scale_down_s=down_s, start_s=start_s)
-    return replace(arrival, trainer=trainer)
+    """Return the arrival with all rescale costs of its trainer multiplied by ``factor``."""
+    trainer = arrival.trainer
+    costly_trainer = replace(
+        trainer,
+        scale_up_s=factor * trainer.scale_up_s,
+        scale_down_s=factor * trainer.scale_down_s,
+        start_s=None if trainer.start_s is None else factor * trainer.start_s,
+    )
+    return replace(arrival, trainer=costly_trainer)

@@ -29,18 +29,18 @@ def opened_executor(workers: str) -> Iterator[Executor | None]:
     Raises ``UserError`` for one that is not installed, not running or not an executor.
     """
     if workers == MPI:
-        with _of_mpi() as executor:
+        with _mpi_executor() as executor:
             yield executor
     elif workers.startswith(DASK):
-        with _of_dask(workers.removeprefix(DASK)) as executor:
+        with _dask_executor(workers.removeprefix(DASK)) as executor:
             yield executor
     else:
-        with _of_module(workers) as executor:
+        with _user_executor(workers) as executor:
             yield executor
 
 
 @contextmanager
-def _of_mpi() -> Iterator[Executor | None]:
+def _mpi_executor() -> Iterator[Executor | None]:
     """Open an executor on the ranks of MPI; None in every rank but the first, when its work is
     done.
     """
@@ -67,7 +67,7 @@ def _of_mpi() -> Iterator[Executor | None]:
 
 
 @contextmanager
-def _of_dask(address: str) -> Iterator[Executor]:
+def _dask_executor(address: str) -> Iterator[Executor]:
     """Open an executor on the workers of the Dask scheduler at this address."""
     try:
         distributed: Any = import_module("distributed")
@@ -87,12 +87,12 @@ def _of_dask(address: str) -> Iterator[Executor]:
 
 
 @contextmanager
-def _of_module(name: str) -> Iterator[Executor]:
+def _user_executor(name: str) -> Iterator[Executor]:
     """Open the executor ``module:name`` of the user, or the one that a function of that name
     returns.
     """
-    loaded = _loaded(name)
-    executor = loaded if isinstance(loaded, Executor) else _made(loaded, name)
+    loaded = _imported_object(name)
+    executor = loaded if isinstance(loaded, Executor) else _built(loaded, name)
     if not isinstance(executor, Executor):
         raise UserError(
             f"--workers {name}: gives a {type(executor).__name__}, expected a "
@@ -102,16 +102,17 @@ def _of_module(name: str) -> Iterator[Executor]:
         yield executor
 
 
-def _made(build: Callable[[], Any], name: str) -> Any:
+def _built(build: Callable[[], Any], name: str) -> Any:
+    """Call the user's function ``name``. Raises ``UserError`` if it raises anything."""
     try:
         return build()
     except Exception as error:
         raise UserError(f"--workers {name}: cannot be called ({error_of_user(error)})") from error
 
 
-def _loaded(name: str) -> Any:
-    """Import the object that ``module:name`` names; a module in the user's folder is searched for
-    last.
+def _imported_object(name: str) -> Any:
+    """Import the object that ``module:name`` names: an executor, or a callable. A module in the
+    user's folder is searched for last. Raises ``UserError`` for anything else.
     """
     module_name, colon, attribute = name.partition(":")
     if not (colon and module_name and attribute):

@@ -40,7 +40,7 @@ from bftrainer_replay.sweep.inputs import (
 from bftrainer_replay.sweep.sample import cost_s
 
 MOST_CELLS = 1_000_000
-_NOT_IN_A_GRID = ("more_files", "unit", "gpus_per_node", "part_cpus", "back_s")
+_EXCLUDED_OPTIONS = ("more_files", "unit", "gpus_per_node", "part_cpus", "back_s")
 """Options of a log that a grid does not have: several files of one log, and logs in GPUs."""
 
 
@@ -53,7 +53,7 @@ class _LogKeys(ConfigTable):
     partition: str | None = None
 
     def importing(self, folder: Path) -> ImportOptions:
-        """How the log is read; paths are relative to ``folder``."""
+        """Return the options with which the log is read; paths are relative to ``folder``."""
         values = {name: getattr(self, name) for name in _import_names()}
         for name, value in values.items():
             if isinstance(value, Path):
@@ -62,8 +62,9 @@ class _LogKeys(ConfigTable):
 
 
 def _import_names() -> tuple[str, ...]:
+    """Return the names of the import options that are keys of a grid's log."""
     names = (option.name for option in dataclasses.fields(ImportOptions))
-    return tuple(name for name in names if name not in _NOT_IN_A_GRID)
+    return tuple(name for name in names if name not in _EXCLUDED_OPTIONS)
 
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class GridSweep:
 
     @property
     def tasks(self) -> tuple[Task, ...]:
-        """What has to be computed, each once."""
+        """The computations of all cells, each once."""
         return each_once(task(cell, self.inputs) for cell in self.cells)
 
     def cost_s(self, planned: Task) -> float:
@@ -145,15 +146,15 @@ class GridSweep:
         key = cell.log, cell.workload, cell.seed, cell.max_parallel
         if key not in self._costs_s:
             arrivals = self.inputs.arrivals_of(cell)
-            trainers = [arrival.trainer for arrival in arrivals[:_FEW]]
+            trainers = [arrival.trainer for arrival in arrivals[:_SAMPLE_TRAINERS]]
             window = self.inputs.windows[cell.log]
-            self._costs_s[key] = cost_s(window, trainers, cell.max_parallel or _MANY)
+            self._costs_s[key] = cost_s(window, trainers, cell.max_parallel or _ASSUMED_PLACES)
         return self._costs_s[key]
 
 
-_FEW = 70  # trainers that stand for all: ten of each of the paper's models
-_MOST_DIGITS = 40  # of both numbers of a shard: Python converts no text of thousands to a number
-_MANY = 35  # trainers at once, where the objective decides how many
+_SAMPLE_TRAINERS = 70  # trainers that stand for all: ten of each of the paper's models
+_MAX_DIGITS = 40  # of both numbers of a shard: Python converts no text of thousands to a number
+_ASSUMED_PLACES = 35  # trainers at once, where the objective decides how many
 
 
 def read_sweep(path: Path) -> GridSweep:
@@ -177,8 +178,8 @@ def _workloads(tables: Sequence[TrainersTable], folder: Path) -> list[SweepWorkl
     for table in tables:
         workload = workload_of(
             WorkloadTable(
-                trainers=_beside(folder, table.trainers),
-                curves=_beside(folder, table.curves),
+                trainers=_resolved(folder, table.trainers),
+                curves=_resolved(folder, table.curves),
                 kind=table.kind,
                 model=table.model,
             )
@@ -196,8 +197,8 @@ def cells_of(grid: GridTable, logs: Sequence[str], workloads: Sequence[str]) -> 
     names = tuple(type(grid).model_fields)
     axes = [getattr(grid, name) or (None,) for name in names]
     return tuple(
-        _cell(values[0], values[1], dict(zip(names, values[2:], strict=True)))
-        for values in itertools.product(logs, workloads, *axes)
+        _cell(log, workload, dict(zip(names, values, strict=True)))
+        for log, workload, *values in itertools.product(logs, workloads, *axes)
     )
 
 
@@ -210,8 +211,8 @@ def _cell(log: str, workload: str, values: dict[str, Any]) -> Cell:
     forward_s = values["forward_s"]
     if forward_s is None:
         forward_s = find_objective(objective).forward_s
-    chosen = {"objective": objective, "forward_s": forward_s, "max_parallel": places or 0}
-    return Cell(log, workload, **{**values, **chosen})
+    settings = {"objective": objective, "forward_s": forward_s, "max_parallel": places or 0}
+    return Cell(log, workload, **{**values, **settings})
 
 
 def windows_of(tables: Sequence[LogTable], folder: Path) -> dict[str, LogWindow]:
@@ -219,21 +220,22 @@ def windows_of(tables: Sequence[LogTable], folder: Path) -> dict[str, LogWindow]
     those that repeat get a number (``log.csv#2``).
     """
     windows: dict[str, LogWindow] = {}
-    opened: dict[tuple[Path, ImportOptions], tuple[EventLog, tuple[str, ...]]] = {}
+    # Several tables may name one log, which is read once: the log, and the remarks on it.
+    logs: dict[tuple[Path, ImportOptions], tuple[EventLog, tuple[str, ...]]] = {}
     for table in tables:
         key = folder / table.path, table.importing(folder)
-        if key not in opened:
-            log = open_log(*key)
+        if key not in logs:
+            opened = open_log(*key)
             # An event log has nothing to skip or guess.
-            totals = () if log.is_event_log else log.totals
-            opened[key] = log.log, (*totals, *log.remarks)
-        name = (
-            table.path.name if table.partition is None else f"{table.path.name}:{table.partition}"
-        )
+            totals = () if opened.is_event_log else opened.totals
+            logs[key] = opened.log, (*totals, *opened.remarks)
+        name = table.path.name
+        if table.partition is not None:
+            name = f"{name}:{table.partition}"
         if name in windows:
             name = f"{name}#{len(windows) + 1}"
-        events, remarks = opened[key]
-        windows[name] = replace(_window(table, events, folder), remarks=remarks)
+        log, remarks = logs[key]
+        windows[name] = replace(_window(table, log, folder), remarks=remarks)
     return windows
 
 
@@ -245,14 +247,14 @@ def _window(table: LogTable, log: EventLog, folder: Path) -> LogWindow:
     if log.gpus is not None:
         raise InputFileError(where, "is in GPUs, expected a log in nodes")
     first_s, last_s = log.events[0].at_s, log.events[-1].at_s
-    start_s = first_s if table.start is None else _time(table.start, where)
+    start_s = first_s if table.start is None else _parse_start(table.start, where)
     if not first_s <= start_s < last_s:
         covers = f"{format_time(first_s)} .. {format_time(last_s)}"
         raise InputFileError(
             where, f"start {table.start} is outside the log, which covers {covers}"
         )
     end_s = last_s if table.hours is None else min(start_s + 3600 * table.hours, last_s)
-    nodes = _nodes(table, log, folder)
+    nodes = _chosen_nodes(table, log, folder)
     if table.partition is not None and nodes is not None:
         raise InputFileError(where, "partition cannot be combined with nodes or node_list")
     window = cut(
@@ -265,7 +267,10 @@ def _window(table: LogTable, log: EventLog, folder: Path) -> LogWindow:
     return window if table.partition is None else in_partition(window, table.partition)
 
 
-def _time(text: str, where: str) -> float:
+def _parse_start(text: str, where: str) -> float:
+    """Return the time that ``start`` gives, in seconds since 1970. Raises
+    :class:`InputFileError`.
+    """
     try:
         return parse_time(text)
     except ValueError as error:
@@ -273,18 +278,19 @@ def _time(text: str, where: str) -> float:
         raise InputFileError(where, f"start {text!r:.40} is not ISO 8601, {expected}") from error
 
 
-def _nodes(table: LogTable, log: EventLog, folder: Path) -> tuple[str, ...] | None:
+def _chosen_nodes(table: LogTable, log: EventLog, folder: Path) -> tuple[str, ...] | None:
     """Return the names of the nodes that the grid file chooses from a log; None for all."""
     if table.node_list is None and table.nodes is None:
         return None
     names = log.nodes() if table.node_list is None else read_node_list(folder / table.node_list)
-    wanted = len(names) if table.nodes is None else table.nodes
-    if wanted > len(names):
-        raise InputFileError(str(table.path), f"nodes = {wanted}: there are only {len(names)}")
-    return spread(names, wanted) if table.node_list is None else names[:wanted]
+    count = len(names) if table.nodes is None else table.nodes
+    if count > len(names):
+        raise InputFileError(str(table.path), f"nodes = {count}: there are only {len(names)}")
+    # The first names of a log would be no fair sample of it (:func:`spread`).
+    return spread(names, count) if table.node_list is None else names[:count]
 
 
-def _beside(folder: Path, path: Path | None) -> Path | None:
+def _resolved(folder: Path, path: Path | None) -> Path | None:
     return None if path is None else folder / path
 
 
@@ -296,7 +302,7 @@ def shard_of(tasks: Sequence[Task], text: str) -> tuple[Task, ...]:
     """
     number, slash, count = text.partition("/")
     digits = f"{number}{count}"
-    if not (slash and number and count and digits.isdecimal() and len(digits) <= _MOST_DIGITS):
+    if not (slash and number and count and digits.isdecimal() and len(digits) <= _MAX_DIGITS):
         raise UserError(f"--shard {text:.40}: expected i/n, such as 3/64")
     if not 1 <= int(number) <= int(count):
         raise UserError(f"--shard {text:.40}: expected i from 1 to n, such as 64/64")

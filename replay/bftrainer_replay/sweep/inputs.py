@@ -32,8 +32,8 @@ from bftrainer_replay.workload.workload import (
 )
 
 WorkloadKind = Literal["hpo", "diverse"]
-_SPARE = 1.1
-_FEWEST, _MOST = 50, 50_000
+_SAFETY_FACTOR = 1.1
+_MIN_TRAINERS, _MAX_TRAINERS = 50, 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,25 +78,26 @@ def workload_of(table: WorkloadTable) -> SweepWorkload:
     """
     curves = TABLE_2 if table.curves is None else read_curves(table.curves)
     if table.trainers is not None:
-        read = read_workload(table.trainers, curves, table.model)
+        workload = read_workload(table.trainers, curves, table.model)
 
-        def as_read(
+        def trainers_of_table(
             window: LogWindow, seed: int, *, places: int = 0, units: int = 1
         ) -> tuple[Arrival, ...]:
-            return read.arrivals
+            return workload.arrivals
 
-        return SweepWorkload(table.trainers.name, as_read, has_times=True)
+        return SweepWorkload(table.trainers.name, trainers_of_table, has_times=True)
     model = table.model or "shufflenet"
     if table.kind == "hpo":
         curves = {model: find_curve(model, curves)}
 
-    def make(
+    def generated_trainers(
         window: LogWindow, seed: int, *, places: int = 0, units: int = 1
     ) -> tuple[Arrival, ...]:
         times = submissions(window.start_s, enough(window, curves, places, units), 0.0)
         return hpo(model, times, curves) if table.kind == "hpo" else diverse(times, seed, curves)
 
-    return SweepWorkload(f"hpo-{model}" if table.kind == "hpo" else "diverse", make)
+    name = f"hpo-{model}" if table.kind == "hpo" else "diverse"
+    return SweepWorkload(name, generated_trainers)
 
 
 def enough(window: LogWindow, curves: Mapping[str, Curve], places: int = 0, units: int = 1) -> int:
@@ -111,9 +112,9 @@ def enough(window: LogWindow, curves: Mapping[str, Curve], places: int = 0, unit
     mean_unit_s = sum(fewest_unit_s) / len(fewest_unit_s)
     largest = max(curve.nodes[-1] for curve in curves.values())
     usable_nodes = places * math.ceil(largest / units) if places else math.inf
-    usable_s = _SPARE * units * pool_sizes_of(window).node_s(usable_nodes)
+    usable_s = _SAFETY_FACTOR * units * pool_sizes_of(window).node_s(usable_nodes)
     wanted_s = usable_s + places * max(fewest_unit_s)
-    return min(math.ceil(wanted_s / mean_unit_s) + _FEWEST, _MOST)
+    return min(math.ceil(wanted_s / mean_unit_s) + _MIN_TRAINERS, _MAX_TRAINERS)
 
 
 def inputs_of(
@@ -133,9 +134,9 @@ def inputs_of(
         key = (cell.log, cell.workload, cell.seed)
         if key not in arrivals:
             arrivals[key] = by_name[cell.workload].make(bare[cell.log], cell.seed, places=places)
-        pairing = (cell.workload, cell.policy, cell.objective)
-        if pairing not in checked:
-            checked.add(pairing)
+        combination = (cell.workload, cell.policy, cell.objective)
+        if combination not in checked:
+            checked.add(combination)
             policy = policy_of(cell)
             for arrival in arrivals[key]:
                 check_needs(policy, arrival.trainer)

@@ -28,18 +28,18 @@ class ResultStore:
     def check_folder(self) -> None:
         """Raise ``UserError`` if results cannot be stored. Creates nothing."""
         folder = self.folder.absolute()
-        present = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
-        if not present.is_dir():
+        nearest = next(path for path in (folder, *folder.parents) if os.path.lexists(path))
+        if not nearest.is_dir():
             problem = "is not a directory"
-        elif not os.access(present, os.W_OK | os.X_OK):
+        elif not os.access(nearest, os.W_OK | os.X_OK):
             problem = "cannot be written"
         else:
             return
-        raise UserError(f"{present} {problem}; specify another directory with --out")
+        raise UserError(f"{nearest} {problem}; specify another directory with --out")
 
     def get(self, task: Task) -> Result | None:
-        """Read the result of a task; None if there is none yet. A file that is not JSON counts as
-        missing.
+        """Read the result of a task; None if there is none yet. A file that is not JSON, or has no
+        result, counts as missing. Raises ``UserError`` for a file that cannot be read.
         """
         try:
             content = json.loads(self._path(task).read_bytes())
@@ -51,7 +51,7 @@ class ResultStore:
         return result if isinstance(result, dict) else None
 
     def put(self, task: Task, result: Result) -> None:
-        """Store the result of a task."""
+        """Store the result of a task. Raises ``UserError`` if it cannot be written."""
         content = {"kind": task.kind, "cell": asdict(task.cell), "result": result}
         text = json.dumps(content, indent=1, default=lambda value: value.value)
         try:

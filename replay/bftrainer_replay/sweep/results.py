@@ -40,11 +40,11 @@ def check_work_lasted(ends: Iterable[str | None]) -> None:
     """Check that no replay of generated trainers ran out of work; ``ends`` are the times at which
     one did, or None.
     """
-    early = [end for end in ends if end is not None]
-    if early:
+    early_ends = [end for end in ends if end is not None]
+    if early_ends:
         raise WorkRanOutError(
-            f"the generated trainers ran out of work on {min(early)} of the log's time, so the "
-            "shares of use would be too low; "
+            f"the generated trainers ran out of work on {min(early_ends)} of the log's time, so "
+            "the shares of use would be too low; "
             "use a shorter part of the log (--hours), or trainers of your own (--trainers)"
         )
 
@@ -85,8 +85,8 @@ def rows_of(cells: Sequence[Cell], inputs: Inputs, store: ResultStore) -> tuple[
 
 
 def summed(cell: Cell, parts: Sequence[SweepRow], shown: int = 0) -> SweepRow:
-    """Sum the rows of the pieces of a log; the data for pictures are those of the piece
-    ``shown``.
+    """Sum the rows of the pieces of a log into the row of ``cell``. Values that do not add up, such
+    as the data for pictures, are those of the piece with the index ``shown``.
     """
     if len(parts) == 1:
         return replace(parts[0], cell=cell)

@@ -53,30 +53,35 @@ class FailedTask:
 
 @dataclass(slots=True)
 class _Progress:
-    """Counts what is done, in the unit of ``cost``; those that are running are half done."""
+    """Adds up the costs of the tasks that have ended; tasks that are running count half."""
 
     on_done: OnDone
     cost: Callable[[Task], float]
-    left: Sequence[Task]
-    at_once: int
+    pending: Sequence[Task]
+    """All tasks of this run, also those that have ended."""
+    parallel_count: int
+    """How many tasks run at once."""
     done: float = 0.0
+    """The cost of the tasks that have ended."""
     count: int = 0
-    whole: float = field(init=False)
+    """The number of tasks that have ended."""
+    total: float = field(init=False)
+    """The cost of all tasks."""
 
     def __post_init__(self) -> None:
-        self.whole = sum(map(self.cost, self.left))
+        self.total = sum(map(self.cost, self.pending))
 
     def add(self, task: Task) -> None:
-        """A task has ended, with or without a result."""
+        """Count a task that has ended, with or without a result, and report the progress."""
         self.done += self.cost(task)
         self.count += 1
         self.show()
 
     def show(self) -> None:
-        """Tell how far the work is."""
-        running = min(self.at_once - 1, len(self.left) - self.count)
-        half = running / 2 * self.whole / len(self.left) if self.count else 0.0
-        self.on_done(self.done + half, self.whole)
+        """Report the progress to ``on_done``."""
+        running_count = min(self.parallel_count - 1, len(self.pending) - self.count)
+        half_cost = running_count / 2 * self.total / len(self.pending) if self.count else 0.0
+        self.on_done(self.done + half_cost, self.total)
 
 
 def do_all(
@@ -87,7 +92,7 @@ def do_all(
     compute: Compute = compute,
     jobs: int = 1,
     executor: Executor | None = None,
-    on_done: OnDone = lambda done, whole: None,
+    on_done: OnDone = lambda done, total: None,
     cost: Callable[[Task], float] = lambda task: 1,
 ) -> tuple[FailedTask, ...]:
     """Run the tasks that have no result in the store, in ``jobs`` processes or on an ``executor``;
@@ -98,25 +103,25 @@ def do_all(
     A failed task does not stop the others. If a process is killed, only the tasks that were running
     in it are lost: here they are computed again, and on an ``executor`` they count as failed.
     """
-    left = [task for task in tasks if store.get(task) is None]
-    at_once = jobs if executor is None else 1
-    progress = _Progress(on_done, cost, left, at_once)
+    pending = [task for task in tasks if store.get(task) is None]
+    parallel_count = jobs if executor is None else 1
+    progress = _Progress(on_done, cost, pending, parallel_count)
     progress.show()
     failures: list[FailedTask] = []
     if executor is not None:
         with shared_inputs(inputs, store.folder) as shared:
-            job = partial(_on_any_host, shared, store, compute)
-            failures += _on_executor(executor, job, left, progress)
-    elif jobs == 1 or len(left) <= 1:
-        for task in left:
-            failures += _kept(task, inputs, store, compute)
+            job = partial(_run_on_any_host, shared, store, compute)
+            failures += _run_on_executor(executor, job, pending, progress)
+    elif jobs == 1 or len(pending) <= 1:
+        for task in pending:
+            failures += _compute_and_store(task, inputs, store, compute)
             progress.add(task)
     else:
-        failures += _in_processes(jobs, (inputs, store, compute), progress)
+        failures += _run_in_processes(jobs, (inputs, store, compute), progress)
     return tuple(sorted(failures, key=lambda failure: failure.task.key))
 
 
-def _in_processes(
+def _run_in_processes(
     jobs: int, sweep: tuple[Inputs, ResultStore, Compute], progress: _Progress
 ) -> list[FailedTask]:
     """Run the tasks in processes of this machine; return those that failed.
@@ -125,34 +130,35 @@ def _in_processes(
     again at the end.
     """
     failures: list[FailedTask] = []
-    left, breaks = list(progress.left), 0
-    while left:
+    pending = list(progress.pending)
+    breaks = 0  # in succession, each without a task that ended
+    while pending:
         lost: list[Task] = []
         with process_pool(
-            min(jobs, len(left)), sweep[2].__module__, _begin_task_worker, sweep
+            min(jobs, len(pending)), sweep[2].__module__, _begin_task_worker, sweep
         ) as pool:
-            for task, future in _ended(pool, _in_child, left, progress.show, []):
+            for task, future in _completions(pool, _run_in_child, pending, progress.show, []):
                 if future is None or isinstance(future.exception(), BrokenExecutor):
                     lost.append(task)
                     continue
                 failures += future.result()
                 progress.add(task)
-        breaks = breaks + 1 if len(lost) == len(left) else 0
-        if breaks == _MOST_BREAKS:
+        breaks = breaks + 1 if len(lost) == len(pending) else 0
+        if breaks == _MAX_BREAKS:
             return failures + [FailedTask(task, _KILLED) for task in lost]
         # The first ones were running: whatever kills its process comes last.
-        left = [*lost[jobs + 1 :], *lost[: jobs + 1]]
+        pending = [*lost[jobs + 1 :], *lost[: jobs + 1]]
     return failures
 
 
-_MOST_BREAKS = 3
+_MAX_BREAKS = 3
 _KILLED = "its process was killed each time, perhaps because the memory does not suffice"
 
 
-def _on_executor(
+def _run_on_executor(
     executor: Executor,
     job: Callable[[Task], list[FailedTask]],
-    left: Sequence[Task],
+    pending: Sequence[Task],
     progress: _Progress,
 ) -> list[FailedTask]:
     """Run the tasks on an executor, whose workers may be on other hosts; return the tasks that
@@ -161,8 +167,8 @@ def _on_executor(
     failures: list[FailedTask] = []
     futures: list[Future[list[FailedTask]]] = []
     try:
-        for task, future in _ended(executor, job, left, progress.show, futures):
-            failures += _outcome(task, future)
+        for task, future in _completions(executor, job, pending, progress.show, futures):
+            failures += _failures_of(task, future)
             progress.add(task)
     finally:  # after an interruption, nobody waits for the rest
         for future in futures:
@@ -170,9 +176,9 @@ def _on_executor(
     return failures
 
 
-def _outcome(task: Task, future: Future[list[FailedTask]] | None) -> list[FailedTask]:
-    """Return what the worker of a task returned: its failure, if any. A worker that was lost is a
-    failure as well.
+def _failures_of(task: Task, future: Future[list[FailedTask]] | None) -> list[FailedTask]:
+    """Return the failure of a task, if any, as its worker returned it. A worker that was lost, or
+    an executor that refused the task (``future`` is None), is a failure as well.
     """
     error = CancelledError() if future is None or future.cancelled() else future.exception()
     if future is not None and error is None:
@@ -181,7 +187,7 @@ def _outcome(task: Task, future: Future[list[FailedTask]] | None) -> list[Failed
     return [FailedTask(task, f"its worker was lost ({reason:.200})")]
 
 
-def _ended(
+def _completions(
     executor: Executor,
     job: Callable[[Task], list[FailedTask]],
     tasks: Sequence[Task],
@@ -195,20 +201,20 @@ def _ended(
     signal in the middle of that would leave a worker that the parent does not list, and whose
     semaphores are removed while it opens them: it would end with a traceback.
     """
-    ended: SimpleQueue[tuple[Task, Future[list[FailedTask]] | None]] = SimpleQueue()
+    completions: SimpleQueue[tuple[Task, Future[list[FailedTask]] | None]] = SimpleQueue()
     with ending_deferred():
         for task in tasks:
             try:
                 future = executor.submit(job, task)
             except (BrokenExecutor, RuntimeError):  # RuntimeError: it was shut down
-                ended.put((task, None))
+                completions.put((task, None))
                 continue
             futures.append(future)
-            future.add_done_callback(partial(_put, ended, task))
+            future.add_done_callback(partial(_put_completion, completions, task))
     count = 0
     while count < len(tasks):
         try:
-            task, outcome = ended.get(timeout=SHOW_S)
+            task, outcome = completions.get(timeout=SHOW_S)
         except Empty:
             show()
             continue
@@ -216,21 +222,23 @@ def _ended(
         yield task, outcome
 
 
-def _put(
-    ended: SimpleQueue[tuple[Task, Future[list[FailedTask]] | None]],
+def _put_completion(
+    completions: SimpleQueue[tuple[Task, Future[list[FailedTask]] | None]],
     task: Task,
     future: Future[list[FailedTask]],
 ) -> None:
-    ended.put((task, future))
+    completions.put((task, future))
 
 
 SHOW_S = 60.0
 """Seconds between two reports of progress, where no task ends."""
 
 
-def _kept(task: Task, inputs: Inputs, store: ResultStore, compute: Compute) -> list[FailedTask]:
-    """Compute and store the result of a task; return the failure, if any, as text, because not
-    every exception can be sent between processes.
+def _compute_and_store(
+    task: Task, inputs: Inputs, store: ResultStore, compute: Compute
+) -> list[FailedTask]:
+    """Compute and store the result of a task; return a list with its failure, or an empty list. The
+    reason is text, because not every exception can be sent between processes.
     """
     try:
         store.put(task, compute(task, inputs))
@@ -252,7 +260,7 @@ class _SharedArguments:
             pickle.dump(arguments, memory, pickle.HIGHEST_PROTOCOL)
 
     def load(self) -> tuple[Any, ...]:
-        """The same values in a worker."""
+        """Return the same values in a worker."""
         with mmap.mmap(self._descriptor, 0, prot=mmap.PROT_READ) as memory:
             arguments: tuple[Any, ...] = pickle.loads(memory)  # noqa: S301  # ours
         return arguments
@@ -269,8 +277,8 @@ class _SharedArguments:
 
 
 def _begin_worker(begin: Callable[..., None], shared: _SharedArguments) -> None:
-    """Call ``begin`` in a new worker process, which from then on ends when its parent ends, even if
-    the parent is killed.
+    """Call ``begin`` with the shared arguments in a new worker process, which from then on ends
+    when its parent ends, even if the parent is killed.
     """
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker has a parent"
@@ -293,17 +301,17 @@ def process_pool(
     """Open a pool of ``jobs`` processes of one core each. They are forked from a server that has
     imported the module ``preload``, and each first calls ``begin(*arguments)``.
     """
-    before = {name: os.environ.get(name) for name in _ONE_THREAD}
+    earlier_values = {name: os.environ.get(name) for name in _ONE_THREAD}
     os.environ.update(dict.fromkeys(_ONE_THREAD, "1"))  # one core each
     shared = _SharedArguments(arguments)
     try:
         server = multiprocessing.get_context("forkserver")
         server.set_forkserver_preload([preload])
-        others = set(multiprocessing.active_children())
+        other_children = set(multiprocessing.active_children())
         # A signal that interrupted the creation of semaphores would leave them behind.
         with ending_deferred():
             with safe_path_for_children():
-                _start_server_deaf_to_the_terminal()
+                _start_server_without_terminal_signals()
             pool = ProcessPoolExecutor(
                 jobs, mp_context=server, initializer=_begin_worker, initargs=(begin, shared)
             )
@@ -311,7 +319,7 @@ def process_pool(
             try:
                 yield pool
             except BaseException:
-                for worker in set(multiprocessing.active_children()) - others:
+                for worker in set(multiprocessing.active_children()) - other_children:
                     worker.kill()
                 # The pool's threads end with its workers. One that is still there when the program
                 # ends may find its pipe closed, and print a traceback.
@@ -319,41 +327,41 @@ def process_pool(
                 raise
     finally:
         shared.close()
-        for name, value in before.items():
+        for name, value in earlier_values.items():
             if value is None:
                 os.environ.pop(name)
             else:
                 os.environ[name] = value
 
 
-def _start_server_deaf_to_the_terminal() -> None:
+def _start_server_without_terminal_signals() -> None:
     """Start the fork server with the signals of a terminal blocked. Its workers inherit that, so
     Ctrl-C makes none print a traceback.
 
     multiprocessing's resource tracker is started first: it ignores Ctrl-C itself, and unblocks it
     here when it has started.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
+    earlier_mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGHUP])
     try:
         resource_tracker.ensure_running()
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
         forkserver.ensure_running()
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, earlier_mask)
 
 
 def _begin_task_worker(*sweep: Any) -> None:
-    """Keep the inputs of a worker's tasks."""
+    """Keep (inputs, store, compute) for the tasks of this worker process."""
     global _sweep  # a worker process has one
     _sweep = sweep
 
 
-def _in_child(task: Task) -> list[FailedTask]:
+def _run_in_child(task: Task) -> list[FailedTask]:
     assert _sweep is not None, "the worker has its inputs"
-    return _kept(task, *_sweep)
+    return _compute_and_store(task, *_sweep)
 
 
-def _on_any_host(
+def _run_on_any_host(
     shared: SharedInputs, store: ResultStore, compute: Compute, task: Task
 ) -> list[FailedTask]:
     """Compute a task in a worker on any host that has the results' folder; return the failure, if
@@ -367,4 +375,4 @@ def _on_any_host(
         inputs = read_shared(shared)
     except BFTrainerError as error:
         return [FailedTask(task, str(error))]
-    return _kept(task, inputs, store, compute)
+    return _compute_and_store(task, inputs, store, compute)

@@ -32,7 +32,7 @@ LOG = "log"
 # weeks, else two days, else three times six hours. The last is for machines with tens of thousands
 # of idle nodes, where two days take a quarter of an hour.
 _LENGTHS_H = ((168.0, 3), (24.0, 2), (6.0, 3))
-_LARGEST = 0.8  # of the log: a larger part is not worth the doubt
+_MAX_SHARE = 0.8  # of the log: a larger part is not worth the doubt
 
 
 @dataclass(frozen=True)
@@ -83,9 +83,12 @@ class LogSample:
         )
 
     def cells(self, cell: Cell) -> tuple[Cell, ...]:
-        """The cell on every piece; only the piece that is shown has the data for pictures."""
+        """Return the cell on every piece; only the piece that is shown has the data for
+        pictures.
+        """
         return tuple(
-            replace(cell, log=n, detail=cell.detail and n == self.shown) for n in self.windows
+            replace(cell, log=name, detail=cell.detail and name == self.shown)
+            for name in self.windows
         )
 
     def rows(
@@ -131,18 +134,19 @@ def drawn(log: LogWindow, share: float, seed: int = SEED) -> LogSample:
     Pieces are as long as possible (a week, a day ...) if there are then enough of them; they are at
     least three of six hours. A share of 80% or more is the whole log.
     """
-    if share >= _LARGEST:
+    if share >= _MAX_SHARE:
         return whole(log)
     span_h = log.span_s / 3600
     short_enough = (option for option in _LENGTHS_H if share * span_h >= math.prod(option))
-    length_h, fewest = next(short_enough, _LENGTHS_H[-1])
-    count = max(round(share * span_h / length_h), fewest)
-    if count * length_h >= _LARGEST * span_h:
+    length_h, min_count = next(short_enough, _LENGTHS_H[-1])
+    count = max(round(share * span_h / length_h), min_count)
+    if count * length_h >= _MAX_SHARE * span_h:
         return whole(log)
     rng = np.random.default_rng(np.random.PCG64(seed))
-    room_s = log.span_s / count - length_h * 3600
+    slack_s = log.span_s / count - length_h * 3600  # of a piece in its stratum
     starts_s = [
-        log.start_s + k * log.span_s / count + float(rng.random()) * room_s for k in range(count)
+        log.start_s + stratum * log.span_s / count + float(rng.random()) * slack_s
+        for stratum in range(count)
     ]
     whole_minutes_s = [round(at_s / 60) * 60.0 for at_s in starts_s]
     return LogSample(log, pieces(log, whole_minutes_s, length_h * 3600))

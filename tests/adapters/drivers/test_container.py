@@ -112,9 +112,11 @@ def test_a_worker_is_started_by_apptainer_warm_and_cold_from_an_image_that_is_st
 
 def test_what_is_asked_of_srun_is_what_pyxis_knows_and_doctor_finds_it() -> None:
     box = container("/images/t.sqsh", Path("/work"), Path("/state/trainers/a"), {})
-    assert [word.partition("=")[0] for word in box.of_step] == re.findall(r"--container-\w+", PYXIS)
-    assert box.of_step[0] == "--container-image=/images/t.sqsh"
-    assert "/state/trainers/a:/state/trainers/a,/work:/work," in box.of_step[1]
+    assert [word.partition("=")[0] for word in box.srun_options] == re.findall(
+        r"--container-\w+", PYXIS
+    )
+    assert box.srun_options[0] == "--container-image=/images/t.sqsh"
+    assert "/state/trainers/a:/state/trainers/a,/work:/work," in box.srun_options[1]
     assert (box.runtime, box.arguments) == ("", ())
     assert containers(PYXIS, None).detail == ".sqsh images: srun has pyxis"
     assert (

@@ -25,10 +25,10 @@ from bftrainer_drivers.common.core import (
     Excused,
     GroupFormed,
     GroupOver,
-    Heard,
     HostsListed,
     Joined,
     KillGroup,
+    News,
     Report,
     Reported,
     Retry,
@@ -40,7 +40,7 @@ from bftrainer_drivers.common.core import (
     WaitingEnded,
     Warmed,
     WorkerEnded,
-    after,
+    advance,
 )
 from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Announce, Drop, Member, StartWarming
@@ -49,27 +49,29 @@ from bftrainer_drivers.common.outcome import DriverOutcome, Exit
 A, B, C = (HostSlots(node, 1, fragment) for node, fragment in zip("abc", "123", strict=True))
 LOG = Path("worker.log")
 ELASTIC = Terms(True, LegalSizes(1), stop_s=30, hang_s=60)
-HOROVOD = Terms(True, LegalSizes(1), stop_s=30, hang_s=60, confirmed=True)
+HOROVOD = Terms(True, LegalSizes(1), stop_s=30, hang_s=60, needs_confirmation=True)
 TORCHFT = Terms(True, LegalSizes(2), stop_s=30, hang_s=60)
 TORCHRUN = Terms(False, LegalSizes(1), stop_s=30, hang_s=60)
-RESTART = Terms(False, LegalSizes(1), stop_s=30, hang_s=60, collective=False, stop_signal=10)
+RESTART = Terms(False, LegalSizes(1), stop_s=30, hang_s=60, is_collective=False, stop_signal=10)
 
-POOL = Terms(True, LegalSizes(1), stop_s=30, hang_s=math.inf, collective=False, independent=True)
+POOL = Terms(
+    True, LegalSizes(1), stop_s=30, hang_s=math.inf, is_collective=False, is_independent=True
+)
 
 
 class Told:
     """A driver that is told things; ``steps`` are those after the last one."""
 
     def __init__(self, terms: Terms) -> None:
-        self.state = RunState.first(terms)
+        self.state = RunState.initial(terms)
         self.steps: list[DriverStep] = []
         self.now_s = 0.0
 
-    def hear(self, *heard: Heard, at_s: float | None = None) -> list[DriverStep]:
+    def hear(self, *news: News, at_s: float | None = None) -> list[DriverStep]:
         self.now_s = self.now_s if at_s is None else at_s
         self.steps = []
-        for each in heard:
-            self.state, steps = after(self.state, each, self.now_s)
+        for each in news:
+            self.state, steps = advance(self.state, each, self.now_s)
             self.steps += steps
         return self.steps
 
@@ -100,7 +102,7 @@ def training(terms: Terms, *hosts: HostSlots) -> Told:
     """A driver whose group trains on these hosts."""
     told = Told(terms)
     told.hear(HostsListed(hosts))
-    if terms.elastic:
+    if terms.is_elastic:
         told.hear(
             *(
                 Warmed(step.member, is_cold=True)
@@ -110,7 +112,7 @@ def training(terms: Terms, *hosts: HostSlots) -> Told:
         )
         told.hear(TimePassed())
     told.hear(*(Joined(told.member(host), LOG) for host in hosts))
-    if terms.elastic:
+    if terms.is_elastic:
         told.hear(GroupFormed(tuple(told.member(host).label for host in hosts)))
     told.hear(Reported(ProgressLine(0.0, Phase.RUNNING, 1, len(hosts), 1, 32.0)))
     return told
@@ -127,10 +129,12 @@ ALL = pytest.mark.parametrize(
 def test_the_group_is_reported_once(terms: Terms) -> None:
     told = Told(terms)
     told.hear(HostsListed((A, B)))
-    if terms.elastic:
+    if terms.is_elastic:
         assert told.of(StartWarming)
         told = training(terms, A, B)
-        assert told.reports(Running) == ([Running(2, ("1", "2"))] if terms.confirmed else [])
+        assert told.reports(Running) == (
+            [Running(2, ("1", "2"))] if terms.needs_confirmation else []
+        )
     else:
         assert told.of(Begin)
         assert told.reports(Running) == [Running(2, ("1", "2"))]
@@ -249,7 +253,9 @@ def test_a_lost_worker_costs_an_elastic_group_its_node(terms: Terms) -> None:
     ]
     assert told.reports(Withheld) == [Withheld("b", "2", "a worker ended by SIGKILL")]
     told.hear(GroupFormed((told.member(A).label, told.member(C).label)))
-    told.hear(Reported(ProgressLine(0.0, Phase.RUNNING, 1, 2, 9, 9.0))) if terms.confirmed else None
+    told.hear(
+        Reported(ProgressLine(0.0, Phase.RUNNING, 1, 2, 9, 9.0))
+    ) if terms.needs_confirmation else None
     assert told.reports(Running) == [Running(2, ("1", "3"))]
 
 
@@ -381,9 +387,9 @@ def test_a_worker_of_a_pool_that_fails_starts_again_after_a_pause_that_doubles(s
 def test_no_worker_of_a_pool_starts_again_that_hears_of_a_stop_before_its_driver() -> None:
     told = training(POOL, A, B)
     told.ended(A, 83)
-    assert told.state.retries.waiting
+    assert told.state.retries.restart_s
     told.hear(StopRequested())
-    assert not told.state.retries.waiting
+    assert not told.state.retries.restart_s
     assert told.of(Retry) == []
 
 
@@ -448,7 +454,7 @@ def test_the_core_changes_no_state_and_says_nothing_after_the_end(
         membership = told.state.membership
         known = [*membership.group, *membership.announced, *membership.warm, *membership.warming]
         member = known[number % len(known)] if known else Member("x", A)
-        heard: Heard = {
+        news: News = {
             "hosts": HostsListed(
                 tuple(host for bit, host in enumerate((A, B, C)) if number >> bit & 1)
             ),
@@ -465,7 +471,7 @@ def test_the_core_changes_no_state_and_says_nothing_after_the_end(
         }[what]
         before, was_over = copy.deepcopy(told.state), told.state.outcome is not None
         state = told.state
-        told.hear(heard, at_s=float(now_s * (1 + 20 * (number == 7))))
+        told.hear(news, at_s=float(now_s * (1 + 20 * (number == 7))))
         assert state == before, "a state is a value"
         if was_over:
             assert told.steps == []
@@ -515,7 +521,7 @@ def uses(told: Told) -> list[list[HostSlots]]:
 def test_a_loss_leaves_the_largest_legal_size(terms: Terms) -> None:
     told = training(terms, A, B, C, D)
     told.ended(D, -9)
-    if not terms.elastic:
+    if not terms.is_elastic:
         assert KillGroup() in told.hear(TimePassed(), at_s=2.1)
         for host in (A, B, C):
             told.ended(host, -9, planned=True)
@@ -531,14 +537,14 @@ def test_hosts_beyond_a_legal_size_wait_until_it_is_the_next_one(terms: Terms) -
     assert told.hear(HostsListed((A, B, C)), TimePassed()) == []
     told.hear(HostsListed((A, B, C, D)))
     joining = [step.member for step in told.steps if isinstance(step, StartWarming)]
-    assert [member.host for member in joining] == ([C, D] if terms.elastic else [A, B, C, D])
+    assert [member.host for member in joining] == ([C, D] if terms.is_elastic else [A, B, C, D])
     told.hear(*(Warmed(member) for member in joining[:-1]), TimePassed())
     patience_s = told.state.membership.straggler_s
     told.hear(TimePassed(), at_s=patience_s - 1)
     assert uses(told) == []
     assert told.of(AskWorkersToStop) == []
     told.hear(Warmed(joining[-1]), TimePassed())
-    if terms.elastic:
+    if terms.is_elastic:
         assert uses(told) == [[A, B, C, D]]
     else:
         assert told.of(AskWorkersToStop) == [AskWorkersToStop("other nodes")]
@@ -561,7 +567,7 @@ def test_without_a_legal_size_the_group_saves_and_ends(terms: Terms) -> None:
     told = training(terms, A, B)
     told.ended(B, -9)
     told.hear(TimePassed())
-    if terms.elastic:
+    if terms.is_elastic:
         assert told.of(AskWorkersToStop) == [AskWorkersToStop("1 node, but sizes is [2, 4]")]
         told.hear(GroupFormed((told.member(A).label,)))
     told.ended(A, 83)
@@ -607,7 +613,7 @@ def test_no_group_of_another_size_begins(terms: Terms, story: Sequence[tuple[str
         membership = told.state.membership
         members = [*membership.group, *membership.announced, *membership.warm, *membership.warming]
         member = members[number % len(members)] if members else Member("x", A)
-        heard: Heard = {
+        news: News = {
             "hosts": HostsListed(hosts[: 1 + number % 4]),
             "warm": Warmed(member),
             "join": Joined(member, LOG),
@@ -615,7 +621,7 @@ def test_no_group_of_another_size_begins(terms: Terms, story: Sequence[tuple[str
             "form": GroupFormed(tuple(member.label for member in membership.announced)),
             "over": GroupOver(),
         }.get(what, TimePassed())
-        told.hear(heard, at_s=float(10 * now_s))
+        told.hear(news, at_s=float(10 * now_s))
         for group in uses(told):
             is_in_use = len(group) in (2, 4)
             assert is_in_use or not terms.sizes.largest_within(len(group)), "or none can form"

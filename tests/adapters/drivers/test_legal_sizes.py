@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bftrainer_drivers.common.legal_sizes import LegalSizes, in_use
+from bftrainer_drivers.common.legal_sizes import LegalSizes, used_hosts
 
 LISTED = LegalSizes(1, 8, (2, 4, 8))
 
@@ -28,11 +28,11 @@ def test_the_largest_legal_size_within_what_is_present(sizes: LegalSizes, uses: 
 
 
 def test_nodes_of_the_group_are_kept_before_others_in_the_order_of_the_file() -> None:
-    assert in_use("abc", LISTED) == ["a", "b"]
-    assert in_use("abc", LISTED, ["c"]) == ["a", "c"]
-    assert in_use("abcde", LISTED, ["e", "cd"]) == ["a", "c", "d", "e"]
-    assert in_use("a", LISTED, ["a"]) == []
-    assert in_use("abcd", LISTED, ["d"]) == ["a", "b", "c", "d"]
+    assert used_hosts("abc", LISTED) == ["a", "b"]
+    assert used_hosts("abc", LISTED, ["c"]) == ["a", "c"]
+    assert used_hosts("abcde", LISTED, ["e", "cd"]) == ["a", "c", "d", "e"]
+    assert used_hosts("a", LISTED, ["a"]) == []
+    assert used_hosts("abcd", LISTED, ["d"]) == ["a", "b", "c", "d"]
 
 
 def test_only_lists_that_leave_a_count_out_have_gaps() -> None:

@@ -16,9 +16,9 @@ def started(*hosts: HostSlots) -> Membership:
     membership = Membership()
     for action in membership.order(hosts, 0.0):
         assert isinstance(action, StartWarming)
-        membership.warmed(action.member, 0.0)
+        membership.note_warm(action.member, 0.0)
     (announce,) = membership.tick(0.0)
-    membership.formed([member.label for member in announce.members])
+    membership.note_group([member.label for member in announce.members])
     return membership
 
 
@@ -31,7 +31,7 @@ def test_nodes_that_join_are_announced_together_but_not_for_ever() -> None:
     first, second = membership.order([A, B, C], 1.0)
     assert isinstance(first, StartWarming)
     assert isinstance(second, StartWarming)
-    membership.warmed(first.member, 2.0)
+    membership.note_warm(first.member, 2.0)
     assert membership.tick(6.9) == []
     (announce,) = membership.tick(7.0)
     assert hosts(announce.members) == [A, B]
@@ -45,7 +45,7 @@ def test_three_orders_while_one_warms_are_one_announcement() -> None:
     (d,) = membership.order([A, C, D], 1.6)
     assert isinstance(d, StartWarming)
     for member in list(membership.warming):
-        membership.warmed(member, 3.0)
+        membership.note_warm(member, 3.0)
     (announce,) = membership.tick(3.0)
     assert hosts(announce.members) == [A, C, D]
 
@@ -64,7 +64,7 @@ def test_a_node_that_stays_until_the_reset_keeps_its_name_and_another_stay_gets_
     (again,) = membership.order([A, B], 1.1)  # Horovod has not acted yet
     assert label in {member.label for member in again.members}
     membership.order([A], 1.2)
-    membership.formed([member.label for member in membership.announced])
+    membership.note_group([member.label for member in membership.announced])
     (start,) = membership.order([A, B], 2.0)
     assert isinstance(start, StartWarming)
     assert start.member.label != label
@@ -73,10 +73,10 @@ def test_a_node_that_stays_until_the_reset_keeps_its_name_and_another_stay_gets_
 def test_a_lost_fragment_is_not_used_again_but_its_node_is() -> None:
     membership = started(A, B)
     lost = next(member for member in membership.group if member.host == B)
-    assert membership.lost(lost)
-    assert not membership.lost(lost), "told once"
+    assert membership.withhold(lost)
+    assert not membership.withhold(lost), "told once"
     assert lost not in membership.announced
-    membership.formed([member.label for member in membership.announced])
+    membership.note_group([member.label for member in membership.announced])
     assert membership.order([A, B], 9.0) == []
     (start,) = membership.order([A, HostSlots("b", 1, "other")], 10.0)
     assert isinstance(start, StartWarming)
@@ -97,7 +97,7 @@ def test_no_node_of_the_group_left_means_leave_once() -> None:
 def test_a_group_of_which_nobody_lives_is_not_asked_to_leave() -> None:
     membership = started(A, B)
     for member in membership.group:
-        membership.lost(member)
+        membership.withhold(member)
     assert membership.order([A, B], 1.0) == []
     assert membership.order([], 1.0) == []
 
@@ -106,7 +106,7 @@ def test_what_horovod_may_just_take_is_kept_for_a_second() -> None:
     membership = started(A)
     (start,) = membership.order([A, B], 1.0)
     assert isinstance(start, StartWarming)
-    membership.warmed(start.member, 2.0)
+    membership.note_warm(start.member, 2.0)
     membership.tick(2.0)
     (announce,) = membership.order([A], 3.0)
     assert isinstance(announce, Announce)
@@ -135,12 +135,12 @@ def test_whatever_happens_nothing_unwanted_or_dead_is_announced(
         else:
             if what == "warm":
                 for member in [member for member in membership.warming if member.host in some]:
-                    membership.warmed(member, now_s)
+                    membership.note_warm(member, now_s)
             elif what == "form" and membership.announced and not membership.leaving:
-                membership.formed([member.label for member in membership.announced])
+                membership.note_group([member.label for member in membership.announced])
             elif what == "lose":
                 for member in [member for member in membership.group if member.host in some]:
-                    membership.lost(member)
+                    membership.withhold(member)
             actions = membership.tick(now_s)
         for action in actions:
             if isinstance(action, Announce):
@@ -156,10 +156,10 @@ def test_whatever_happens_nothing_unwanted_or_dead_is_announced(
 def test_a_node_whose_worker_was_ended_through_no_fault_of_its_own_joins_again() -> None:
     membership = started(A, B)
     (excused,) = (member for member in membership.group if member.host == B)
-    membership.excused(excused)
+    membership.excuse(excused)
     assert membership.withheld == set()
     assert membership.tick(0.5) == [], "its stay is over, and its node waits for the next group"
-    membership.formed([member.label for member in membership.announced])
+    membership.note_group([member.label for member in membership.announced])
     assert [member.host for member in membership.group] == [A]
     (start,) = membership.tick(1.0)
     assert isinstance(start, StartWarming)

@@ -13,7 +13,7 @@ from bftrainer.wires.progress_line import ProgressLine
 from bftrainer.wires.reports import Ending
 from bftrainer_drivers.common.outcome import Exit, ScriptErrors, exit_of, was_taken
 from bftrainer_drivers.common.silence import ReportSilence, longest_silence_s
-from bftrainer_drivers.common.verdict import Ended, cause, verdict
+from bftrainer_drivers.common.verdict import GroupEnd, cause, verdict
 from bftrainer_drivers.common.warm_command import warm_command
 from bftrainer_drivers.horovod.backend import HangWatch
 
@@ -27,10 +27,10 @@ def test_a_script_that_reports_nothing_is_never_hung() -> None:
 
 def test_a_silence_of_hang_s_is_a_hang_and_a_new_group_begins_another() -> None:
     silence = ReportSilence(60)
-    silence.heard(100)
+    silence.note_report(100)
     assert (silence.is_hung(159.9), silence.is_hung(160)) == (False, True)
     assert silence.reason == "hung: no report for 60 s (hang_s)"
-    silence.begun(150)
+    silence.note_group(150)
     assert (silence.is_hung(209.9), silence.is_hung(210)) == (False, True)
 
 
@@ -47,16 +47,16 @@ def test_a_driver_learns_from_the_lines_that_the_one_before_it_saw() -> None:
 def test_the_straggler_that_others_wait_for_gets_a_tenth_and_5_s_at_least() -> None:
     for hang_s, given_s in ((120, 12.0), (10, 5.0)):
         watch = HangWatch(hang_s)
-        assert watch.hung({("b", 0)}, True, 10) == set()
-        assert watch.hung({("b", 0)}, True, 10 + given_s - 0.1) == set()
-        assert watch.hung({("b", 0)}, True, 10 + given_s) == {("b", 0)}
+        assert watch.hung_workers({("b", 0)}, True, 10) == set()
+        assert watch.hung_workers({("b", 0)}, True, 10 + given_s - 0.1) == set()
+        assert watch.hung_workers({("b", 0)}, True, 10 + given_s) == {("b", 0)}
 
 
 def test_the_wait_begins_anew_when_nobody_waits() -> None:
     watch = HangWatch(10)
-    watch.hung({("b", 0)}, True, 0)
-    watch.hung(TWO, False, 3)
-    assert watch.hung({("b", 0)}, True, 5) == set()
+    watch.hung_workers({("b", 0)}, True, 0)
+    watch.hung_workers(TWO, False, 3)
+    assert watch.hung_workers({("b", 0)}, True, 5) == set()
 
 
 def done(status: int, planned: bool = False) -> Exit:
@@ -96,55 +96,59 @@ def test_others_start_cold(command: list[str]) -> None:
 
 def test_survivors_of_a_loss_are_told_at_once_and_then_every_second() -> None:
     watch = HangWatch(60)
-    assert not watch.must_free(TWO, False, 0.0)
+    assert not watch.needs_notice(TWO, False, 0.0)
     watch.member_lost = True
-    assert [now_s for now_s in (1.0, 1.5, 2.0, 2.9, 3.0) if watch.must_free(TWO, True, now_s)] == [
+    assert [
+        now_s for now_s in (1.0, 1.5, 2.0, 2.9, 3.0) if watch.needs_notice(TWO, True, now_s)
+    ] == [
         1.0,
         2.0,
         3.0,
     ]
-    assert not watch.must_free(set(), True, 5.0), "all have left"
-    watch.regrouped()
-    assert not watch.must_free(TWO, False, 60.0), "the next group has lost nobody"
+    assert not watch.needs_notice(set(), True, 5.0), "all have left"
+    watch.note_group()
+    assert not watch.needs_notice(TWO, False, 60.0), "the next group has lost nobody"
 
 
 def test_workers_that_left_without_a_loss_free_the_others_after_a_second() -> None:
     watch = HangWatch(60)
     assert [
-        now_s for now_s in (1.0, 1.9, 2.0, 2.5) if watch.must_free({("b", 0)}, True, now_s)
+        now_s for now_s in (1.0, 1.9, 2.0, 2.5) if watch.needs_notice({("b", 0)}, True, now_s)
     ] == [2.0]
 
 
 def test_a_survivor_that_answers_is_not_hung_and_one_that_does_not_is() -> None:
     watch = HangWatch(60)
     watch.member_lost = True
-    assert watch.hung(TWO, True, 0.0, {("a", 0)}) == set()
-    assert watch.hung(TWO, True, 6.0, {("a", 0)}) == {("b", 0)}
-    assert watch.hung({("a", 0)}, True, 59.9, {("a", 0)}) == set(), "it may be in a long step"
-    assert watch.hung({("a", 0)}, True, 60.0, {("a", 0)}) == {("a", 0)}
+    assert watch.hung_workers(TWO, True, 0.0, {("a", 0)}) == set()
+    assert watch.hung_workers(TWO, True, 6.0, {("a", 0)}) == {("b", 0)}
+    assert watch.hung_workers({("a", 0)}, True, 59.9, {("a", 0)}) == set(), (
+        "it may be in a long step"
+    )
+    assert watch.hung_workers({("a", 0)}, True, 60.0, {("a", 0)}) == {("a", 0)}
 
 
-FAILED = Exit(1, planned=False, log=LOG)
+FAILED = Exit(1, is_planned=False, log=LOG)
 
 
 def test_errors_that_are_told_after_the_next_group_count_for_theirs() -> None:
     """Horovod's driver forms a group in a thread of its own."""
     errors, answers = ScriptErrors(soon_s=60), []
-    errors.formed(0.0)
+    errors.note_group(0.0)
     for now_s in (10.0, 20.0, 30.0):
-        errors.formed(now_s)
+        errors.note_group(now_s)
         answers += [
-            errors.ended(FAILED, now_s + 1, of_last=True),
-            errors.ended(FAILED, now_s + 1, of_last=True),
+            errors.note_exit(FAILED, now_s + 1, is_of_previous_group=True),
+            errors.note_exit(FAILED, now_s + 1, is_of_previous_group=True),
         ]
     assert answers == [False, False, False, False, True, True]
     errors = ScriptErrors(soon_s=60)
-    errors.formed(0.0)
-    errors.formed(10.0)
-    assert not errors.ended(FAILED, 11.0)
-    assert not errors.ended(FAILED, 12.0, of_last=True)
-    errors.formed(20.0)
-    assert errors.ended(FAILED, 21.0), "in three groups"
+    errors.note_group(0.0)
+    errors.note_group(10.0)
+    assert not errors.note_exit(FAILED, 11.0)
+    assert not errors.note_exit(FAILED, 12.0, is_of_previous_group=True)
+    errors.note_group(20.0)
+    assert errors.note_exit(FAILED, 21.0), "in three groups"
 
 
 @pytest.mark.parametrize(
@@ -153,13 +157,13 @@ def test_errors_that_are_told_after_the_next_group_count_for_theirs() -> None:
 def test_errors_that_come_now_and_then_do_not_count(between: str) -> None:
     errors = ScriptErrors(soon_s=60)
     for now_s in (0.0, 200.0, 400.0, 600.0):
-        errors.formed(now_s)
-        assert not errors.ended(
+        errors.note_group(now_s)
+        assert not errors.note_exit(
             FAILED if between != "a lost node" else done(-9),
             now_s + (61 if "time" in between else 1),
         )
         if "without" in between:
-            errors.formed(now_s + 100)
+            errors.note_group(now_s + 100)
 
 
 @pytest.mark.parametrize(
@@ -191,10 +195,14 @@ def test_the_last_exception_of_a_log(tmp_path: Path, text: str, found: str) -> N
     log = tmp_path / "worker.log"
     log.write_text(text)
     assert last_exception(log) == found
-    assert exit_of(1, False, log).told == (
+    assert exit_of(1, False, log).description == (
         f"ended with status 1: {found}" if found else "ended with status 1"
     )
-    assert exit_of(-9, False, log).told == exit_of(137, False, log).told == "ended by SIGKILL"
+    assert (
+        exit_of(-9, False, log).description
+        == exit_of(137, False, log).description
+        == "ended by SIGKILL"
+    )
 
 
 @pytest.mark.parametrize(
@@ -222,7 +230,7 @@ def test_a_worker_whose_holder_has_ended_says_nothing_of_the_program(
     """
     (tmp_path / "log").write_text(f"srun: error: Slurm job 17 has expired\n{last}\n")
     end = exit_of(1, False, tmp_path / "log")
-    assert (end.lost, end.failed, was_taken(end.status)) == (is_lost, not is_lost, is_lost)
+    assert (end.is_lost, end.has_failed, was_taken(end.status)) == (is_lost, not is_lost, is_lost)
 
 
 # --- How a driver ends, by one table for all launchers; and which worker's end is named as the
@@ -259,38 +267,48 @@ NEXT = "another group"
     ("exits", "facts", "elastic", "restarts"),
     [
         ([DONE, DONE], {}, Ending.DONE, Ending.DONE),
-        ([ASKED, ASKED], {"leave": "stop requested", "left": True}, Ending.STOPPED, Ending.STOPPED),
-        ([ASKED, PEER], {"leave": "stop requested", "left": True}, Ending.STOPPED, Ending.STOPPED),
+        (
+            [ASKED, ASKED],
+            {"leave_reason": "stop requested", "was_asked_to_leave": True},
+            Ending.STOPPED,
+            Ending.STOPPED,
+        ),
+        (
+            [ASKED, PEER],
+            {"leave_reason": "stop requested", "was_asked_to_leave": True},
+            Ending.STOPPED,
+            Ending.STOPPED,
+        ),
         (
             [AFTER_REQUEST] * 2,
-            {"leave": "x", "left": True, "says_done": True},
+            {"leave_reason": "x", "was_asked_to_leave": True, "says_done": True},
             Ending.DONE,
             Ending.DONE,
         ),
-        ([AFTER_REQUEST] * 2, {"left": True}, Ending.DONE, NEXT),
+        ([AFTER_REQUEST] * 2, {"was_asked_to_leave": True}, Ending.DONE, NEXT),
         ([ASKED], {}, Ending.STOPPED, NEXT),
-        ([KILLED, KILLED], {"taken": True}, Ending.STOPPED, NEXT),
-        ([end(137), end(143)], {"taken": True}, Ending.STOPPED, NEXT),
-        ([KILLED, PEER], {"taken": True}, Ending.FAILED, NEXT),
+        ([KILLED, KILLED], {"has_lost_node": True}, Ending.STOPPED, NEXT),
+        ([end(137), end(143)], {"has_lost_node": True}, Ending.STOPPED, NEXT),
+        ([KILLED, PEER], {"has_lost_node": True}, Ending.FAILED, NEXT),
         ([ABORTED, OWN], {}, Ending.FAILED, Ending.FAILED),
         ([ABORTED], {}, Ending.STOPPED, Ending.FAILED),
         ([end(-9, planned=True), DONE], {}, Ending.DONE, NEXT),
-        ([], {"hung": HUNG}, Ending.FAILED, Ending.FAILED),
-        ([KILLED], {"hung": HUNG, "taken": True}, Ending.FAILED, Ending.FAILED),
-        ([DONE], {"hung": HUNG}, Ending.FAILED, Ending.FAILED),
+        ([], {"hang_reason": HUNG}, Ending.FAILED, Ending.FAILED),
+        ([KILLED], {"hang_reason": HUNG, "has_lost_node": True}, Ending.FAILED, Ending.FAILED),
+        ([DONE], {"hang_reason": HUNG}, Ending.FAILED, Ending.FAILED),
     ],
 )
 def test_endings(
     exits: list[Exit], facts: dict[str, object], elastic: Ending, restarts: Ending | str
 ) -> None:
-    found = [verdict(Ended(tuple(exits), kind, **facts)) for kind in (True, False)]  # type: ignore[arg-type]
+    found = [verdict(GroupEnd(tuple(exits), kind, **facts)) for kind in (True, False)]  # type: ignore[arg-type]
     assert [NEXT if it is None else it.ending for it in found] == [elastic, restarts]
 
 
 def test_a_worker_that_completed_while_the_others_hung_is_the_cause() -> None:
-    ended = verdict(Ended((DONE,), elastic=False, hung=HUNG))
+    ended = verdict(GroupEnd((DONE,), is_elastic=False, hang_reason=HUNG))
     assert ended.reason == "status 0 before the others had finished"
-    alone = verdict(Ended((DONE,), elastic=False, collective=False, hung=HUNG))
+    alone = verdict(GroupEnd((DONE,), is_elastic=False, is_collective=False, hang_reason=HUNG))
     assert alone.reason == HUNG, "workers that need no peers end when they like"
 
 
@@ -311,10 +329,11 @@ def test_a_worker_that_completed_while_the_others_hung_is_the_cause() -> None:
 def test_the_worker_with_an_error_of_its_own_then_the_one_that_left_early(
     ends: list[Exit], number: int
 ) -> None:
-    numbered = [
-        Exit(it.status, it.planned, Path(str(at)), it.error, it.node) for at, it in enumerate(ends)
+    ranked_workers = [
+        Exit(it.status, it.is_planned, Path(str(at)), it.error, it.node)
+        for at, it in enumerate(ends)
     ]
-    assert cause(numbered).log == Path(str(number))
+    assert cause(ranked_workers).log == Path(str(number))
 
 
 def test_the_reason_names_node_and_slot_and_what_followed() -> None:
@@ -338,9 +357,9 @@ ENDS = st.builds(
 def test_a_group_fails_only_by_a_worker_that_nobody_ended(
     ends: list[Exit], elastic: bool, taken: bool, left: bool
 ) -> None:
-    found = verdict(Ended(tuple(ends), elastic, left=left, taken=taken))
+    found = verdict(GroupEnd(tuple(ends), elastic, was_asked_to_leave=left, has_lost_node=taken))
     if found is not None and found.ending is Ending.FAILED:
-        assert any(not it.planned and it.status not in (0, 83) for it in ends)
+        assert any(not it.is_planned and it.status not in (0, 83) for it in ends)
         assert found.status not in (0, 83)
 
 

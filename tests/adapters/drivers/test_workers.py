@@ -35,9 +35,9 @@ from bftrainer_drivers.common import warm_start
 from bftrainer_drivers.common.command_line import (
     SETUP,
     filled_prefix,
-    inside_step,
     setup_script,
-    threads,
+    step_command,
+    thread_variables,
     worker_environment,
 )
 from bftrainer_drivers.common.event_writer import EventWriter
@@ -102,7 +102,7 @@ def starter(
 def ran_after(setup: Sequence[str], command: Sequence[str]) -> subprocess.CompletedProcess[str]:
     """``command`` after setup lines, as on a node."""
     environment = {**os.environ, SETUP: setup_script(setup)}
-    return ran(*inside_step(command, has_setup=True), env=environment)
+    return ran(*step_command(command, has_setup=True), env=environment)
 
 
 def running_command_lines() -> Iterator[bytes]:
@@ -136,7 +136,7 @@ def test_setup_lines_run_in_the_same_shell_and_stop_at_the_first_failure() -> No
     assert (bad.returncode, bad.stdout) == (7, "")
     arguments = ["a b", "$HOME", "'", ""]
     shown = [sys.executable, "-c", "import sys; print(sys.argv[1:])", *arguments]
-    assert ran(*inside_step(shown)).stdout.strip() == repr(arguments)
+    assert ran(*step_command(shown)).stdout.strip() == repr(arguments)
     unclosed = ran_after(["export A='1"], shown)
     assert (unclosed.returncode != 0, unclosed.stdout) == (True, "")
 
@@ -184,7 +184,7 @@ def test_a_worker_does_not_hear_the_notice_for_its_holder() -> None:
     assert PREEMPTION_SIGNAL == NOTICE, (
         "the payload, a file of its own on the node, has the number as well"
     )
-    argv = inside_step(["bash", "-c", f"kill -{NOTICE} $$; echo alive"])
+    argv = step_command(["bash", "-c", f"kill -{NOTICE} $$; echo alive"])
     assert ran(*argv).stdout == "alive\n"
 
 
@@ -361,4 +361,6 @@ def test_warm_torchrun_workers_import_torch_with_the_number_of_threads(
     slots: int, set_by_user: dict[str, str], given: str | None
 ) -> None:
     """OpenMP reads the variable when it is loaded."""
-    assert threads(HostSlots("n1", slots, "f1"), set_by_user).get("OMP_NUM_THREADS") == given
+    assert (
+        thread_variables(HostSlots("n1", slots, "f1"), set_by_user).get("OMP_NUM_THREADS") == given
+    )

@@ -86,9 +86,15 @@ class Cluster:
         header = "|".join(job_list._WAIT_COLUMNS.values())
         (self.path / "jobs").write_text("".join(f"{it}|MARK\n" for it in (header, *records)))
 
-    def counts(self, submitted: int, started: int, ended: int, after_s: int = 0) -> None:
+    def counts(
+        self, submitted: int, started: int, ended: int, after_s: int = 0, cycle_s: int = 0
+    ) -> None:
         at_s = int(time.time()) + after_s
         text = SDIAG.format(at_s=at_s, submitted=submitted, started=started, ended=ended)
+        if cycle_s:
+            text += (
+                f"\nBackfilling stats\n\tLast cycle when: Wed Nov 25 12:00:00 2026 ({cycle_s})\n"
+            )
         (self.path / "counters").write_text(text)
 
     def asked(self) -> list[str]:
@@ -112,7 +118,7 @@ class Cluster:
         for scheduler in schedulers:
             scheduler.glance()
             scheduler.observe()
-            scheduler.calls.newer_than_s -= 10.0  # the broker's list is newer than its start
+            scheduler.calls.lists_newer_than_s -= 10.0  # the broker's list is newer than its start
         return schedulers
 
 
@@ -192,7 +198,7 @@ def test_a_list_that_is_older_than_what_the_pilot_has_seen_does_not_count(
     (scheduler,) = cluster.pilots(1)
     cluster.counts(1, 0, 0)
     cluster.jobs(record(A="7"))
-    scheduler._broker._own_s -= OWN_ANSWERS_S
+    scheduler._broker._slurm_read_s -= OWN_ANSWERS_S
     glance = scheduler.glance()
     assert not glance.is_published
     assert [job.job for job in waiting(scheduler)] == ["7"]
@@ -207,7 +213,7 @@ def test_a_broker_that_shows_no_new_jobs_is_found_out(cluster: Cluster) -> None:
     cluster.counts(90, 50, 50, after_s=25)
     cluster.jobs(record(A="7"))
     assert scheduler.glance().submitted == 50, "as published"
-    scheduler._broker._own_s -= OWN_ANSWERS_S
+    scheduler._broker._slurm_read_s -= OWN_ANSWERS_S
     assert scheduler.glance().submitted == 90
     assert [job.job for job in waiting(scheduler)] == ["7"]
     lie = SDIAG.format(at_s=int(time.time()) + 60, submitted=50, started=50, ended=50)
@@ -220,7 +226,7 @@ def test_a_broker_that_shows_no_new_jobs_is_found_out(cluster: Cluster) -> None:
     cluster.jobs()
     broker.publish()
     cluster.jobs(record(A="8"))
-    scheduler.calls.newer_than_s = 0.0
+    scheduler.calls.lists_newer_than_s = 0.0
     assert [job.job for job in waiting(scheduler)] == ["8"], "its list counts no more either"
 
 
@@ -233,6 +239,70 @@ def test_an_own_list_is_read_beside_a_lying_one(cluster: Cluster) -> None:
     assert waiting(scheduler) == ()
     scheduler.calls._own_list_s -= OWN_ANSWERS_S
     assert [job.job for job in waiting(scheduler)] == ["7"]
+
+
+def test_a_list_that_leaves_out_a_waiting_job_counts_no_more(cluster: Cluster) -> None:
+    """The pilot has seen the job itself. One look later, the job must not be gone again."""
+    (scheduler,) = with_hidden_job(cluster)
+    for _ in range(3):
+        assert [job.job for job in waiting(scheduler)] == ["7"]
+    assert scheduler.calls.distrusts_broker
+
+
+def with_hidden_job(cluster: Cluster, *shown: str) -> list[SlurmScheduler]:
+    """A pilot that has just read a list of its own, on which job 7 waits. The broker's lists are
+    newer, and show only the records ``shown``.
+    """
+    (scheduler,) = cluster.pilots(1)
+    cluster.jobs(*shown)
+    published = cluster.broker()
+    published.step()
+    cluster.jobs(record(A="7"))
+    scheduler.calls._own_list_s -= OWN_ANSWERS_S
+    assert [job.job for job in waiting(scheduler)] == ["7"]
+    scheduler.calls._audit._at_s -= 10.0  # the broker's list is newer than the pilot's
+    return [scheduler]
+
+
+def test_a_job_that_is_shown_as_started_and_still_waits_ends_the_trust(cluster: Cluster) -> None:
+    now_s = int(time.time())
+    (scheduler,) = with_hidden_job(cluster, record(A="7", T="RUNNING", S=str(now_s)))
+    assert waiting(scheduler) == (), "as published"
+    scheduler.calls._own_list_s -= OWN_ANSWERS_S
+    assert [job.job for job in waiting(scheduler)] == ["7"]
+    assert scheduler.calls.distrusts_broker
+    assert [job.job for job in waiting(scheduler)] == ["7"]
+
+
+def test_a_job_that_was_canceled_costs_one_list_and_no_trust(cluster: Cluster) -> None:
+    (scheduler,) = with_hidden_job(cluster)
+    cluster.jobs()
+    before = cluster.asked().count("squeue")
+    for _ in range(3):
+        assert waiting(scheduler) == ()
+    assert cluster.asked().count("squeue") == before + 1
+    assert not scheduler.calls.distrusts_broker
+
+
+def test_a_backfill_cycle_of_a_broker_ends_no_offer(cluster: Cluster) -> None:
+    """Nodes that a cycle has left idle are held again: a false cycle would take them from a job."""
+    cluster.jobs(record(A="7"))
+    cycle_s = int(time.time()) - 30
+    cluster.counts(1, 0, 0, cycle_s=cycle_s)
+    broker = cluster.broker()
+    broker.step()
+    (scheduler,) = cluster.pilots(1)
+    lie = (cluster.path / "counters").read_text().replace(f"({cycle_s})", f"({cycle_s + 29})")
+    path = cluster.folder / name_of(COUNTERS)
+    path.write_bytes(whole(lie, for_s=60.0))
+    for _ in range(3):
+        assert scheduler.glance().planned_s == cycle_s
+    cluster.counts(1, 0, 0, cycle_s=cycle_s + 29)
+    assert scheduler.glance().planned_s == cycle_s + 29
+    before = len(cluster.asked())
+    glances = [scheduler.glance() for _ in range(5)]
+    assert {glance.planned_s for glance in glances} == {cycle_s + 29}
+    assert len(cluster.asked()) == before, "one call for each cycle"
 
 
 def test_counters_of_another_user_do_not_count(cluster: Cluster) -> None:

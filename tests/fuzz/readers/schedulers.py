@@ -127,7 +127,7 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
     "lsf.node_waits.parse_jobs": (
         _document(
             {**_UNFINISHED, "NREQ_SLOT": "84"},
-            {**_UNFINISHED, "STAT": "PEND", "NREQ_SLOT": "-", "EXEC_HOST": "", "RUN_TIME": ""},
+            {**_UNFINISHED, "STAT": "PEND", "NREQ_SLOT": "4", "EXEC_HOST": "", "RUN_TIME": ""},
         ),
     ),
     "lsf.jobs.parse_running": (_document(_UNFINISHED),),

@@ -5,6 +5,7 @@ samples.
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -18,13 +19,16 @@ def option(words: list[str], name: str) -> str | None:
     return words[words.index(name) + 1] if name in words else None
 
 
+def quoted(text: str) -> str:
+    """A string in JSON; with STANDIN_RAW_JSON without escapes, as LSF's tools have printed it."""
+    return f'"{text}"' if os.environ.get("STANDIN_RAW_JSON") else json.dumps(text)
+
+
 def as_json(command: str, kind: str, fields: list[str], rows: list[dict[str, str]]) -> None:
     # LSF's own layout, with its escaped slashes.
     records = ",\n".join(
         "    {\n"
-        + ",\n".join(
-            f'      "{f.upper()}":{json.dumps(row[f])}'.replace("/", "\\/") for f in fields
-        )
+        + ",\n".join(f'      "{f.upper()}":{quoted(row[f])}'.replace("/", "\\/") for f in fields)
         + "\n    }"
         for row in rows
     )
@@ -74,6 +78,8 @@ def bjobs(words: list[str]) -> int:
         ids = [word for word in words if word.isdecimal() and word not in skip]
         found = []
         for job in state["jobs"].values():
+            if os.environ.get("STANDIN_HIDES_JOBS") and not ids and job["queue"] == "normal":
+                continue  # as with SECURE_JOB_INFO_LEVEL: the main jobs are others'
             over = job["stat"] in FINISHED
             if (
                 (ids and job["id"] not in ids)

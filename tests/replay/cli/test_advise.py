@@ -196,7 +196,7 @@ def test_a_best_value_at_the_edge_of_those_tried_is_said() -> None:
 def test_advise_has_the_options_of_report() -> None:
     """All but those of the page and its figures, and of the settings that it chooses itself."""
     both = [{option.name for option in command.params} for command in (report, advise)]
-    of_page = {"compare", "title", "to_json"}
+    of_page = {"compare", "title", "to_json", "give_way"}
     of_costs = {"node_hour_price", "currency", "extra_kw", "co2_g_per_kwh"}
     assert both[0] - both[1] == {"forward_s", "max_parallel", *of_page, *of_costs}
 

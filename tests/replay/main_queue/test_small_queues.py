@@ -134,6 +134,15 @@ def test_an_offer_that_no_backfill_cycle_takes_is_void() -> None:
     assert 30 < schedule.tally.available_node_s - schedule.tally.held_node_s < 120
 
 
+def test_a_rare_backfill_cycle_keeps_offered_nodes_idle_for_longer() -> None:
+    jobs = queue(4, (0, 5000, 5000, 3), (100, 10, 10, 4), (200, 10, 9000, 1), (7000, 1, 1, 1))
+    tallies = [beside("yield", jobs, cycle_s=cycle_s).tally for cycle_s in (0.0, 30.0, 300.0)]
+    idle_s = [tally.available_node_s - tally.held_node_s for tally in tallies]
+    assert idle_s[0] + 30 < idle_s[1] < idle_s[2] - 60
+    with pytest.raises(UserError, match="--cycle -1: expected 0"):
+        rules_of("yield", cycle_s=-1.0)
+
+
 def test_a_holder_ends_while_jobs_wait_at_its_lowered_limit() -> None:
     """The limits of a day become 600 s at the first look at which a job waits, at 102 s."""
     rules = PilotRules(FreeingWay.KEEP, worst_wait_s=86400.0, busy_limit_s=600.0)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bftrainer_replay.report.charts import Chart
-from bftrainer_replay.report.top_pictures import _name_points, _named, _of_trainings
+from bftrainer_replay.report.top_pictures import _labeled_jobs, _labeled_trainings, _write_labels
 
 CURVES = {  # plain jobs and their shares, trainings and theirs, of reports on public logs
     "Mira": (
@@ -87,9 +87,11 @@ def test_no_label_touches_a_line(name: str) -> None:
     def points(shares: dict[int, float]) -> list[tuple[float, float]]:
         return [(math.log10(n / min(plain)), share) for n, share in shares.items()]
 
-    words = [(n, work[n], text) for n, text in _of_trainings(list(work.items()), trainings)]
-    words += [(n, plain[n], f"{n:,} plain jobs: {plain[n]:.0%}") for n in _named(plain, trainings)]
-    _name_points(
+    words = [(n, work[n], text) for n, text in _labeled_trainings(list(work.items()), trainings)]
+    words += [
+        (n, plain[n], f"{n:,} plain jobs: {plain[n]:.0%}") for n in _labeled_jobs(plain, trainings)
+    ]
+    _write_labels(
         chart,
         [(math.log10(n / min(plain)), share, text, "") for n, share, text in words],
         [points(work), points(plain)],

@@ -63,7 +63,7 @@ def test_four_of_five_true_times_are_in_the_interval() -> None:
     runs, inside = past(times.tolist(), DAY_S / 2), []
     for k in range(40, 240):
         at_s = float(runs.start_s[k])
-        it = forecast(runs.before(k, at_s), at_s, 1.0)
+        it = forecast(runs.known_at(at_s, k), at_s, 1.0)
         inside.append(it.after_s(0.1) <= times[k] <= it.after_s(0.9))
     assert 0.75 <= np.mean(inside) <= 0.85
 

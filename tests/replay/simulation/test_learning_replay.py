@@ -150,7 +150,7 @@ def test_windows_begin_when_the_stall_is_over_and_grow() -> None:
     assert meter.read({"t": run_}, 1100.0) == (), (
         "after a quarter of an hour a window of 100 s says nothing new"
     )
-    run_.lose_nodes(last(run_.held, 2), 1200.0)
+    run_.lose_nodes(last(run_.node_names, 2), 1200.0)
     assert meter.read({"t": run_}, 1230.0) == (
         StallSeen("t", False, 10.0),
         RateSeen("t", 2, CURVE.at(2), 20.0),

@@ -24,7 +24,7 @@ def run(cost_model: CostModel, total: float | None = 1e6, min_nodes: int = 1) ->
 def test_stall_one_event_costs_the_larger_of_both() -> None:
     trainer = run(CostModel.STALL)
     trainer.rescale(first(4), 0.0)
-    trainer.lose_nodes(last(trainer.held, 1), 100.0)
+    trainer.lose_nodes(last(trainer.node_names, 1), 100.0)
     trainer.rescale(first(6), 100.0)
     trainer.settle(200.0)
     assert trainer.samples == 80 * 40 + (100 - 20) * 60
@@ -36,7 +36,7 @@ def test_stall_one_event_costs_the_larger_of_both() -> None:
 def test_stall_a_later_shorter_stall_does_not_end_an_earlier_longer_one() -> None:
     trainer = run(CostModel.STALL)
     trainer.rescale(first(4), 0.0)
-    trainer.lose_nodes(last(trainer.held, 1), 5.0)
+    trainer.lose_nodes(last(trainer.node_names, 1), 5.0)
     assert trainer.samples_at(20.0) == 0
     assert trainer.samples_at(21.0) == 30
     trainer.settle(20.0)
@@ -48,7 +48,7 @@ def test_paper_lumps_come_off_the_trainers_samples() -> None:
     trainer = run(CostModel.PAPER)
     trainer.rescale(first(4), 0.0)  # from 0: costs nothing
     assert trainer.samples_at(100.0) == 4000
-    trainer.lose_nodes(last(trainer.held, 1), 100.0)  # O(4) * R_dw
+    trainer.lose_nodes(last(trainer.node_names, 1), 100.0)  # O(4) * R_dw
     assert trainer.samples_at(100.0) == 4000 - 40 * 10
     trainer.rescale(first(6), 100.0)  # O(3) * R_up, the count after the loss
     assert trainer.samples_at(100.0) == 4000 - 400 - 30 * 20
@@ -61,7 +61,7 @@ def test_paper_lumps_come_off_the_trainers_samples() -> None:
 def test_paper_below_its_minimum_it_stands_and_growing_again_is_free() -> None:
     trainer = run(CostModel.PAPER, min_nodes=4)
     trainer.rescale(first(4), 0.0)
-    trainer.lose_nodes(last(trainer.held, 1), 10.0)
+    trainer.lose_nodes(last(trainer.node_names, 1), 10.0)
     assert trainer.samples_at(1000.0) == 400 - 400
     trainer.rescale(first(5), 1000.0)
     assert trainer.lost_to_rescale == 0
@@ -94,9 +94,9 @@ def test_the_longest_wait_is_between_admission_and_start_or_at_no_nodes() -> Non
     run.admitted_s = 10.0
     assert run.longest_wait_s(40.0) == 30.0
     run.rescale(first(2), 40.0)
-    run.lose_nodes(last(run.held, 1), 60.0)
+    run.lose_nodes(last(run.node_names, 1), 60.0)
     assert run.longest_wait_s(90.0) == 30.0
-    run.lose_nodes(last(run.held, 1), 100.0)
+    run.lose_nodes(last(run.node_names, 1), 100.0)
     assert run.longest_wait_s(120.0) == 30.0
     assert run.longest_wait_s(145.0) == 45.0
 
@@ -128,7 +128,7 @@ def test_what_is_kept_between_bends_is_what_the_line_says(
         if what == "rescale":
             trainer.rescale(first(nodes), now_s)
         elif what == "lose" and trainer.nodes:
-            trainer.lose_nodes(last(trainer.held, min(nodes + 1, trainer.nodes)), now_s)
+            trainer.lose_nodes(last(trainer.node_names, min(nodes + 1, trainer.nodes)), now_s)
         else:
             trainer.settle(now_s)
         from_scratch = copy.copy(trainer)
@@ -163,7 +163,7 @@ def test_overlap_only_nodes_that_train_are_missed() -> None:
     run = overlapping()
     run.rescale(first(2), 0.0)
     run.rescale(first(6), 100.0)
-    run.lose_nodes(last(run.held, 2), 110.0)  # they were starting
+    run.lose_nodes(last(run.node_names, 2), 110.0)  # they were starting
     assert run.samples_at(120.0) == 96 * 20
     run.lose_nodes(first(1), 114.0)
     assert run.samples_at(120.0) == 90 * 20 + 4 * 10, "the other one stalls for 2 s"

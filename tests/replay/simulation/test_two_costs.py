@@ -58,7 +58,7 @@ class Case:
         run = ReplayedTrainer(self.trainer, CostModel.OVERLAP, since_s=0.0)
         for at_s, after, is_loss in self.history:
             if is_loss:
-                run.lose_nodes(run.held - after, at_s)
+                run.lose_nodes(run.node_names - after, at_s)
             else:
                 run.rescale(after, at_s)
         before = run.samples_at(NOW_S)

@@ -807,6 +807,17 @@ class LoopEdit:
             notes.append(f"kept in the checkpoint: {', '.join(kept)}")
         if state.unkept:
             notes.append(f"not kept: {', '.join(dict.fromkeys(state.unkept))}")
+        notes += [
+            f"line {line}: {text}: all workers must decide alike, so not by the loss of a worker's "
+            "own share of the data: average it over the workers, or take a value of the whole data"
+            for line, text in sorted(state.agreeing.items())
+        ]
+        lines = sorted({(line, name) for name, line in state.read_after.items()})
+        notes += [
+            f"line {line}: {name} has no value in a start after the last step, which makes no pass "
+            "of the loop: set it before the loop as well"
+            for line, name in lines
+        ]
         if state.counting is not None:
             module, line, reason = state.counting
             where = f"line {line}" if module is self.module else f"{module.path.name}, line {line}"

@@ -55,7 +55,9 @@ class KeptState:
     object; ``values`` variables of the whole training and
     ``epoch_values`` those of one epoch. ``guarded`` are statements that a resumed epoch must not
     run again. ``has_rates``: the script sets the learning rate. ``counting``: a line that counts
-    steps, so that a step must have as many samples at every size, with the reason.
+    steps, so that a step must have as many samples at every size, with the reason. ``read_after``:
+    the lines after the loop that read names which only a pass of the loop sets. ``agreeing``: what
+    all workers must do alike, by line: an early end of the outer loop, a rate that follows a loss.
     """
 
     keep: dict[str, str] = field(default_factory=dict)
@@ -67,6 +69,8 @@ class KeptState:
     has_rates: bool = False
     counting: tuple[ScriptModule, int, str] | None = None
     unkept: list[str] = field(default_factory=list)
+    read_after: dict[str, int] = field(default_factory=dict)
+    agreeing: dict[int, str] = field(default_factory=dict)
     freezes: bool = False
 
 
@@ -102,6 +106,8 @@ class StateSearch:
         self._guards()
         self._rates()
         self._counting()
+        self._reads_after_loop()
+        self._agreeing()
         return self.state
 
     # What runs in each step: the loop over batches, and the functions on the way to the step.
@@ -325,6 +331,10 @@ class StateSearch:
             }
         before = self._bound_before(self.loop.outer)
         targets = _target_names(self.source, self.outer)
+        batches = self.loop.batches
+        in_epoch = flow_of(batches.module.source, batches.loop.body).changed_names()
+        if self.loop.epochs is None:
+            in_epoch = set()
         for name in sorted(flow.changed_names() | self._changed_in_place(self.outer)):
             if name in targets or name in self.own or name in self.state.keep.values():
                 continue
@@ -333,7 +343,10 @@ class StateSearch:
             in_place = name in self._changed_in_place(self.outer)
             if name not in flow.assigned and not in_place and not self._is_container(flow, name):
                 continue
-            if not (in_place or flow.is_carried(name, self._is_read_after(name))):
+            is_read_after = self._is_read_after(name)
+            # A start after the last step makes no pass, which would set the name.
+            is_result = is_read_after and name in flow.assigned and name not in in_epoch
+            if not (in_place or is_result or flow.is_carried(name, is_read_after)):
                 continue
             if self._is_reset(name, flow.assigned.get(name, [])):
                 continue
@@ -427,6 +440,59 @@ class StateSearch:
             if is_read(node) and node.lineno > end and self.source.of(node) == name:
                 return True
         return False
+
+    def _agreeing(self) -> None:
+        """Find what an epoch decides by a value, which workers may have computed differently."""
+        targets = _target_names(self.source, self.outer)
+        schedulers = set(self.state.keep.values())
+        for node in ast.walk(self.outer):
+            if isinstance(node, ast.Break) and self._loop_of(node) is self.outer:
+                self.state.agreeing[node.lineno] = "break"
+            if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)):
+                continue
+            is_step = node.func.attr == "step" and self.source.of(node.func.value) in schedulers
+            if is_step and node.args and self.source.of(node.args[0]) not in targets:
+                self.state.agreeing[node.lineno] = self.source.of(node)
+
+    def _loop_of(self, node: ast.AST) -> ast.AST | None:
+        """Return the innermost loop around a statement."""
+        for parent in self.source.above(node):
+            if isinstance(parent, ast.For | ast.While):
+                return parent
+        return None
+
+    def _reads_after_loop(self) -> None:
+        """Find reads after the outer loop of names that only its passes set: a start after the last
+        step makes no pass.
+        """
+        end = self.outer.end_lineno or self.outer.lineno
+        area = self.scope.function or self.source.tree
+        own = [
+            node
+            for node in ast.walk(area)
+            if isinstance(node, ast.Name) and self.source.function(node) is self.scope.function
+        ]
+        own.sort(key=lambda node: (node.lineno, node.col_offset))
+        passes = {node.id for node in ast.walk(self.outer) if is_stored(node) and node in own}
+        kept = {*self.state.values, *self.state.keep.values(), *self.state.attributes, *self.own}
+        stored = self._stored_first_after(own, end)
+        for node in own:
+            is_lost = node.id in passes and node.id not in kept and node.id not in stored
+            if is_lost and is_read(node) and node.lineno > end:
+                self.state.read_after.setdefault(node.id, node.lineno)
+
+    def _stored_first_after(self, names: Sequence[ast.Name], end: int) -> set[str]:
+        """Return the names that a statement after line ``end`` sets before any reads them."""
+        stored: set[str] = set()
+        read: set[str] = set()
+        for node in names:
+            if node.lineno <= end:
+                continue
+            if is_read(node):
+                read.add(node.id)
+            elif node.id not in read:
+                stored.add(node.id)
+        return stored
 
     def _globals(self) -> None:
         """Find globals that functions within the loop change."""

@@ -30,6 +30,7 @@ from bftrainer.system.printable import printable
 from bftrainer.wires.control import STOPPED_STATUS
 from bftrainer.wires.environment import FRAGMENT, NODE, REPORT_EVERY_S, worker_variables
 from bftrainer.wires.paths import TrainerDirectory
+from bftrainer.wires.progress_line import Phase, parse_progress
 
 _MAX_COPY_BYTES = 1_000_000_000
 _LOG_TAIL_BYTES = 65_536
@@ -145,12 +146,12 @@ class _Runner:
         status = self._run(incarnation)
         steps: list[int] = []
         has_checkpoint = False
-        for line in JsonTail(self.directory.progress).read():
-            if not isinstance(line, dict) or line.get("incarnation") != incarnation:
+        for line in map(parse_progress, JsonTail(self.directory.progress).read()):
+            if line.incarnation != incarnation:
                 continue
-            if line.get("phase") == "running" and isinstance(line.get("step"), int):
-                steps.append(line["step"])
-            has_checkpoint = has_checkpoint or line.get("phase") == "checkpointed"
+            if line.phase is Phase.RUNNING and line.step is not None:
+                steps.append(line.step)
+            has_checkpoint = has_checkpoint or line.phase is Phase.CHECKPOINTED
         if status not in (0, STOPPED_STATUS):
             raise self.problem(f"failed with {_ending(status)}: {self._reason()}")
         if not steps:

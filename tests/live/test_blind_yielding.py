@@ -1,0 +1,205 @@
+"""When a pilot that sees only the scheduler's counters releases nodes for main jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from bftrainer.cluster.model import JobCounters
+from bftrainer.pilot.nodes.blind_yielding import (
+    MAX_CREDIT,
+    MAX_STEPS,
+    REFILL_S,
+    VOID_S,
+    BlindMemory,
+    Glance,
+    OwnJobs,
+    next_blind,
+)
+from bftrainer.pilot.nodes.yielding import CYCLE_S
+from bftrainer.times import PilotS
+
+NOTICE_S, SERVER_S = 5.0, 1e9
+
+
+@dataclass
+class HiddenQueue:
+    """A cluster with a hidden queue and a pilot that holds its nodes, one glance a second.
+
+    A backfill cycle begins every ``cycle_s`` (None: the scheduler does not show them).
+    ``offers`` are the times at which an offer began, ``moves`` those at which nodes were released.
+    """
+
+    nodes: int = 4
+    waiting: int = 0
+    now_s: float = 0.0
+    held: int = 0
+    submitted: int = 0
+    started: int = 0
+    ended: int = 0
+    cycle_s: float | None = None
+    memory: BlindMemory = field(default_factory=BlindMemory)
+    offers: list[float] = field(default_factory=list)
+    moves: list[float] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.held = self.nodes
+        self.glance()
+        self.memory = BlindMemory(glance=self.memory.glance, waiting=self.waiting)
+
+    def glance(self, seconds: float = 1.0) -> int:
+        """Let the pilot decide ``seconds`` later; return how many nodes it releases."""
+        self.now_s += seconds
+        counts = self.submitted, self.started, self.ended
+        server_s = SERVER_S + self.now_s
+        planned_s = server_s - self.now_s % self.cycle_s if self.cycle_s else None
+        counters = JobCounters(server_s, *counts, planned_s=planned_s)
+        was_offering = self.memory.offers
+        glance = Glance(PilotS(self.now_s), counters, OwnJobs())
+        decision = next_blind(glance, self.held, self.memory, NOTICE_S)
+        self.memory = decision.memory
+        self.held -= decision.release_count
+        if decision.release_count:
+            self.moves.append(self.now_s)
+        if self.memory.offers and not was_offering:
+            self.offers.append(self.now_s)
+        if was_offering and not self.memory.offers:
+            self.held = self.nodes
+        return decision.release_count
+
+    def is_offered(self, limit_s: float) -> float:
+        """Return after how many seconds nodes are released."""
+        begun_s = self.now_s
+        while not self.glance():
+            assert self.now_s - begun_s < limit_s, "the job waits"
+        return self.now_s - begun_s
+
+    def void_offer(self) -> None:
+        """A job ends, and no other job takes the nodes."""
+        self.ended += 1
+        self.glance()
+        assert self.memory.offers
+        while self.memory.offers:
+            self.glance()
+
+
+def test_a_job_that_comes_after_many_void_offers_gets_nodes_at_the_next_glance() -> None:
+    """Jobs wait for a reservation all the time, and each end of a job costs a void offer."""
+    queue = HiddenQueue(waiting=5)
+    for _ in range(30):
+        queue.void_offer()
+        queue.glance(REFILL_S)
+    queue.void_offer()
+    queue.submitted += 1
+    assert queue.is_offered(3.0) <= 2.0
+
+
+def test_a_job_that_comes_in_a_rest_waits_for_its_end_and_for_no_other_event() -> None:
+    queue = HiddenQueue(waiting=5)
+    while queue.memory.credit >= 1.0:
+        queue.void_offer()
+    queue.submitted += 1
+    assert queue.is_offered(REFILL_S + 1.0) > 1.0
+
+
+def submissions_for_an_hour(queue: HiddenQueue, *, cancels: bool) -> None:
+    """A job is submitted every other second, and never starts."""
+    for second in range(3600):
+        queue.submitted += second % 2 == 0
+        queue.ended += cancels and second % 2 == 1
+        queue.glance()
+
+
+@pytest.mark.parametrize("cancels", [True, False])
+def test_jobs_that_never_start_cost_one_offer_a_minute(cancels: bool) -> None:
+    queue = HiddenQueue()
+    submissions_for_an_hour(queue, cancels=cancels)
+    assert MAX_CREDIT < len(queue.offers) <= MAX_CREDIT + 3600 / REFILL_S
+    late = [at_s for at_s in queue.moves if at_s > 1800]
+    assert len(late) <= 3 * (1800 / REFILL_S + 1), "three steps for four nodes"
+
+
+def test_what_an_ended_job_leaves_is_offered_to_all_jobs_that_wait() -> None:
+    queue = HiddenQueue(waiting=3)
+    queue.ended += 1
+    queue.glance()
+    queue.started += 1
+    assert queue.glance() == 2, "a second one may fit now"
+    queue.started += 2
+    queue.glance()
+    assert not queue.memory.offers
+
+
+def test_an_offer_after_a_submission_is_over_with_a_start() -> None:
+    queue = HiddenQueue(waiting=3)
+    queue.submitted += 1
+    queue.glance()
+    queue.started += 1
+    assert queue.glance() == 0
+    assert not queue.memory.offers
+
+
+def test_an_end_during_an_offer_extends_it() -> None:
+    queue = HiddenQueue(waiting=3)
+    queue.submitted += 1
+    queue.glance()
+    queue.started += 1
+    queue.ended += 1
+    assert queue.glance() == 2
+
+
+def test_a_job_that_comes_when_an_offer_is_nearly_void_gets_one_of_its_own() -> None:
+    queue = HiddenQueue(waiting=1)
+    queue.ended += 1
+    queue.glance()
+    all_released_s = None
+    while all_released_s is None or queue.now_s < all_released_s + VOID_S + NOTICE_S - 1.0:
+        queue.glance()
+        all_released_s = queue.memory.all_released_s
+    queue.submitted += 1
+    assert queue.is_offered(3.0) <= 2.0
+
+
+@pytest.mark.parametrize("nodes", [1, 100, 128, 129, 49152])
+def test_all_nodes_are_released_in_eight_steps(nodes: int) -> None:
+    queue = HiddenQueue(nodes, waiting=1)
+    queue.ended += 1
+    for _ in range(MAX_STEPS):
+        queue.glance()
+    assert queue.held == 0
+
+
+@pytest.mark.parametrize(("cycle_s", "longest_s"), [(None, 12.0), (1.0, 13.0), (30.0, 39.0)])
+def test_an_offer_is_not_void_before_a_complete_backfill_cycle(
+    cycle_s: float | None, longest_s: float
+) -> None:
+    """Some jobs are only started by backfill."""
+    seconds = []
+    for offset in range(30):
+        queue = HiddenQueue(waiting=1, now_s=float(offset), cycle_s=cycle_s)
+        queue.void_offer()
+        seconds.append(queue.now_s - queue.offers[0])
+        released_s = queue.memory.all_released_s
+        if cycle_s is not None and released_s is not None:
+            assert queue.now_s - queue.now_s % cycle_s > released_s + NOTICE_S
+    assert longest_s - 2 <= max(seconds) <= longest_s + 1
+
+
+def test_a_backfill_cycle_that_never_comes_is_not_waited_for_for_ever() -> None:
+    queue = HiddenQueue(waiting=1, cycle_s=1e6)
+    queue.void_offer()
+    assert CYCLE_S < queue.now_s < CYCLE_S + 20
+
+
+def test_short_jobs_that_start_all_the_time_do_not_keep_an_offer_open() -> None:
+    """A large job waits meanwhile, so that the pilot cannot know whom an offer is for."""
+    queue = HiddenQueue(waiting=1, cycle_s=30.0)
+    queue.ended += 1
+    queue.glance()
+    while queue.memory.offers:
+        queue.submitted += 1
+        queue.started += 1
+        queue.ended += 1
+        queue.glance()
+        assert queue.now_s < queue.offers[0] + 45.0
