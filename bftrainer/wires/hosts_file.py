@@ -101,7 +101,7 @@ def _parsed_line(line: str) -> list[HostSlots]:
     if len(parts) not in (3, 4):
         return []
     node, slots, fragment = parts[:3]
-    if not (_NAME.fullmatch(node) and _NAME.fullmatch(fragment) and _is_slot_count(slots)):
+    if not (is_host_name(node) and _NAME.fullmatch(fragment) and is_slot_count(slots)):
         return []
     if len(parts) == 3:
         return [HostSlots(node, int(slots), fragment)]
@@ -118,7 +118,15 @@ def _parsed_line(line: str) -> list[HostSlots]:
     ]
 
 
-def _is_slot_count(text: str) -> bool:
+def is_host_name(text: str) -> bool:
+    """Return whether a text can be the name of a node: letters, digits, dots, dashes and
+    underscores, so that no shell and no option parser misreads the name.
+    """
+    return _NAME.fullmatch(text) is not None
+
+
+def is_slot_count(text: str) -> bool:
+    """Return whether a text is a number of slots: 1 or more, in at most 7 digits."""
     return text.isdecimal() and len(text) <= 7 and int(text) > 0
 
 

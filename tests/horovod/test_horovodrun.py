@@ -11,6 +11,7 @@ from support.horovod_trainer import Trainer, example
 from bftrainer.progress import STOPPED_STATUS
 from bftrainer.system.processes import identify
 from bftrainer.wires.paths import TrainerDirectory
+from bftrainer_drivers.horovod.discovery_script import DiscoveryScript
 from bftrainer_drivers.horovod.ssh_shim import announced_path, host_and_command
 
 
@@ -36,11 +37,14 @@ def test_it_grows_loses_a_worker_and_stops_with_a_checkpoint(tmp_path: Path) -> 
     with Trainer(tmp_path / "trainer", driver="horovodrun", allow_stock_horovodrun=True) as trainer:
         trainer.start("a:1:1")
         trainer.steps(1)
+        script = DiscoveryScript(trainer.directory)
+        assert script.read() == {"a": 1}
         asked_s = trainer.hosts("a:1:1 b:1:2")
         trainer.event("running", asked_s, fragments=["1", "2"])
         trainer.steps(2)
         killed_s = trainer.kill("2")
         trainer.event("withheld", killed_s, fragment="2")
+        trainer.until("the host is no longer announced", lambda: script.read() == {"a": 1})
         trainer.event("running", killed_s, fragments=["1"])
         trainer.steps(1)
         asked_s = trainer.hosts("a:1:1 b:1:9")

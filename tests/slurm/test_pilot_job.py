@@ -5,12 +5,27 @@ and go by the command line.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from functools import partial
 
 import pytest
 from support.pilot_job import QUICK, PilotJob
 from support.promises import promise
 
+from bftrainer.system.command import run
+
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("elastic_horovod")]
+
+
+def discovered(on: PilotJob, name: str) -> set[str]:
+    """The nodes that a trainer's host-discovery script prints."""
+    lines = run([str(on.machine.state / "trainers" / name / "discover_hosts.sh")], timeout_s=30)
+    return {line.partition(":")[0] for line in lines.splitlines()}
+
+
+def no_script_prints(on: PilotJob, nodes: Iterable[str]) -> bool:
+    """Whether no Horovod trainer announces one of these nodes."""
+    return not (discovered(on, "a") | discovered(on, "stock")) & set(nodes)
 
 
 def test_four_trainers_through_main_jobs_of_1_4_and_8_nodes(
@@ -32,8 +47,13 @@ def test_four_trainers_through_main_jobs_of_1_4_and_8_nodes(
         promise(not ours, f"nothing of ours is on the nodes of a main job: {ours}")
         on.until_training(*launchers, least=trainers)
         assert not on.ours_on(nodes)
+        on.until(
+            "no discovery script prints a node of the main job",
+            partial(no_script_prints, on, nodes),
+        )
     on.end_main_jobs()
     on.until_training(*launchers, size=2)
+    assert [len(discovered(on, name)) for name in ("a", "stock")] == [2, 2]
 
     _, nodes, ours = on.main_job(8)
     assert len(nodes) == 8

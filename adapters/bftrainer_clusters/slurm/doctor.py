@@ -35,6 +35,7 @@ from bftrainer_clusters.slurm.clusters import (
 from bftrainer_clusters.slurm.config import SlurmSettings
 from bftrainer_clusters.slurm.configuration import config_text
 from bftrainer_clusters.slurm.observe import SlurmScheduler
+from bftrainer_clusters.slurm.pyslurm import pyslurm_check
 from bftrainer_clusters.slurm.setup import has_slurmdbd, parse_partitions, partitions_argv
 from bftrainer_clusters.slurm.shared_nodes import left_alone
 from bftrainer_clusters.slurm.site_facts import MayHold, SiteSetup, read_site
@@ -84,10 +85,12 @@ def examine_slurm(
         boxes = containers(_ask(["srun", "--help"], timeout_s), shutil.which("apptainer"))
         user = own_name()
         checks = judge(settings, facts, user, max_nodes, by_gpu, may_hold, give_way, yield_poll_s)
+        is_used = settings is not None and settings.backend == "pyslurm"
+        module = pyslurm_check(facts.config["SLURM_VERSION"], is_used)
     except BFTrainerError as error:
         return [Check.broken("slurm", str(error), _PING)]
     where = cluster_check(cluster, cluster_name(config), federation)
-    return [where, *checks, boxes, *_look(settings, timeout_s, cluster, by_gpu)]
+    return [where, *checks, module, boxes, *_look(settings, timeout_s, cluster, by_gpu)]
 
 
 def containers(srun_help: str, apptainer: str | None) -> Check:

@@ -15,15 +15,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bftrainer.cluster.model import NodeView, Observation, PendingJob
+from bftrainer.decide.domain.checks import Check
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.system import command
 from bftrainer.system.own_programs import code_command
 from bftrainer_clusters.slurm.hostlists import HostLists
 from bftrainer_clusters.slurm.observe import SlurmScheduler
+from bftrainer_clusters.slurm.setup import parse_version
 from bftrainer_clusters.slurm.states import node_view
 from bftrainer_clusters.slurm.text import NOT_ELIGIBLE
 
 _PROBE = "import pyslurm; pyslurm.Nodes.load; pyslurm.Jobs.load; print(pyslurm.__version__)"
+
+REPOSITORY = "https://github.com/PySlurm/pyslurm"
 
 
 def probe(env: Mapping[str, str] | None = None, timeout_s: float = 30.0) -> str:
@@ -36,6 +40,33 @@ def probe(env: Mapping[str, str] | None = None, timeout_s: float = 30.0) -> str:
         raise UserError(
             f"pyslurm cannot be used here ({error.problem}); set slurm.backend = 'commands'"
         ) from error
+
+
+def pyslurm_check(slurm_version: str, is_used: bool, version: Callable[[], str] = probe) -> Check:
+    """Check whether the installed pyslurm fits this Slurm: major and minor version must be the
+    same, patches count separately.
+
+    ``slurm_version`` is SLURM_VERSION, such as ``22.05.8``; ``version`` returns pyslurm's, and is
+    called only where ``is_used``. Raises ``SchedulerError`` for a text without a version.
+    """
+    release = parse_version(slurm_version)
+    wanted = f"{release[0]}.{release[1]}"
+    if not is_used:
+        detail = f'not used; slurm.backend = "pyslurm" would need {wanted}.x'
+        return Check.ok("pyslurm", detail, required=False)
+    remedy = (
+        f"pip install 'pyslurm=={wanted}.*', or the tag v{wanted}.N of {REPOSITORY} if the package "
+        'index lacks that version; or set slurm.backend = "commands"'
+    )
+    try:
+        installed = version()
+        fits = parse_version(installed) == release
+    except (UserError, SchedulerError) as error:
+        return Check.broken("pyslurm", str(error), remedy)
+    if not fits:
+        detail = f"pyslurm {installed} is not for Slurm {slurm_version}, which needs {wanted}.x"
+        return Check.broken("pyslurm", detail, remedy)
+    return Check.ok("pyslurm", f"{installed}, for Slurm {slurm_version}")
 
 
 def _import_probed(env: Mapping[str, str]) -> Any:

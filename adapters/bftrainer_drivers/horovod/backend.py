@@ -26,6 +26,7 @@ from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.run_loop import Backend, Run
 from bftrainer_drivers.common.warm_command import warm_command
 from bftrainer_drivers.common.workers import WorkerProcess, exit_code
+from bftrainer_drivers.horovod.discovery_script import DiscoveryScript
 from bftrainer_drivers.horovod.elastic_driver import AnnouncedHosts, FragmentDriver
 from bftrainer_drivers.horovod.rendezvous import RendezvousServer
 
@@ -136,6 +137,7 @@ class HorovodBackend(Backend):
         )
         self._warm = warm_command(run.trainer.command)
         self._watch = HangWatch(run.settings.hang_s)
+        self._script = DiscoveryScript(run.directory)
         self._members: dict[str, Member] = {}
         """By label, the members whose workers were started: Horovod's host names are labels."""
         self._end_events: dict[Key, Sequence[threading.Event]] = {}
@@ -148,7 +150,8 @@ class HorovodBackend(Backend):
         self._rendezvous = RendezvousServer(
             interface_address(settings.interface), settings.allow_from
         )
-        self._hosts = AnnouncedHosts()
+        self._script.publish(())
+        self._hosts = AnnouncedHosts(self._script)
         self._driver = FragmentDriver(
             self._rendezvous,
             self._hosts,
@@ -222,6 +225,7 @@ class HorovodBackend(Backend):
         worker.kill()
 
     def shut(self) -> None:
+        self._script.clear()
         if self._started:
             self._driver.end_now()
         self._rendezvous.stop()

@@ -16,7 +16,9 @@ from horovod.runner.elastic.driver import ElasticDriver
 from horovod.runner.elastic.registration import FAILURE, READY
 from horovod.runner.elastic.worker import HostsUpdatedRequest, HostUpdateResult
 
+from bftrainer.errors import InputFileError
 from bftrainer_drivers.common.membership import Member
+from bftrainer_drivers.horovod.discovery_script import DiscoveryScript
 from bftrainer_drivers.horovod.in_worker import LOST_A_MEMBER
 from bftrainer_drivers.horovod.plain_pickle import Addresses
 from bftrainer_drivers.horovod.rendezvous import Callbacks, RendezvousServer
@@ -78,17 +80,48 @@ _NOT_IN_THE_GROUP = ",".join(["-1"] * 6).encode()
 
 
 class AnnouncedHosts(HostDiscovery):  # type: ignore[misc]  # Horovod has no types
-    """The hosts that Horovod may use: labels and slots."""
+    """The hosts that Horovod may use: labels and slots, of the members whose nodes the discovery
+    script prints.
+    """
 
-    def __init__(self) -> None:
-        self._slots: dict[str, int] = {}
+    def __init__(self, script: DiscoveryScript) -> None:
+        self._script = script
+        self._members: tuple[Member, ...] = ()
+        self._slots_of_node: dict[str, int] = {}
+        self._complaint = ""
+        self._lock = threading.Lock()  # members and script change together
 
     def announce(self, members: Sequence[Member]) -> None:
-        self._slots = {member.label: member.host.slots for member in members}
+        """Let the script print the nodes of these members. Raises ``OSError``."""
+        with self._lock:
+            self._script.publish([member.host for member in members])
+            self._members = tuple(members)
 
     def find_available_hosts_and_slots(self) -> dict[str, int]:
-        """Called by Horovod, which compares by value and needs a new dict each time."""
-        return dict(self._slots)
+        """Called by Horovod, which compares by value and needs a new dict each time.
+
+        A member has the slots that the script prints for its node, and at most its own; several
+        members of a node share them in their order. While the script cannot be read, its last
+        content stays in force: Horovod would end the run for an error at its first call.
+        """
+        with self._lock:
+            left = dict(self._read())
+            available: dict[str, int] = {}
+            for member in self._members:
+                slots = min(member.host.slots, left.get(member.host.node, 0))
+                if slots:
+                    available[member.label] = slots
+                    left[member.host.node] -= slots
+            return available
+
+    def _read(self) -> dict[str, int]:
+        try:
+            self._slots_of_node = self._script.read()
+        except InputFileError as error:
+            if str(error) != self._complaint:
+                self._complaint = str(error)
+                print(f"host discovery: {error}; the last hosts stay in force", flush=True)
+        return self._slots_of_node
 
 
 class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no types

@@ -40,7 +40,7 @@ def host_and_command(arguments: Sequence[str]) -> tuple[str, str]:
 
 
 def announced(directory: TrainerDirectory) -> tuple[HostSlots, ...]:
-    """The hosts that horovodrun's discovery script prints, with their fragments."""
+    """The hosts that the discovery script prints, with their fragments."""
     return read_hosts(announced_path(directory))
 
 

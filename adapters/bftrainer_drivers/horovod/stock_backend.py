@@ -40,6 +40,7 @@ from bftrainer_drivers.common.legal_sizes import LegalSizes
 from bftrainer_drivers.common.membership import Member
 from bftrainer_drivers.common.outcome import exit_of
 from bftrainer_drivers.common.run_loop import Backend, Run
+from bftrainer_drivers.horovod.discovery_script import DiscoveryScript
 from bftrainer_drivers.horovod.ssh_shim import announced_path
 
 SETTLE_S = 10.0
@@ -75,6 +76,7 @@ class StockBackend(Backend):
             samples=run.trainer.samples_total,
             first_step_s=run.first_step_s,
         )
+        self._script = DiscoveryScript(run.directory)
         self._reports = JsonTail(run.directory.events)
         self._reports.skip()
         self._members: dict[str, Member] = {}
@@ -96,6 +98,9 @@ class StockBackend(Backend):
         self._withdrawn_s: float | None = None
         """When the last change was withdrawn, until it is made again."""
         self._process: subprocess.Popen[bytes] | None = None
+
+    def open(self) -> None:
+        self._script.publish(())
 
     def start(self, member: Member) -> None:
         self._members[member.host.fragment] = member
@@ -151,6 +156,7 @@ class StockBackend(Backend):
         """End horovodrun by SIGTERM: it then ends its ssh processes, and these end their workers.
         After 10 s, kill it.
         """
+        self._script.clear()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGTERM)
             try:
@@ -160,11 +166,12 @@ class StockBackend(Backend):
                 self._process.wait()
 
     def _publish(self, members: tuple[Member, ...]) -> None:
-        """Write the hosts that horovodrun's discovery script prints; start horovodrun with the
-        first ones.
+        """Write the hosts, with their fragments for ``ssh_shim`` and then in the discovery script
+        for horovodrun; start horovodrun with the first ones.
         """
         hosts: list[HostSlots] = [member.host for member in members]
         write_hosts(announced_path(self.run.directory), hosts)
+        self._script.publish(hosts)
         self._announced = members
         self._announced_s = self._now_s
         self._is_settled = False
@@ -197,19 +204,13 @@ class StockBackend(Backend):
         return has_reports
 
     def _start_horovodrun(self, members: Sequence[Member]) -> subprocess.Popen[bytes]:
-        """Start horovodrun on members, with a discovery script and an ``ssh`` of the driver's own.
-
-        The file of announced hosts has lines ``host:slots:fragment``. Horovodrun expects
-        ``host:slots``, so the discovery script prints the lines without the fragment.
+        """Start horovodrun on members, with the trainer's discovery script and an ``ssh`` of the
+        driver's own.
         """
         directory, trainer, settings = self.run.directory, self.run.trainer, self.run.settings
         number = str(self.run.events.incarnation)
         work = directory.path / "horovodrun"
         (work / "bin").mkdir(parents=True, exist_ok=True)
-        discover = self._program(
-            "discover_hosts.sh",
-            f"exec sed 's/:[^:]*$//' {shlex.quote(str(announced_path(directory)))}",
-        )
         shim = module_command("bftrainer_drivers.horovod.ssh_shim", str(directory.path), number)
         self._program("bin/ssh", f'exec {shlex.join(shim)} "$@"')
         environment = worker_environment(os.environ, settings, trainer, {})
@@ -223,7 +224,7 @@ class StockBackend(Backend):
         workers = str(self.terms.sizes.smallest * min(member.host.slots for member in members))
         options = ["-np", workers, "--min-np", workers]
         options += ["--network-interfaces", settings.interface]
-        options += ["--host-discovery-script", discover, "--blacklist-cooldown-range", "1", "1"]
+        options += [*self._script.options(), "--blacklist-cooldown-range", "1", "1"]
         with (directory.incarnation_logs(int(number)) / "horovodrun.log").open("ab") as log:
             return subprocess.Popen(  # noqa: S603 - the user's own command
                 [*launch, *options, *trainer.command],
@@ -236,8 +237,7 @@ class StockBackend(Backend):
                 umask=users_umask(),
             )
 
-    def _program(self, name: str, line: str) -> str:
+    def _program(self, name: str, line: str) -> None:
         path = self.run.directory.path / "horovodrun" / name
         write_atomically(path, f"#!/bin/sh\n{line}\n".encode())
         path.chmod(0o700)
-        return str(path)

@@ -15,10 +15,11 @@ import pytest
 from support.recorded_slurm import recorded
 
 from bftrainer.cluster.model import Observation
+from bftrainer.decide.domain.checks import CheckStatus
 from bftrainer.errors import SchedulerError, UserError
 from bftrainer_clusters.slurm import text as slurm_text
 from bftrainer_clusters.slurm.observe import SlurmScheduler
-from bftrainer_clusters.slurm.pyslurm import PyslurmScheduler, probe
+from bftrainer_clusters.slurm.pyslurm import PyslurmScheduler, probe, pyslurm_check
 
 
 class FakePyslurm:
@@ -108,3 +109,41 @@ def test_a_pyslurm_that_works_tells_its_version(tmp_path: Path) -> None:
         "class Nodes:\n    load = None\nclass Jobs:\n    load = None\n__version__ = '25.11.0'\n"
     )
     assert probe({"PYTHONPATH": str(tmp_path)}) == "25.11.0"
+
+
+@pytest.mark.parametrize(
+    ("slurm", "pyslurm", "state", "words"),
+    [
+        ("22.05.8", "22.5.3", CheckStatus.OK, "22.5.3, for Slurm 22.05.8"),
+        ("26.05.5", "26.05.0", CheckStatus.OK, "26.05.0, for Slurm 26.05.5"),
+        ("26.05.5", "25.11.2", CheckStatus.BROKEN, "not for Slurm 26.05.5, which needs 26.5.x"),
+        ("23.02.1", "23.11.1", CheckStatus.BROKEN, "which needs 23.2.x"),
+        ("22.05.8", "none", CheckStatus.BROKEN, "no version in 'none'"),
+    ],
+)
+def test_doctor_names_the_version_that_fits(
+    slurm: str, pyslurm: str, state: CheckStatus, words: str
+) -> None:
+    check = pyslurm_check(slurm, is_used=True, version=lambda: pyslurm)
+    assert check.state is state
+    assert words in check.detail
+    year, month = (int(part) for part in slurm.split(".")[:2])
+    assert (f"pyslurm=={year}.{month}.*" in check.remedy) is (state is CheckStatus.BROKEN)
+
+
+def test_doctor_starts_no_pyslurm_that_is_not_used() -> None:
+    def version() -> str:
+        raise AssertionError
+
+    check = pyslurm_check("22.05.8", is_used=False, version=version)
+    assert (check.state, check.required) == (CheckStatus.OK, False)
+    assert "22.5.x" in check.detail
+
+
+def test_doctor_says_that_pyslurm_is_missing() -> None:
+    def version() -> str:
+        raise UserError("pyslurm cannot be used here (No module named 'pyslurm')")
+
+    check = pyslurm_check("24.11.5", is_used=True, version=version)
+    assert check.state is CheckStatus.BROKEN
+    assert "pyslurm==24.11.*" in check.remedy
