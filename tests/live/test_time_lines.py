@@ -48,13 +48,13 @@ def recorder(store: Store, *subscribers: Subscriber) -> Recorder:
 
 def one_life(it: Recorder) -> None:
     """A node becomes idle, trains, and is preempted. ``T0`` is when it was idle."""
-    it.fragment(NAME, FragmentEvent.ASKED, T0 + 10)
+    it.write_fragment_event(NAME, FragmentEvent.ASKED, T0 + 10)
     it.fragment_seen(NAME, {NodeStage.IDLE: T0, NodeStage.SEEN: T0 + 4})
     it.fragment_reached(NAME, [(NodeStage.SUBMITTED, T0 + 10.1)])
     it.fragment_reached(
         NAME, [(NodeStage.PAYLOAD_READY, T0 + 11), (NodeStage.JOB_STARTED, T0 + 10)]
     )
-    it.fragment(NAME, FragmentEvent.TAKEN, T0 + 11.2)
+    it.write_fragment_event(NAME, FragmentEvent.TAKEN, T0 + 11.2)
     state, plan = (
         State(2, active=(Active(trainer()),)),
         Plan(Decision((1,)), (frozenset({NAME}),), None),
@@ -71,10 +71,10 @@ def one_life(it: Recorder) -> None:
     )  # and starts again: that is not the way back
     it.driver_reported("a", starts, ended)
     it.driver_reported("a", ended, trains)
-    it.fragment(NAME, FragmentEvent.ASKED_BACK, T0 + 60, "preempted")
+    it.write_fragment_event(NAME, FragmentEvent.ASKED_BACK, T0 + 60, "preempted")
     it.driver_reported("a", trains, gone)
     it.fragment_reached(NAME, [(NodeStage.LEFT, T0 + 60.3)])
-    it.fragment(NAME, FragmentEvent.RELEASED, T0 + 61, "preempted")
+    it.write_fragment_event(NAME, FragmentEvent.RELEASED, T0 + 61, "preempted")
     it.usage(())
 
 
@@ -113,9 +113,9 @@ def test_each_stage_is_told_once_and_is_in_the_database(store: Store) -> None:
 
 def test_a_pilot_that_comes_back_goes_on_with_the_lines_of_open_fragments(store: Store) -> None:
     first = recorder(store)
-    first.fragment(NAME, FragmentEvent.ASKED, T0 + 10)
+    first.write_fragment_event(NAME, FragmentEvent.ASKED, T0 + 10)
     first.fragment_seen(NAME, {NodeStage.IDLE: T0})
-    first.fragment(NAME, FragmentEvent.TAKEN, T0 + 11)
+    first.write_fragment_event(NAME, FragmentEvent.TAKEN, T0 + 11)
     first.usage(())
     heard: list[PilotFact] = []
     again = recorder(store, heard.append)

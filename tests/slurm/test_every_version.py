@@ -115,7 +115,7 @@ def assert_a_step_finds_its_jobs_cgroup(lab: Lab, folder: Path) -> None:
     """By job ID, or by SLUID as 26.05 names it; without it, the order of dying is lost."""
     code = (
         "import os, payload; print(payload.Sweep(os.environ['SLURM_JOB_ID'], "
-        "os.getpid()).by_cgroup)"
+        "os.getpid()).has_usable_steps)"
     )
     found = folder / "by_cgroup"
     where = Path(payload.__file__).parent

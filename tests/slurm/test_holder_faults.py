@@ -281,7 +281,7 @@ def test_a_worker_that_its_driver_ends_leaves_no_daemon_of_its_step(
         deaf = ["sh", "-c", "trap '' TERM; echo up; while sleep 1000; do :; done"]
         worker = starter.start(host, 0, deaf, {})
         wait_until(lambda: worker.log.exists() and "up" in worker.log.read_text(), "the worker")
-        worker.planned = True
+        worker.is_planned = True
         worker.kill()
         starter.wait(worker)
         starter.close()

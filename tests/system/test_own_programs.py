@@ -44,7 +44,7 @@ PROGRAMS = {
         "path = Path(os.environ['PLANTED_RAN']) / 'lock'\n"
         "path.touch()\n"
         "handle = os.open(path, os.O_RDWR)\n"
-        "assert shared_files._fcntl(handle, path)\n"
+        "assert shared_files._is_fcntl_exclusive(handle, path)\n"
         "path.unlink()"
     ],
     "an interpreter that is asked for bftrainer": [

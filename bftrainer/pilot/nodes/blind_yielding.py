@@ -108,6 +108,7 @@ class BlindMemory:
     released at the next glance (0: no offer), ``goal`` the number of waiting jobs at which the
     offer is over. ``all_released_s``: since when nothing is left to release. ``bell``: what
     has happened since the latest offer began. ``credit``: how many void offers are allowed.
+    ``last_submission_s``: the scheduler's time of the glance that saw the latest submission.
     """
 
     glance: Glance | None = None
@@ -118,6 +119,7 @@ class BlindMemory:
     all_released_s: PilotS | None = None
     bell: Bell = Bell()
     credit: float = MAX_CREDIT
+    last_submission_s: float = -math.inf
 
     @property
     def offers(self) -> bool:
@@ -157,17 +159,27 @@ def next_blind(
         return BlindDecision(replace(memory, glance=glance, waiting=waiting))
     others, expected = _split_counts(previous, glance, memory.expected)
     waiting = max(memory.waiting + others.submitted - others.started, 0)
+    bell = memory.bell.rung_by(others, glance.at_s)
+    last_submission_s = memory.last_submission_s
+    if others.submitted:
+        last_submission_s = glance.counters.at_s
     if glance.counters.pending_at_s > previous.counters.pending_at_s:
-        # The scheduler has counted its pending jobs again. Its number replaces the estimate, but
-        # may be older than the latest submissions.
-        pending = glance.counters.pending - glance.own.pending
-        waiting = max(pending, min(others.submitted, waiting), 0)
+        # The scheduler has counted its pending jobs again. A count from before the latest
+        # submission may leave that job out: then it only raises the estimate.
+        pending = max(glance.counters.pending - glance.own.pending, 0)
+        if pending > waiting:  # jobs whose submissions no offer has answered
+            bell = bell.rung_by(OthersCount(pending - waiting, 0, 0), glance.at_s)
+        if glance.counters.pending_at_s > last_submission_s:
+            waiting = pending
+        else:
+            waiting = max(pending, waiting)
     memory = replace(
         memory,
         glance=glance,
         expected=expected,
         waiting=waiting,
-        bell=memory.bell.rung_by(others, glance.at_s),
+        bell=bell,
+        last_submission_s=last_submission_s,
         credit=min(memory.credit + (glance.at_s - previous.at_s) / REFILL_S, MAX_CREDIT),
     )
     if memory.offers:

@@ -254,7 +254,7 @@ def _spool(data: bytes, folder: Path) -> None:
     (folder / "spool").mkdir(exist_ok=True)
     (folder / "spool" / "1.json").write_bytes(data)
     (received,) = Spool(folder).pending()
-    assert received.request is not None or "\n" not in received.refused
+    assert received.request is not None or "\n" not in received.rejection
     if received.request is not None and received.request.spec is not None:
         received.request.spec.trainer()
 
