@@ -79,7 +79,7 @@ MISTAKES = {
         'command = ["python3", "nope.py"]\n',
         "note: {}/a.toml: command: nope.py does not exist in {}",
     ),
-    "no-script": _in_list(6, "", "no-script.py': [Errno 2] No such file or directory"),
+    "no-script": _in_list(6, "", "No such file or directory: 'no-script.py'"),
     "no checkpoint": _at_submit(
         7,
         'command = ["python3", "alone.py"]\nmax_nodes = 1\n',
