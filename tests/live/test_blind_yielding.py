@@ -203,3 +203,26 @@ def test_short_jobs_that_start_all_the_time_do_not_keep_an_offer_open() -> None:
         queue.ended += 1
         queue.glance()
         assert queue.now_s < queue.offers[0] + 45.0
+
+
+def counted(at_s: float, submitted: int, pending: int, pending_at_s: float) -> Glance:
+    """A glance at counters with a number of pending jobs that is from an earlier moment."""
+    counters = JobCounters(
+        SERVER_S + at_s, submitted, 0, 0, pending=pending, pending_at_s=SERVER_S + pending_at_s
+    )
+    return Glance(PilotS(at_s), counters, OwnJobs())
+
+
+def test_a_count_from_before_a_submission_ends_no_offer() -> None:
+    memory = next_blind(counted(1.0, 0, 0, -20.0), 4, BlindMemory(), NOTICE_S).memory
+    first = next_blind(counted(2.0, 1, 0, -20.0), 4, memory, NOTICE_S)
+    assert first.release_count == 1
+    second = next_blind(counted(3.0, 1, 0, 1.0), 3, first.memory, NOTICE_S)
+    assert second.release_count == 2, "the job waits, whatever was counted before it came"
+    third = next_blind(counted(33.0, 1, 0, 31.0), 1, second.memory, NOTICE_S)
+    assert not third.memory.offers, "a later count shows that no job waits"
+
+
+def test_a_job_that_only_a_later_count_shows_is_offered_nodes() -> None:
+    memory = next_blind(counted(1.0, 5, 0, -20.0), 4, BlindMemory(), NOTICE_S).memory
+    assert next_blind(counted(12.0, 5, 1, 10.0), 4, memory, NOTICE_S).release_count == 1
