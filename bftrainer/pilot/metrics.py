@@ -204,7 +204,7 @@ class Metrics:
         """Move a trainer from the count of its old status to that of the new one. The samples of a
         trainer that has ended are no longer shown.
         """
-        # Trainers are not counted anew: there may be thousands, and as many changes in a second.
+        # Trainers are not counted again: there may be thousands, and as many changes in a second.
         if (old_status := self._status_of.get(name)) is not None:
             self._status_counts[old_status] -= 1
         self._status_of[name] = status

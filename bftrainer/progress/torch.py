@@ -207,7 +207,7 @@ class Training(StepLoop):
     def epoch_values(
         self, present: Callable[[], Mapping[str, Any]], loader: Any = None
     ) -> tuple[Any, ...]:
-        """Keep values that begin anew in each epoch, such as the sum of its losses.
+        """Keep values that start again in each epoch, such as the sum of its losses.
 
         Call it before the loop over the batches, like :meth:`values`. The values of the checkpoint
         are returned once, if it was written within an epoch.

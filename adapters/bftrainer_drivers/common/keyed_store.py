@@ -127,5 +127,6 @@ class _AfterImport(importlib.abc.MetaPathFinder):
             execute(module)
             self._then(module)
 
+        # Of this one loader only: Python has no hook for the end of an import.
         spec.loader.exec_module = execute_and_call  # type: ignore[method-assign]
         return spec

@@ -103,8 +103,8 @@ class VoidOffer:
     """The state of the cluster when an offer turned out to be void. The offer is made again once
     something of this has changed and ``rest_s`` have passed, or after the longest wait.
 
-    ``enough_s``: the scheduler's time since which enough nodes are idle for the job, whoever has
-    left them idle.
+    ``enough_s``: the scheduler's time since which enough nodes are idle for the job, no matter
+    who left them idle.
     """
 
     at_s: PilotS

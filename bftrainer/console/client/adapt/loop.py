@@ -681,10 +681,10 @@ class LoopEdit:
             if ast.Break in map(type, branch.body)
         ]
         for test, operators in ends:
-            is_comparison = isinstance(test, ast.Compare) and len(test.ops) == 1
-            if not (is_comparison and isinstance(test.ops[0], operators)):  # type: ignore[attr-defined]
+            if not isinstance(test, ast.Compare) or len(test.ops) != 1:
                 continue
-            assert isinstance(test, ast.Compare)
+            if not isinstance(test.ops[0], operators):
+                continue
             last = test.comparators[0]
             is_plain = isinstance(last, ast.Name | ast.Attribute | ast.Constant)
             if self.source.of(test.left) in self.state.values and is_plain:

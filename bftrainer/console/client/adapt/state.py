@@ -166,8 +166,9 @@ class StateSearch:
 
     def _is_method_of(self, value: ast.expr, text: str) -> bool:
         """Whether an expression is a call such as ``model.train()``, which returns the model."""
-        is_method = isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute)
-        return is_method and self.source.of(value.func.value) == text  # type: ignore[attr-defined]
+        if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Attribute):
+            return False
+        return self.source.of(value.func.value) == text
 
     # Objects with a state.
 
@@ -541,7 +542,7 @@ class StateSearch:
         return functions
 
     def _epoch_values(self) -> None:
-        """Find the variables that the loop over batches carries, and that begin anew with each
+        """Find the variables that the loop over batches carries, and that start again with each
         epoch.
         """
         if self.loop.epochs is None:
