@@ -22,7 +22,7 @@ from concurrent.futures import (
     Future,
     ProcessPoolExecutor,
 )
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import forkserver, reduction, resource_tracker
@@ -126,33 +126,70 @@ def _run_in_processes(
 ) -> list[FailedTask]:
     """Run the tasks in processes of this machine; return those that failed.
 
-    Tasks of a process that was killed, for example because the memory did not suffice, are run
-    again at the end.
+    Where a process was killed, for example because the memory did not suffice, the tasks that were
+    running then are run again, each alone, so that a task that kills its process fails alone.
     """
     failures: list[FailedTask] = []
     pending = list(progress.pending)
-    breaks = 0  # in succession, each without a task that ended
     while pending:
-        lost: list[Task] = []
-        with process_pool(
-            min(jobs, len(pending)), sweep[2].__module__, _begin_task_worker, sweep
-        ) as pool:
-            for task, future in _completions(pool, _run_in_child, pending, progress.show, []):
-                if future is None or isinstance(future.exception(), BrokenExecutor):
-                    lost.append(task)
-                    continue
-                failures += future.result()
-                progress.add(task)
-        breaks = breaks + 1 if len(lost) == len(pending) else 0
-        if breaks == _MAX_BREAKS:
-            return failures + [FailedTask(task, _KILLED) for task in lost]
-        # The first ones were running: whatever kills its process comes last.
-        pending = [*lost[jobs + 1 :], *lost[: jobs + 1]]
+        lost = _run_until_a_process_is_killed(jobs, pending, sweep, progress, failures)
+        # Processes take the tasks in their order: those that were running are the first ones left.
+        suspects, pending = lost[:jobs], lost[jobs:]
+        if suspects and not _can_start_a_process(sweep):
+            return failures + [FailedTask(task, _NO_PROCESS) for task in (*suspects, *pending)]
+        for task in suspects:
+            failures += _run_alone(task, sweep)
+            progress.add(task)
     return failures
 
 
-_MAX_BREAKS = 3
+def _run_until_a_process_is_killed(
+    jobs: int,
+    tasks: Sequence[Task],
+    sweep: tuple[Inputs, ResultStore, Compute],
+    progress: _Progress,
+    failures: list[FailedTask],
+) -> list[Task]:
+    """Run the tasks in ``jobs`` processes, and append those that failed to ``failures``. Return the
+    tasks that have not ended, in their order: all have, unless a process was killed.
+    """
+    lost: set[str] = set()
+    with _task_pool(min(jobs, len(tasks)), sweep) as pool:
+        for task, future in _completions(pool, _run_in_child, tasks, progress.show, []):
+            if future is None or isinstance(future.exception(), BrokenExecutor):
+                lost.add(task.key)
+                continue
+            failures += future.result()
+            progress.add(task)
+    return [task for task in tasks if task.key in lost]
+
+
+def _run_alone(task: Task, sweep: tuple[Inputs, ResultStore, Compute]) -> list[FailedTask]:
+    """Run a task with no other beside it; return a list with its failure, or an empty list."""
+    for _attempt in range(_ATTEMPTS_ALONE):
+        with _task_pool(1, sweep) as pool:
+            future = pool.submit(_run_in_child, task)
+            if not isinstance(future.exception(), BrokenExecutor):
+                return future.result()
+    return [FailedTask(task, _KILLED)]
+
+
+def _can_start_a_process(sweep: tuple[Inputs, ResultStore, Compute]) -> bool:
+    """Return whether a process with the sweep's inputs can be started at all."""
+    with _task_pool(1, sweep) as pool:
+        return not isinstance(pool.submit(os.getpid).exception(), BrokenExecutor)
+
+
+def _task_pool(
+    jobs: int, sweep: tuple[Inputs, ResultStore, Compute]
+) -> AbstractContextManager[Executor]:
+    """Return a pool whose processes have the inputs and the store of the sweep."""
+    return process_pool(jobs, sweep[2].__module__, _begin_task_worker, sweep)
+
+
+_ATTEMPTS_ALONE = 2
 _KILLED = "its process was killed each time, perhaps because the memory does not suffice"
+_NO_PROCESS = "no process can be started: each was killed, perhaps because of the memory"
 
 
 def _run_on_executor(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,7 @@ from bftrainer.errors import UserError
 from bftrainer_replay.api import SweepOutcome, sweep
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.event_log import write_event_log
+from bftrainer_replay.sweep import run_tasks
 from bftrainer_replay.sweep.executors import opened_executor
 from bftrainer_replay.sweep.grid import read_sweep
 from bftrainer_replay.sweep.result_files import ResultStore
@@ -138,6 +140,7 @@ def test_a_worker_that_is_killed_costs_only_its_cells(
 KILLER = """
 import os
 import signal
+import time
 from pathlib import Path
 
 
@@ -151,6 +154,11 @@ def once(trainer, n):
 
 def always(trainer, n):
     os.kill(os.getpid(), signal.SIGKILL)
+
+
+def slow(trainer, n):
+    time.sleep(0.01)
+    return float(n)
 """
 
 
@@ -185,13 +193,29 @@ def test_a_killed_process_of_this_machine_is_replaced(killers: Path) -> None:
 
 @pytest.mark.slow
 def test_what_always_kills_its_process_fails_alone(killers: Path) -> None:
-    grid = grid_of(killers, "killer_of_sweep:always", "throughput")
+    """The slow tasks run longer than a process beside them lives."""
+    grid = grid_of(killers, "killer_of_sweep:always", "killer_of_sweep:slow")
     chosen = read_sweep(grid)
     store = ResultStore(killers / "out")
     failures = do_all(chosen.tasks, chosen.inputs, store, jobs=2)
     assert {failure.task.cell.objective for failure in failures} == {"killer_of_sweep:always"}
     assert len(failures) == 3
     assert "its process was killed each time" in failures[0].reason
+
+
+@pytest.mark.slow
+def test_where_no_process_can_be_started_all_tasks_fail_with_the_reason(
+    killers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run_tasks, "_begin_task_worker", _kill_own_process)
+    chosen = read_sweep(grid_of(killers, "throughput"))
+    failures = do_all(chosen.tasks, chosen.inputs, ResultStore(killers / "out"), jobs=2)
+    assert len(failures) == len(chosen.tasks)
+    assert "no process can be started" in failures[0].reason
+
+
+def _kill_own_process(*sweep: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def mpiexec(ranks: int, *arguments: object, path: str = "") -> subprocess.CompletedProcess[str]:
