@@ -66,6 +66,8 @@ check("alike", (0, 0))
 check("different branches", (0, 1))
 check("unfrozen later", (1, 0), unfreeze=True)
 check("accumulated", (0, 1), batches=2)
+dist.barrier()
+dist.destroy_process_group()  # a thread of gloo that outlives Python would abort the process
 print("equal")
 """
 
