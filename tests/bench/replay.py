@@ -114,7 +114,6 @@ def inputs(folder: Path) -> tuple[list[str], str]:
     data = Path(os.environ.get("BFTRAINER_DATA") or beside)
     if (data / SUMMIT).exists():
         return [
-            "--log",
             str(data / SUMMIT),
             "--node-list",
             str(data / NODE_LIST),
@@ -136,7 +135,7 @@ def inputs(folder: Path) -> tuple[list[str], str]:
     subprocess.run(
         [*command, "--seed", "1", "--out", str(path)], check=True, stdout=subprocess.DEVNULL
     )
-    return ["--log", str(path)], "a generated log (the Summit log is not here)"
+    return [str(path)], "a generated log (the Summit log is not here)"
 
 
 def main() -> None:

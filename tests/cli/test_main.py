@@ -76,7 +76,7 @@ def test_version() -> None:
         (("version",), "Did you mean `bftrainer --version`?"),
         (("explain",), "expected the NAME of a trainer, or --user"),
         (("explain", "x", "--att", "14:05"), "No such option"),
-        (("replay", "run", "--out", "y"), "Missing option '--log'"),
+        (("replay", "run", "--out", "y"), "Missing argument 'LOG...'"),
         (("replay", "generate", "--days", "soon"), "not a valid float"),
     ],
 )

@@ -275,7 +275,7 @@ def test_tables_of_the_replay_fit_eighty_columns(tmp_path: Path) -> None:
 
     run("generate", "--nodes", 48, "--days", 0.5, "--seed", 3, "--out", log)
     run("workload", "diverse", "--count", 12, "--seed", 3, "--out", trainers)
-    given_files = ("--log", log, "--trainers", trainers, "--max-parallel", 10)
+    given_files = (log, "--trainers", trainers, "--max-parallel", 10)
     assert "idle share" in run("characterize", log)
     assert "work per idle node-hour" in run("run", *given_files, "--out", out)
     ranked = run("compare", *given_files, "--policies", "bftrainer,equal-share,plain")

@@ -82,13 +82,12 @@ def test_replay_passes_its_arguments_on_to_the_environment_that_is_named(tmp_pat
         "BFTRAINER_VENV": str(tmp_path / "my venv"),
         "SLURM_CPUS_PER_TASK": "4",
     }
-    done = started("replay.slurm", "--log", "my log.csv", "--out", "*", **named)
+    done = started("replay.slurm", "my log.csv", "--out", "*", **named)
     assert (done.returncode, done.stdout, done.stderr) == (2, "replayed\n", "")
     seen = ["threads=4", "backend=Agg"]
     assert told.read_text().splitlines() == [
         "replay",
         "run",
-        "--log",
         "my log.csv",
         "--out",
         "*",

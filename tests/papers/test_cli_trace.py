@@ -69,7 +69,6 @@ def test_a_trace_becomes_trainers_and_curves_that_a_replay_takes(
     ended = executed(
         "replay",
         "run",
-        "--log",
         log,
         "--trainers",
         out,

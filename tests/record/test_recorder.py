@@ -316,7 +316,7 @@ def test_a_record_with_gaps_goes_through_every_command(tmp_path: Path, clock: Fa
     )
     assert made.status == 0, made
     ended = bftrainer(
-        "replay", "run", "--log", path, "--trainers", trainers, "--json", "--out", tmp_path / "run"
+        "replay", "run", path, "--trainers", trainers, "--json", "--out", tmp_path / "run"
     )
     assert ended.status == 0, ended
     assert "gaps in the record" in ended.err

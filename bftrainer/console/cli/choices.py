@@ -8,6 +8,7 @@ plug-in.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import partial, reduce
@@ -140,6 +141,23 @@ class IsoTime(_ParamType):
             self.fail(
                 f"{value!r:.60} is not ISO 8601, expected a time like 2026-01-31T18:00", param, ctx
             )
+
+
+class CountRange(_ParamType):
+    """An option's type: a number or a range of numbers, ``4`` or ``1-4``, as (smallest, largest).
+    One number is the largest: the smallest is then None.
+    """
+
+    name = "range"
+    _FORM = re.compile(r"(?:(\d{1,7})-)?(\d{1,7})", re.ASCII)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return the pair of numbers."""
+        match = self._FORM.fullmatch(value)
+        if match is None:
+            self.fail(f"{value!r:.60}: expected a number or a range, such as 4 or 1-4", param, ctx)
+        smallest, largest = match.groups()
+        return (None if smallest is None else int(smallest), int(largest))
 
 
 class PathNamed(click.Path):

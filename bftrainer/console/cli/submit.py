@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from bftrainer.console.cli.choices import FILE, LAUNCHER, IsoTime, PluginOption
+from bftrainer.console.cli.choices import FILE, LAUNCHER, CountRange, IsoTime, PluginOption
 from bftrainer.console.cli.output import json_option, note, say, show_json
 from bftrainer.console.cli.state import set_option, state_option
+from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 
@@ -31,7 +32,14 @@ _NUMBERS = re.compile(r"[\d,.]+")  # a remark that only counts on is not printed
 _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
 
 
-@click.command()
+_TOPICS = {
+    "GPUs": ("--min-gpus", "--max-gpus", "--gpus-per-node"),
+    "Speed and work": ("--samples-per-s", "--model", "--samples-total", "--priority", "--deadline"),
+    "Sweeps": ("--stop-when", "--group"),
+}
+
+
+@click.command(cls=CommandWithTopics, topics=_TOPICS)
 @click.argument("file", type=FILE, required=False, metavar="[FILE.toml | SCRIPT.py]")
 @click.argument("command", nargs=-1, metavar="[-- COMMAND... | -- ARGUMENTS...]")
 @click.option("--name", metavar="NAME", help="Name of the trainer, for use in other commands.")
@@ -43,6 +51,13 @@ _NEEDED = (("--name", {"name"}), ("--max-nodes", {"max_nodes", "max_gpus"}))
         "How the workers are started: {names}.  [default: {default}; for SCRIPT.py, guessed from "
         "the script]"
     ),
+)
+@click.option(
+    "-N",
+    "--nodes",
+    type=CountRange(),
+    metavar="[MIN-]MAX",
+    help="Number of nodes, as for sbatch: -N 1-4 is --min-nodes 1 --max-nodes 4.",
 )
 @click.option("--min-nodes", type=int, metavar="N", help="Smallest number of nodes.  [default: 1]")
 @click.option("--max-nodes", type=int, metavar="N", help="Largest number of nodes.")
@@ -144,6 +159,7 @@ def submit(
     rehearse_first: bool,
     follows: bool,
     deadline: float | None,
+    nodes: tuple[int | None, int] | None,
     state: Path,
     as_json: bool,
     **options: Any,
@@ -161,7 +177,7 @@ def submit(
     \b
     Example:
       bftrainer submit train.py --max-nodes 4 -- --lr 0.1
-      bftrainer submit train.py --max-nodes 4 --rehearse-first --follow
+      bftrainer submit train.py -N 1-4 --rehearse-first --follow
       bftrainer submit digits.toml
       bftrainer submit digits.toml --name digits-2 --max-nodes 8
       bftrainer submit --name mnist --max-nodes 4 --samples-per-s 900 -- python train.py --lr 0.1
@@ -175,6 +191,8 @@ def submit(
         # It is the first word of a command, as in `submit --name mnist python train.py`.
         file, command = None, (str(file), *command)
     keys = {key: value for key, value in options.items() if value not in (None, ())}
+    if nodes is not None:
+        keys |= _sizes_of(nodes, keys)
     if file is not None and file.suffix == ".py":
         base = script_draft(file, command, keys, assignments)
     else:
@@ -209,6 +227,20 @@ def submit(
         note(f"{first.spec.name} {NO_PILOT}")
     if follows and not as_json:
         follow(folder, first.spec.name, first.spool_name)
+
+
+def _sizes_of(nodes: tuple[int | None, int], keys: dict[str, Any]) -> dict[str, int]:
+    """Return the keys of the trainer file for ``-N``. Raises ``UserError`` where another option has
+    given them, or the range is empty.
+    """
+    smallest, largest = nodes
+    if keys.keys() & {"min_nodes", "max_nodes", "min_gpus", "max_gpus"}:
+        raise UserError("submit: -N cannot be combined with --min-nodes, --max-nodes or GPUs")
+    if smallest is None:
+        return {"max_nodes": largest}
+    if smallest > largest:
+        raise UserError(f"submit: -N {smallest}-{largest}: the first number is the smaller one")
+    return {"min_nodes": smallest, "max_nodes": largest}
 
 
 def _check_complete(base: Draft) -> None:

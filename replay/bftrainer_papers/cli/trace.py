@@ -15,6 +15,7 @@ import click
 from bftrainer.console.cli.choices import FILE
 from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import note
+from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.errors import UnknownNameError, UserError
 from bftrainer_replay.cli.choices import new_file, written
 from bftrainer_replay.cli.workload import TRAINERS, check_numbers, start_time, write_table
@@ -31,7 +32,20 @@ _GPUS = 1
 SHAPE = click.Choice(["measured", "monotone", "concave"])
 
 
-@click.command()
+_TOPICS = {
+    "Curves": (
+        "--curves-out",
+        "--hardware",
+        "--models",
+        "--shape",
+        "--extrapolate-to",
+        "--max-nodes",
+    ),
+    "Jobs": ("--member", "--from", "--hours", "--least-s", "--gpu-hours", "--skip-bad"),
+}
+
+
+@click.command(cls=CommandWithTopics, topics=_TOPICS)
 @click.option(
     "--arrivals", required=True, type=FILE, help="Job submissions (a Philly or Pollux trace)."
 )

@@ -12,8 +12,9 @@ import click
 
 from bftrainer import __version__
 from bftrainer.console.cli.output import note
+from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
-from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
+from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.workers import Workers, workers_option
 from bftrainer_replay.cli.workload_options import (
@@ -26,7 +27,13 @@ if TYPE_CHECKING:
     from bftrainer_replay.sweep.inputs import WorkloadTable
 
 
-@click.command()
+_TOPICS = {
+    "Trainings": ("--trainers", "--curves", "--model", "--node-type", "--cost-model"),
+    **TOPICS_OF_LOGS,
+}
+
+
+@click.command(cls=CommandWithTopics, topics=_TOPICS)
 @log_options
 @workload_options
 @node_type_option

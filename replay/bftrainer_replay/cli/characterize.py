@@ -12,11 +12,12 @@ import click
 from bftrainer.console.cli.choices import DIR
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.tables import hanging, name_column, number_column, show_table
+from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer.system.files import write_atomically
 from bftrainer_replay.cli.choices import written
-from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
+from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.logs.event_log import format_time
 from bftrainer_replay.logs.model import LogWindow
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from bftrainer_replay.analysis.characterize import Characteristics
 
 
-@click.command()
+@click.command(cls=CommandWithTopics, topics=TOPICS_OF_LOGS)
 @log_options
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of tables.")
 @click.option(

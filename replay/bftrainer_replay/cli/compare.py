@@ -19,10 +19,11 @@ from bftrainer.console.cli.tables import (
     show_table,
     wide_option,
 )
+from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, written
-from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
+from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.cli.sweeping import progress_over_time
 from bftrainer_replay.cli.workers import Workers, in_order, workers_option_with
 from bftrainer_replay.cli.workload_options import (
@@ -58,8 +59,22 @@ _LAST_PERMANENT_INDEX = 3
 """The index of the last figure of the ranking that a narrow terminal shows as well."""
 
 
-@click.command()
-@log_options_by_name
+_TOPICS = {
+    "Trainers": ("--state", "--group", "--curves", "--model", "--requested"),
+    "Model of the replay": (
+        "--solver",
+        "--forward-s",
+        "--checkpoint-s",
+        "--cost-model",
+        "--seed",
+        "--workers",
+    ),
+    **TOPICS_OF_LOGS,
+}
+
+
+@click.command(cls=CommandWithTopics, topics=_TOPICS)
+@log_options
 @click.option("--trainers", type=FILE, help="Trainer table.")
 @click.option(
     "--state",
@@ -150,10 +165,10 @@ def compare(
 
     \b
     Example:
-      bftrainer replay compare --log idle.csv --state ~/.bftrainer --group digits
-      bftrainer replay compare --log sample.csv.gz --trainers trainers.csv --hours 24 --out compared
-      bftrainer replay compare --log idle.csv --trainers t.csv --policies bftrainer,afs-l,mod:fn
-      bftrainer replay compare --log idle.csv --trainers t.csv --policies plain --checkpoint-s 300
+      bftrainer replay compare idle.csv --state ~/.bftrainer --group digits
+      bftrainer replay compare sample.csv.gz --trainers trainers.csv --hours 24 --out compared
+      bftrainer replay compare idle.csv --trainers t.csv --policies bftrainer,afs-l,mod:fn
+      bftrainer replay compare idle.csv --trainers t.csv --policies plain --checkpoint-s 300
     """
     from bftrainer.decide.allocation.chain import build_allocator
     from bftrainer.decide.allocation.objectives import usual_objective

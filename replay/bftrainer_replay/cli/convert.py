@@ -8,14 +8,15 @@ import click
 
 from bftrainer.console.cli.choices import FILE, with_options
 from bftrainer.console.cli.ending import ended_by_signals
+from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
 from bftrainer_replay.cli.choices import folder_beside, new_file, written
-from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
+from bftrainer_replay.cli.import_options import NAMES, OPTIONS, TOPICS_OF_IMPORTS, import_options
 from bftrainer_replay.cli.log_options import LogChoice, read_log, readable
 from bftrainer_replay.logs.event_log import write_event_log
 
 
-@click.command()
+@click.command(cls=CommandWithTopics, topics=TOPICS_OF_IMPORTS)
 @click.argument(
     "log", type=click.Path(path_type=Path), metavar="LOG", callback=readable, is_eager=True
 )

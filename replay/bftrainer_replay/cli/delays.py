@@ -10,8 +10,9 @@ import click
 from bftrainer.console.cli.choices import NumberRange
 from bftrainer.console.cli.output import json_option, say, show_json
 from bftrainer.console.cli.tables import name_column, number_column, say_paragraphs, show_table
+from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.errors import UserError
-from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
+from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 
 if TYPE_CHECKING:
     from bftrainer_replay.main_queue.outcome import QueueOutcome
@@ -20,7 +21,13 @@ WAYS = ("site", "yield", "blind", "life:600", "life:7200", "keep")
 """The ways that are compared by default."""
 
 
-@click.command()
+_TOPICS = {
+    "Model of the simulation": ("--look", "--cycle", "--jobs", "--random-runs"),
+    **TOPICS_OF_LOGS,
+}
+
+
+@click.command(cls=CommandWithTopics, topics=_TOPICS)
 @log_options
 @click.option(
     "--give-way",

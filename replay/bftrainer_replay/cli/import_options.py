@@ -172,6 +172,30 @@ OPTIONS = (
         "size of a compressed file]",
     ),
 )
+TOPICS_OF_IMPORTS = {
+    "Reading the log": (
+        "--format",
+        "--columns",
+        "--skip-bad",
+        "--most-bad",
+        "--cluster",
+        "--processors-per-node",
+        "--outliers",
+        "--runaways",
+        "--max-bytes",
+    ),
+    "What counts as idle": (
+        "--debounce-s",
+        "--warm-up-h",
+        "--cool-down-h",
+        "--outage",
+        "--node-events",
+        "--reservations",
+        "--node-info",
+    ),
+    "GPUs": ("--gpus-per-node", "--part-cpus", "--back-s"),
+}
+"""The options that only ``--help-all`` lists, by topic."""
 NAMES = tuple(
     option.name
     for option in fields(ImportOptions)

@@ -32,7 +32,7 @@ from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import note
 from bftrainer.counted import counted
 from bftrainer.errors import InputFileError, UserError
-from bftrainer_replay.cli.import_options import NAMES, OPTIONS, import_options
+from bftrainer_replay.cli.import_options import NAMES, OPTIONS, TOPICS_OF_IMPORTS, import_options
 from bftrainer_replay.cli.sweeping import progress_of_reading
 from bftrainer_replay.limited_file import MOST_BYTES
 from bftrainer_replay.logs.clock import zone_of
@@ -96,14 +96,6 @@ _LOG_ARGUMENT = click.argument(
     callback=readable,
     is_eager=True,  # before other values are checked
 )
-_LOG_OPTION = click.option(
-    "--log",
-    required=True,
-    type=click.Path(path_type=Path),
-    metavar="LOG",
-    callback=readable,
-    help="Event log, or a job log of any known format.",
-)
 _WINDOW_OPTIONS = (
     click.option(
         "--start",
@@ -150,16 +142,18 @@ _WINDOW_OPTIONS = (
 )
 
 
+TOPICS_OF_LOGS = {
+    "Part of the log": ("--nodes", "--node-list"),
+    **TOPICS_OF_IMPORTS,
+}
+"""The options that only ``--help-all`` lists, by topic."""
+
+
 def log_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command LOG and its options; the function gets them as ``choice``, a
     :class:`LogChoice`.
     """
     return _with_choice(function, _LOG_ARGUMENT)
-
-
-def log_options_by_name(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command ``--log LOG`` and its options, for commands with more than one input."""
-    return _with_choice(function, _LOG_OPTION)
 
 
 def _with_choice(

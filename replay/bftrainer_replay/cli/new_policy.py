@@ -93,7 +93,7 @@ def new_policy(name: str, folder: Path) -> None:
     say(f"written: {policy} and {test}")
     say(f"test it: pytest {test}")
     say(
-        f"replay it, in {folder}: bftrainer replay compare --log LOG --trainers TRAINERS "
+        f"replay it, in {folder}: bftrainer replay compare LOG --trainers TRAINERS "
         f"--policies {module}:{class_name},bftrainer"
     )
 

@@ -19,10 +19,11 @@ import click
 from bftrainer import __version__
 from bftrainer.console.cli.choices import FILE
 from bftrainer.console.cli.tables import say_paragraphs
+from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import cost_model_option, folder_beside, folder_option, written
-from bftrainer_replay.cli.log_options import LogChoice, log_options, window_of
+from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.cli.sampling import full_option, pilot_trainers, replayed, sample_of
 from bftrainer_replay.cli.sweeping import span
 from bftrainer_replay.cli.workers import Workers, workers_option
@@ -42,7 +43,23 @@ _WARM_UP_H = 24.0
 _DEBOUNCE_S = 60.0
 
 
-@click.command()
+_TOPICS = {
+    "Trainings": (
+        "--trainers",
+        "--curves",
+        "--model",
+        "--node-type",
+        "--max-parallel",
+        "--forward-s",
+        "--cost-model",
+    ),
+    "Money and energy": ("--node-hour-price", "--currency", "--extra-kw", "--co2-g-per-kwh"),
+    "Page": ("--title",),
+    **TOPICS_OF_LOGS,
+}
+
+
+@click.command(cls=CommandWithTopics, topics=_TOPICS)
 @log_options
 @workload_options
 @click.option(

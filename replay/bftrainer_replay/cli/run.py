@@ -12,6 +12,7 @@ import click
 from bftrainer.console.cli.choices import FILE, POLICY, SOLVER
 from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.tables import name_column, number_column, show_table
+from bftrainer.console.cli.topics import CommandWithTopics
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.choices import (
@@ -22,7 +23,7 @@ from bftrainer_replay.cli.choices import (
     folder_option,
     written,
 )
-from bftrainer_replay.cli.log_options import LogChoice, log_options_by_name, window_of
+from bftrainer_replay.cli.log_options import TOPICS_OF_LOGS, LogChoice, log_options, window_of
 from bftrainer_replay.cli.sweeping import progress_over_time
 from bftrainer_replay.cli.workload_options import (
     admission_option,
@@ -44,8 +45,22 @@ KNOWN, LEARN = "known", "learn"
 """Words of ``--curves``."""
 
 
-@click.command()
-@log_options_by_name
+_TOPICS = {
+    "Trainers": ("--model", "--noise", "--lessons", "--users"),
+    "Model of the replay": (
+        "--solver",
+        "--forward-s",
+        "--checkpoint-s",
+        "--cost-model",
+        "--decide-on",
+        "--seed",
+    ),
+    **TOPICS_OF_LOGS,
+}
+
+
+@click.command(cls=CommandWithTopics, topics=_TOPICS)
+@log_options
 @click.option(
     "--trainers",
     required=True,
@@ -137,8 +152,8 @@ def run(
     Example:
       bftrainer replay generate --nodes 1024 --days 7 --seed 1 --out sample.csv.gz
       bftrainer replay workload hpo --count 1000 --spacing-s 36 --out trainers.csv
-      bftrainer replay run --log sample.csv.gz --trainers trainers.csv --out week1
-      bftrainer replay run --log idle.csv --trainers t.csv --curves learn --noise 0.1 --out learned
+      bftrainer replay run sample.csv.gz --trainers trainers.csv --out week1
+      bftrainer replay run idle.csv --trainers t.csv --curves learn --noise 0.1 --out learned
     """
     from bftrainer.decide.allocation.chain import build_allocator
     from bftrainer.decide.policies.settings import PolicySettings

@@ -24,7 +24,7 @@ def inputs(tmp_path: Path) -> list[object]:
     log, trainers = tmp_path / "log.csv.gz", tmp_path / "trainers.csv"
     executed("replay", "generate", "--nodes", 48, "--days", 0.5, "--seed", 3, "--out", log)
     executed("replay", "workload", "diverse", "--count", 12, "--seed", 3, "--out", trainers)
-    return ["--log", log, "--trainers", trainers]
+    return [log, "--trainers", trainers]
 
 
 def test_all_policies_are_ranked_with_one_denominator(inputs: list[object], tmp_path: Path) -> None:

@@ -48,8 +48,8 @@ def test_no_command_has_to_be_told_where_to_write(path: str) -> None:
         ("replay", "characterize", "--hours", "many"),
         ("replay", "convert"),
         ("advise",),
-        ("replay", "run", "--log"),
-        ("replay", "compare", "--log"),
+        ("replay", "run"),
+        ("replay", "compare"),
     ],
 )
 @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ def test_a_folder_is_named_after_its_log(log: str, folder: str) -> None:
 def test_the_last_line_names_the_place(here: Path) -> None:
     executed("replay", "workload", "hpo", "--count", 20)
     assert executed("replay", "convert", "july.csv").out.startswith("july-idle.csv.gz: 3 events")
-    ended = executed("replay", "run", "--log", "july.csv", "--trainers", "trainers.csv")
+    ended = executed("replay", "run", "july.csv", "--trainers", "trainers.csv")
     assert "july-replay/summary.json" in ended.out.splitlines()[-1]
     ended = executed("advise", "july.csv", "--jobs", 1)
     assert ended.out.splitlines()[-1].startswith("Written: july-advice/bftrainer.toml")

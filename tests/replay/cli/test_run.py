@@ -54,7 +54,6 @@ def replay(inputs: tuple[Path, Path], *options: object, out: Path) -> dict[str, 
     ended = bftrainer(
         "replay",
         "run",
-        "--log",
         inputs[0],
         "--trainers",
         inputs[1],
@@ -108,7 +107,7 @@ def test_numbers_and_files(inputs: tuple[Path, Path], tmp_path: Path) -> None:
 
 def test_no_set_order_decides_anything(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     for seed in ("1", "2"):
-        options = ("--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / seed)
+        options = (inputs[0], "--trainers", inputs[1], "--out", tmp_path / seed)
         environment = os.environ | {"PYTHONHASHSEED": seed}
         python(
             "-m", "bftrainer", "replay", "run", *options, limit_s=120, env=environment, check=True
@@ -135,7 +134,7 @@ def test_options_change_what_they_say(inputs: tuple[Path, Path], tmp_path: Path)
 
 def test_a_table_for_people_and_no_bar_in_a_pipe(inputs: tuple[Path, Path], tmp_path: Path) -> None:
     ended = bftrainer(
-        "replay", "run", "--log", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out"
+        "replay", "run", inputs[0], "--trainers", inputs[1], "--out", tmp_path / "out"
     )
     assert (ended.status, ended.err) == (0, "")
     assert "efficiency U" in ended.out
@@ -151,7 +150,6 @@ def test_a_policy_that_ends_the_process_does_not_end_it_well(
     options = [
         "--policy",
         "leaving:build",
-        "--log",
         inputs[0],
         "--trainers",
         inputs[1],
@@ -167,7 +165,7 @@ def test_work_that_runs_out_is_said(inputs: tuple[Path, Path], tmp_path: Path) -
     inputs[0].write_text(LOG.replace("01T02:00", "01T09:00"))
     bftrainer("replay", "workload", "hpo", "--count", 1, "--out", inputs[1])
     options = ("--max-parallel", 10, "--out", tmp_path / "out")
-    ended = bftrainer("replay", "run", "--log", inputs[0], "--trainers", inputs[1], *options)
+    ended = bftrainer("replay", "run", inputs[0], "--trainers", inputs[1], *options)
     told = " ".join(ended.out.split())
     assert "Trainers ran out of work at 2021-01-01T0" in told
     assert "the no-cost bound of more trainers is higher" in told
@@ -180,7 +178,6 @@ def test_a_workload_of_another_time_is_noted(inputs: tuple[Path, Path], tmp_path
     ended = executed(
         "replay",
         "run",
-        "--log",
         inputs[0],
         "--trainers",
         inputs[1],
@@ -219,7 +216,6 @@ def test_mistakes_leave_nothing_behind(
     ended = bftrainer(
         "replay",
         "run",
-        "--log",
         inputs[0],
         "--trainers",
         inputs[1],

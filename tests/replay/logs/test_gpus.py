@@ -276,7 +276,6 @@ def test_a_busy_day_of_philly(
     ended = executed(
         "replay",
         "run",
-        "--log",
         PHILLY / f"{placement}-gpus.csv.gz",
         "--unit",
         unit,

@@ -242,7 +242,6 @@ def test_what_training_uses_and_gains(log: str, tmp_path: Path) -> None:
         ended = executed(
             "replay",
             "run",
-            "--log",
             data_file(log),
             *where,
             "--policy",

@@ -67,7 +67,6 @@ def test_users_of_a_table(tmp_path: Path) -> None:
     words = (
         "replay",
         "run",
-        "--log",
         log,
         "--trainers",
         table,

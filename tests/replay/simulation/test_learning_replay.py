@@ -178,7 +178,7 @@ def test_curves_by_file_and_by_word(tmp_path: Path) -> None:
     log, table = tmp_path / "log.csv", tmp_path / "t.csv"
     bftrainer("replay", "generate", "--nodes", 48, "--days", 0.2, "--seed", 1, "--out", log)
     bftrainer("replay", "workload", "diverse", "--count", 20, "--out", table)
-    common = ("replay", "run", "--log", log, "--trainers", table, "--out", tmp_path / "o")
+    common = ("replay", "run", log, "--trainers", table, "--out", tmp_path / "o")
     done = bftrainer(*common, "--curves", "learn", "--noise", 0.1, "--lessons", "trainer", "--json")
     assert done.status == 0
     assert '"efficiency"' in done.out
