@@ -19,13 +19,12 @@ from inspect import cleandoc
 from pathlib import Path
 
 import click
-from click.shell_completion import ShellComplete, get_completion_class
 
 from bftrainer import __version__
+from bftrainer.console.cli.completion import PROGRAM, source_of
 from bftrainer.console.cli.main import bftrainer
 
 HERE = Path(__file__).parent
-PROGRAM = "bftrainer"
 COMPLETIONS = {"bash": PROGRAM, "zsh": f"_{PROGRAM}", "fish": f"{PROGRAM}.fish"}
 """The file of each shell, named as the shell looks for it."""
 
@@ -154,14 +153,8 @@ def man_page(context: click.Context) -> str:
 def generated() -> dict[Path, str]:
     """Every file and its text."""
     files = {HERE / "man" / f"{page_name(context)}.1": man_page(context) for context in commands()}
-    variable = f"_{PROGRAM.upper()}_COMPLETE"
     for shell, file in COMPLETIONS.items():
-        kind = get_completion_class(shell)
-        assert kind is not None
-        # Not the method of bash's class, which runs bash to look at its version.
-        files[HERE / "completions" / file] = (
-            ShellComplete.source(kind(bftrainer, {}, PROGRAM, variable)).rstrip() + "\n"
-        )
+        files[HERE / "completions" / file] = source_of(shell) + "\n"
     return files
 
 

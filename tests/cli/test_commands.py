@@ -172,6 +172,7 @@ def test_the_shell_completes_commands_and_names() -> None:
         "resume",
         "record",
         "replay",
+        "report",
     }
     assert completed("replay", "re") == ["report", "reproduce"]
     assert completed("policy", "") == ["list", "new"]

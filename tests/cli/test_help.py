@@ -7,10 +7,14 @@ from pathlib import Path
 
 import click
 import pytest
+from click.shell_completion import ShellComplete
 from support.command_line import bftrainer as ran
 from support.command_line import complaint
+from support.live_house import house, spec
 
+from bftrainer.console.cli import trainers
 from bftrainer.console.cli.main import bftrainer
+from bftrainer.console.cli.tables import name_column, remark_column, table_text
 from bftrainer.console.cli.topics import CommandWithTopics, long_name
 
 MOST = 15
@@ -94,3 +98,69 @@ def test_nodes_are_given_as_for_sbatch(script: Path, nodes: str, sizes: str) -> 
 def test_a_mistake_in_nodes_is_told(script: Path, options: tuple[str, ...], problem: str) -> None:
     ended = ran("submit", "--state", script.parent / "pilot", script, *options)
     assert problem in complaint(ended)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_code_of_completion_is_that_of_the_wheel(shell: str) -> None:
+    files = {"bash": "bftrainer", "zsh": "_bftrainer", "fish": "bftrainer.fish"}
+    folder = Path(__file__).parents[2] / "packaging" / "completions"
+    assert ran("completion", shell).out == (folder / files[shell]).read_text()
+
+
+def test_completion_knows_the_users_shell() -> None:
+    ended = ran("completion", env={"SHELL": "/usr/bin/fish"})
+    assert "bftrainer completion fish | source" in ended.err
+    unknown = complaint(ran("completion", env={"SHELL": "/bin/tcsh"}))
+    assert unknown == "completion: the shell 'tcsh' is unknown; specify bash, zsh, fish"
+
+
+def completed(*words: str) -> list[str]:
+    """What a shell offers for the last word."""
+    shell = ShellComplete(bftrainer, {}, "bftrainer", "_BFTRAINER_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def test_names_of_trainers_and_groups_are_completed(script: Path) -> None:
+    state = ("--state", str(script.parent / "pilot"))
+    submit = ("submit", *state, script, "-N1")
+    assert ran(*submit).status == ran(*submit, "--name", "other").status == 0
+    assert completed("logs", *state, "") == ["other", "train"]
+    assert completed("cancel", *state, "train", "") == ["other"]
+    assert completed("show", *state, "t") == ["train"]
+    assert completed("show", "--state", "/nonexistent", "") == []
+
+
+def test_groups_are_completed_and_what_ended_within_a_day_is_listed(tmp_path: Path) -> None:
+    home = house(tmp_path / "state")
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1, group="sweep"))
+    home.at(10, lambda: home.launcher.finish("a"))
+    home.pilot(30)
+    state = ("--state", str(home.path))
+    assert completed("list", *state, "--group", "") == ["sweep"]
+    assert "ended more than a day ago: 1 done" in ran("list", *state).out
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(trainers.time, "time", lambda: 60.0)
+        text = ran("list", *state).out
+    assert "ended" not in text
+    assert [line.split()[:2] for line in text.splitlines() if line.startswith("a ")] == [
+        ["a", "done"]
+    ]
+
+
+def test_the_rows_of_a_table_have_colors() -> None:
+    """A row of several lines has one color, its head none of it."""
+    columns = (name_column("name"), remark_column("remark"))
+    table = table_text(columns, [("a", "a remark " * 9), ("b", "")], 60)
+    assert [table.row_of(index) for index in range(len(table.lines))] == [None, None, 0, 0, 0, 1]
+
+
+def test_the_events_command_verifies_the_journal(tmp_path: Path) -> None:
+    home = house(tmp_path / "state")
+    home.cluster.give("n1")
+    home.submit(spec("a", max_nodes=1))
+    home.pilot(30)
+    ended = ran("events", "--verify", "--state", home.path)
+    assert ended.status == 0
+    assert "0 differ" in ended.out
+    assert ended.out == ran("replay", "journal", home.path).out

@@ -210,7 +210,9 @@ def test_a_remark_stays_after_the_end(
         said = bftrainer(*command, *state).out
         assert "done" in said
         assert remark in said
-    assert "ended: 1 done; `bftrainer list --all`" in bftrainer("list", *state).out
+    assert (
+        "ended more than a day ago: 1 done; `bftrainer list --all`" in bftrainer("list", *state).out
+    )
     (row,) = map(json.loads, bftrainer("results", "--json", *state).out.splitlines())
     assert row["remark"] == trainer("a", state=home.path).view().reason == remark
 

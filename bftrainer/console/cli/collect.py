@@ -11,12 +11,13 @@ import click
 from bftrainer.console.cli.choices import DIR
 from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.state import state_option
+from bftrainer.console.cli.trainer_names import GroupName
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 
 
 @click.command()
-@click.argument("group", metavar="GROUP")
+@click.argument("group", type=GroupName(), metavar="GROUP")
 @click.argument("target", type=DIR)
 @state_option
 def collect(group: str, target: Path, state: Path) -> None:

@@ -124,6 +124,12 @@ TABLE = (
         "List the installed policies and what they require.",
     ),
     Command(
+        "completion",
+        f"{_HERE}.completion:completion",
+        "Print the code that makes a shell complete commands and names.",
+        "Tools",
+    ),
+    Command(
         "doctor",
         f"{_HERE}.doctor.command:doctor",
         "Check this installation and explain what is missing.",

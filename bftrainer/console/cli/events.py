@@ -9,6 +9,7 @@ import click
 from bftrainer.console.cli.output import clock_time, json_option, show_json
 from bftrainer.console.cli.state import state_option
 from bftrainer.console.cli.tables import name_column, show_table, text_column
+from bftrainer.console.cli.verification import verify_decisions
 from bftrainer.console.client.state_dir import opened_registry
 
 
@@ -16,16 +17,25 @@ from bftrainer.console.client.state_dir import opened_registry
 @click.option(
     "-n", "--last", default=20, type=click.IntRange(min=1), metavar="N", help="Number of events."
 )
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Compute each decision again instead, and print how many differ: status 1 if any does.",
+)
 @state_option
 @json_option
-def events(last: int, state: Path, as_json: bool) -> None:
+def events(last: int, verify: bool, state: Path, as_json: bool) -> None:
     """List the latest decisions with the events that led to them, and other messages from the
     pilot.
 
     \b
     Example:
       bftrainer events -n 50
+      bftrainer events --verify
     """
+    if verify:
+        verify_decisions(state, as_json=as_json)
+        return
     from bftrainer.console.cli.decision_text import describe_decision
     from bftrainer.pilot.persistence.journal import entries
 

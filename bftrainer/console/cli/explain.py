@@ -13,12 +13,13 @@ import click
 from bftrainer.console.cli.output import json_option, say, show_json
 from bftrainer.console.cli.state import state_option
 from bftrainer.console.cli.tables import hanging, show_facts
+from bftrainer.console.cli.trainer_names import TrainerName
 from bftrainer.console.client.state_dir import opened_registry, pilot_has_ended, read
 from bftrainer.errors import UserError
 
 
 @click.command()
-@click.argument("trainer", metavar="[NAME]", required=False)
+@click.argument("trainer", type=TrainerName(), metavar="[NAME]", required=False)
 @click.option(
     "--at",
     metavar="TIME",

@@ -11,6 +11,7 @@ import click
 
 from bftrainer.console.cli.output import note, say
 from bftrainer.console.cli.state import state_option
+from bftrainer.console.cli.trainer_names import TrainerName
 from bftrainer.console.client.state_dir import opened_registry, pending_submissions
 from bftrainer.errors import UserError
 from bftrainer.system.regular import open_regular
@@ -23,7 +24,7 @@ _TAIL_BYTES = 64 << 20
 
 
 @click.command()
-@click.argument("trainer", metavar="NAME", required=False)
+@click.argument("trainer", type=TrainerName(), metavar="NAME", required=False)
 @click.option(
     "--group",
     metavar="NAME",

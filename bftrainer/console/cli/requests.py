@@ -11,6 +11,7 @@ import click
 from bftrainer.console.cli.choices import with_options
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.state import state_option
+from bftrainer.console.cli.trainer_names import GroupName, TrainerName
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 
@@ -22,9 +23,10 @@ _SHOWN = 10
 
 
 _selection = with_options(
-    click.argument("trainers", nargs=-1, metavar="[NAME|PATTERN...]"),
+    click.argument("trainers", nargs=-1, type=TrainerName(), metavar="[NAME|PATTERN...]"),
     click.option(
         "--group",
+        type=GroupName(),
         metavar="NAME",
         help="All trainers of a group; with names, only the named ones of the group.",
     ),

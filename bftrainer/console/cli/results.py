@@ -18,6 +18,7 @@ from bftrainer.console.cli.tables import (
     show_table,
     wide_option,
 )
+from bftrainer.console.cli.trainer_names import GroupName
 from bftrainer.errors import UserError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--group", metavar="NAME", help="Only the trainers of a group.")
+@click.option("--group", type=GroupName(), metavar="NAME", help="Only the trainers of a group.")
 @click.option(
     "--minimize",
     metavar="METRIC",

@@ -12,10 +12,11 @@ import os
 import shutil
 import sys
 import textwrap
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
-from itertools import zip_longest
+from itertools import accumulate, chain, zip_longest
 
 import click
 
@@ -93,20 +94,35 @@ class TableText:
     lines: tuple[str, ...]
     head_lines: int = 0
     left_out: tuple[str, ...] = ()
+    row_ends: tuple[int, ...] = ()
+    """For each row, the number of lines up to its end."""
+
+    def row_of(self, line: int) -> int | None:
+        """Return the index of the row that a line belongs to; None for a line of the head."""
+        if self.head_lines and line <= self.head_lines:  # the rule is below the head
+            return None
+        return bisect_right(self.row_ends, line)
 
 
 def show_table(
-    columns: Sequence[TableColumn], rows: Sequence[Sequence[str]], *, wide: bool | None = None
+    columns: Sequence[TableColumn],
+    rows: Sequence[Sequence[str]],
+    *,
+    wide: bool | None = None,
+    colors: Sequence[str | None] = (),
 ) -> None:
     """Print a table at the width of the terminal.
 
-    ``wide`` is the value of ``--wide``; None for a command that has no such option.
+    ``wide`` is the value of ``--wide``; None for a command that has no such option. ``colors``: the
+    color of each row on a terminal, as click names it, or None; by default no row has one.
     """
     width = None if wide else output_width()
     table = table_text(columns, rows, width)
     for index, line in enumerate(table.lines):
+        row = table.row_of(index)
+        color = None if row is None or not colors else colors[row]
         is_head = index < table.head_lines
-        say(line, bold=is_head, colored=len(line) * is_head)
+        say(line, bold=is_head, color=color, colored=len(line) * (is_head or color is not None))
     if table.left_out:
         remedy = "a wider terminal" if wide is None else "--wide"
         remark = (
@@ -166,7 +182,10 @@ def table_text(
         grid = narrower(grid)
     if not grid.fits():
         grid = _most_important(grid)
-    return TableText(tuple(grid.lines()), grid.head_lines(), grid.left_out)
+    head, body = list(grid.head()), [list(lines) for lines in grid.row_lines()]
+    row_ends = accumulate(map(len, body), initial=len(head))
+    lines = (*head, *chain.from_iterable(body))
+    return TableText(lines, grid.head_lines(), grid.left_out, tuple(row_ends)[1:])
 
 
 def _most_important(grid: _Grid) -> _Grid:
@@ -248,8 +267,8 @@ class _Grid:
             return 0
         return max(len(self._head(index)) for index in self.inline_columns())
 
-    def lines(self) -> Iterable[str]:
-        """Yield the lines of the table: the head, a rule below it, and the rows."""
+    def head(self) -> Iterable[str]:
+        """Yield the lines of the head, and the rule below it."""
         widths, head_count = self.widths(), self.head_lines()
         heads: dict[int, list[str]] = {}
         for index in widths:
@@ -260,8 +279,12 @@ class _Grid:
             yield self._line({index: head[line_index] for index, head in heads.items()}, widths)
         if head_count:
             yield _GAP.join("-" * width for width in widths.values())
+
+    def row_lines(self) -> Iterable[Iterable[str]]:
+        """Yield the lines of each row."""
+        widths = self.widths()
         for row in self.rows:
-            yield from self._row_lines(row, widths)
+            yield self._row_lines(row, widths)
 
     def _row_lines(self, row: tuple[str, ...], widths: dict[int, int]) -> Iterable[str]:
         """Yield the lines of one row: a long name on a line of its own, the cells, of which text is

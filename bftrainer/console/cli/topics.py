@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+from bftrainer.console.cli.output import say
+
 Topics = Mapping[str, tuple[str, ...]]
 """The options that ``--help`` leaves out, by the title of their topic: ``--grid``, as typed."""
 _SHOWS_ALL = "bftrainer.shows_all_options"
@@ -79,5 +81,5 @@ def _help_all_option() -> click.Option:
 def _show_all(context: click.Context, parameter: click.Parameter, value: bool) -> None:
     if value and not context.resilient_parsing:
         context.meta[_SHOWS_ALL] = True
-        click.echo(context.get_help(), color=context.color)
+        say(context.get_help())
         context.exit()

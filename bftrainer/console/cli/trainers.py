@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +29,7 @@ from bftrainer.console.cli.tables import (
     show_table,
     wide_option,
 )
+from bftrainer.console.cli.trainer_names import GroupName, TrainerName
 from bftrainer.console.client.remarks import remark_of
 from bftrainer.console.client.state_dir import (
     has_registry,
@@ -55,6 +57,9 @@ NO_PILOT = "waits for a pilot, and none runs here (bftrainer pilot)"
 _OUTPUT_SHOWN = 200
 _NOTES = 1000
 _EXACT_BELOW = 1e7
+_RECENT_S = 86400.0
+"""A trainer is listed for so long after its end."""
+_WATCH_S = 2.0
 _COLUMNS = (
     name_column("name"),
     name_column("status"),
@@ -72,20 +77,33 @@ _COLUMNS = (
 @click.option(
     "--all", "everything", is_flag=True, help="Include trainers that are done, failed or canceled."
 )
-@click.option("--group", metavar="NAME", help="Only the trainers of a group.")
+@click.option("--group", type=GroupName(), metavar="NAME", help="Only the trainers of a group.")
+@click.option("--watch", is_flag=True, help="Show the list again every 2 s, until Ctrl-C.")
 @wide_option
 @state_option
 @json_option
 def list_trainers(
-    everything: bool, group: str | None, wide: bool, state: Path, as_json: bool
+    everything: bool, group: str | None, watch: bool, wide: bool, state: Path, as_json: bool
 ) -> None:
-    """List trainers: status, nodes, progress.
+    """List trainers: status, nodes, progress. Trainers that ended more than a day ago are left out.
 
     \b
     Example:
+      bftrainer list
       bftrainer list --all
-      bftrainer list --group digits
+      bftrainer list --group digits --watch
     """
+    if not watch:
+        _show_list(everything, group, wide, state, as_json)
+        return
+    while True:
+        click.clear()
+        _show_list(everything, group, wide, state, as_json)
+        time.sleep(_WATCH_S)
+
+
+def _show_list(everything: bool, group: str | None, wide: bool, state: Path, as_json: bool) -> None:
+    """Print the trainers as they are now."""
     from bftrainer.pilot.persistence.spool import open_state_dir
 
     folder = open_state_dir(state)
@@ -102,7 +120,8 @@ def list_trainers(
         for submission in submissions
         if submission.trainer not in names and _is_of_group(submission, group)
     ]
-    records = [record for record in registered if everything or not record.status.is_final]
+    earliest_s = -math.inf if everything else time.time() - _RECENT_S
+    records = [record for record in registered if _is_listed(record, earliest_s)]
     pending_remark = PENDING_REMARK if allocation.is_pilot_running else NO_PILOT
     if as_json:
         show_json([_json_row(record, allocation, folder) for record in records])
@@ -113,14 +132,31 @@ def list_trainers(
         if submission.spec is not None:
             row = _pending_row(submission.trainer, submission.spec, pending_remark)
             rows.append(row)
-    show_table(_COLUMNS, rows, wide=wide)
+    colors = [_color(record) for record in records] + [None] * (len(rows) - len(records))
+    show_table(_COLUMNS, rows, wide=wide, colors=colors)
     if allocation.refusal:
         say(hanging("", allocation.refusal))
-    ended_records = [record for record in registered if record.status.is_final]
-    if ended_records and not everything:
-        say(hanging("", _summary_of_ended(ended_records)))
+    unlisted_records = [record for record in registered if not _is_listed(record, earliest_s)]
+    if unlisted_records:
+        say(hanging("", _summary_of_ended(unlisted_records)))
     if give_way := _give_way_text(folder):
         say(hanging("", f"main jobs: {give_way}"))
+
+
+def _is_listed(record: TrainerRecord, earliest_s: float) -> bool:
+    """Whether a trainer has not ended, or has ended after ``earliest_s``."""
+    if not record.status.is_final or record.finished_s is None:
+        return True
+    return record.finished_s >= earliest_s
+
+
+def _color(record: TrainerRecord) -> str | None:
+    """Return the color of a trainer's row: red if it has failed, gray if it has ended otherwise."""
+    from bftrainer.pilot.persistence.registry import TrainerStatus
+
+    if record.status is TrainerStatus.FAILED:
+        return "red"
+    return "bright_black" if record.status.is_final else None
 
 
 def _give_way_text(folder: Path) -> str:
@@ -191,7 +227,7 @@ def _summary_of_ended(records: Sequence[TrainerRecord]) -> str:
         _ended_count(status, names[status])
         for status in sorted(names, key=lambda status: status.value)
     ]
-    return f"ended: {', '.join(counts)}; `bftrainer list --all` shows them"
+    return f"ended more than a day ago: {', '.join(counts)}; `bftrainer list --all` shows them"
 
 
 def _ended_count(status: TrainerStatus, names: list[str]) -> str:
@@ -208,7 +244,7 @@ def _ended_count(status: TrainerStatus, names: list[str]) -> str:
 
 
 @click.command()
-@click.argument("trainer", metavar="NAME")
+@click.argument("trainer", type=TrainerName(), metavar="NAME")
 @state_option
 @json_option
 def show(trainer: str, state: Path, as_json: bool) -> None:

@@ -14,6 +14,12 @@ TABLE = (
         "Replay",
     ),
     Command(
+        "report",
+        f"{_HERE}.report:report",
+        "Write an HTML report on a log: the same as `bftrainer replay report`.",
+        "Replay",
+    ),
+    Command(
         "advise", f"{_HERE}.advise:advise", "Recommend pilot settings based on a log.", "Replay"
     ),
     Command(

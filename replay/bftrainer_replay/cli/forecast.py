@@ -19,6 +19,7 @@ from bftrainer.console.cli.ending import ended_by_signals
 from bftrainer.console.cli.output import clock_time, json_option, say, show_json
 from bftrainer.console.cli.state import state_option
 from bftrainer.console.cli.tables import name_column, remark_column, show_table
+from bftrainer.console.cli.trainer_names import TrainerName
 from bftrainer.counted import counted
 from bftrainer.errors import UserError
 from bftrainer_replay.cli.workers import Workers, in_order, workers_option_with
@@ -40,7 +41,7 @@ _TOO_SHORT = "from too few past moments it was done within the log"
 
 
 @click.command()
-@click.argument("name", required=False, metavar="[NAME]")
+@click.argument("name", required=False, type=TrainerName(), metavar="[NAME]")
 @click.option(
     "--group",
     metavar="NAME",

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from pathlib import Path
 
 import click
 
 from bftrainer.console.cli.choices import DIR
 from bftrainer.console.cli.ending import ended_by_signals
-from bftrainer.console.cli.output import say
-from bftrainer.console.client.state_dir import opened_registry
-from bftrainer.counted import counted
-from bftrainer.errors import BFTrainerError
-
-
-class JournalDiffersError(BFTrainerError):
-    """A replayed decision differs; exit status 1."""
+from bftrainer.console.cli.verification import verify_decisions
 
 
 @click.command()
@@ -44,26 +35,4 @@ def journal(state: Path, may_import: tuple[str, ...], as_json: bool) -> None:
     Example:
       bftrainer replay journal ~/.bftrainer
     """
-    from bftrainer.pilot.audit.totals import read_totals
-    from bftrainer.pilot.rerun import decide_again
-
-    with opened_registry(state) as registry:
-        verdicts = list(decide_again(registry.store, may_import))
-        audit = read_totals(registry.store.path.parent)
-    by_solver = dict(Counter(v.solver for v in verdicts))
-    differing = [v for v in verdicts if v.differs]
-    if as_json:
-        report: dict[str, object] = {
-            "decisions": len(verdicts),
-            "by_solver": by_solver,
-            "differing": [{"decision": v.number, "differs": v.differs} for v in differing],
-            "audit": None if audit is None else audit.as_dict(),
-        }
-        click.echo(json.dumps(report))
-    else:
-        solvers = ", ".join(f"{n} by {name}" for name, n in sorted(by_solver.items()))
-        click.echo(f"{counted(len(verdicts), 'decision')} ({solvers}): {len(differing)} differ")
-        if audit is not None:
-            say(str(audit))
-    if differing:
-        raise JournalDiffersError(f"decision {differing[0].number} differs: {differing[0].differs}")
+    verify_decisions(state, may_import, as_json=as_json)

@@ -9,12 +9,13 @@ import click
 from bftrainer.console.cli.choices import DIR
 from bftrainer.console.cli.output import say
 from bftrainer.console.cli.state import state_option
+from bftrainer.console.cli.trainer_names import TrainerName
 from bftrainer.counted import counted
 from bftrainer.errors import UnknownNameError, UserError
 
 
 @click.command()
-@click.argument("trainer", metavar="NAME")
+@click.argument("trainer", type=TrainerName(), metavar="NAME")
 @click.option("--out", type=DIR, help="Output directory.  [default: NAME in the current directory]")
 @click.option(
     "--metric",

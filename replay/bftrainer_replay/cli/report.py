@@ -153,7 +153,7 @@ def report(
     Example:
       bftrainer replay generate --nodes 256 --days 2 --out log.csv.gz
       bftrainer replay report log.csv.gz --out report
-      bftrainer replay report july.csv.gz --compare june/report.json --out july
+      bftrainer report july.csv.gz --compare june/report.json --out july
     """
     from bftrainer.system.files import write_atomically
     from bftrainer_replay.analysis.characterize import characterize

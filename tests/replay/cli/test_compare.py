@@ -116,7 +116,7 @@ def test_what_is_left_of_a_sweep_is_a_workload(inputs: list[object], tmp_path: P
     home.cluster.give(*(f"n{i}" for i in range(16)))
     home.at(10, lambda: home.launcher.progress("one", 400.0))
     home.pilot(20)
-    command = ["replay", "compare", *inputs[:2], "--json", "--state", tmp_path / "state"]
+    command = ["replay", "compare", inputs[0], "--json", "--state", tmp_path / "state"]
     ended = executed(*command, "--group", "digits")
     rows = json.loads(ended.out)
     assert {row["policy"] for row in rows} == {
@@ -134,7 +134,7 @@ def test_what_is_left_of_a_sweep_is_a_workload(inputs: list[object], tmp_path: P
         "no trainer of group 'letters' with a known length"
         in executed(*command, "--group", "letters", status=2).err
     )
-    assert "expected one of --trainers and --state" in executed(*command, *inputs[2:], status=2).err
+    assert "expected one of --trainers and --state" in executed(*command, *inputs[1:], status=2).err
 
 
 def test_the_table_names_every_policy(inputs: list[object]) -> None:
@@ -148,7 +148,7 @@ def test_the_table_names_every_policy(inputs: list[object]) -> None:
 
 
 def test_a_pool_gets_what_each_policy_leaves(inputs: list[object]) -> None:
-    table = inputs[3]
+    table = inputs[2]
     head, *rows = table.read_text().splitlines()
     pool = ",".join(["rest", *rows[0].split(",")[1:], "1"])
     table.write_text("\n".join([f"{head},pool", *(f"{row},0" for row in rows[:2]), pool]))
