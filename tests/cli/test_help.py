@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -164,3 +165,21 @@ def test_the_events_command_verifies_the_journal(tmp_path: Path) -> None:
     assert ended.status == 0
     assert "0 differ" in ended.out
     assert ended.out == ran("replay", "journal", home.path).out
+
+
+def test_a_trainer_without_nodes_waits_whatever_it_waits_for(tmp_path: Path) -> None:
+    """The remark says for what; JSON tells the states apart."""
+    home = house(tmp_path / "state", decisions={"max_parallel": 1})
+    home.cluster.give("n1")
+    home.submit(spec("first", max_nodes=1))
+    home.submit(spec("second", max_nodes=1))
+    home.pilot(30)
+    home.submit(spec("third", max_nodes=1))
+    state = ("--state", home.path)
+    lines = ran("list", *state).out.splitlines()
+    waiting = [line for line in lines if line.split()[1:2] == ["waiting"]]
+    assert [line.split()[0] for line in waiting] == ["second", "third"]
+    assert "not admitted yet: others are before it (bftrainer explain second)" in waiting[0]
+    rows = map(json.loads, ran("list", "--json", *state).out.splitlines())
+    statuses = {row["name"]: row["status"] for row in rows}
+    assert (statuses["second"], statuses["third"]) == ("queued", "submitted")

@@ -392,7 +392,7 @@ def test_before_any_pilot_pending_submissions_are_shown(tmp_path: Path) -> None:
     board = Board()
     board.add(reader.read_snapshot())
     reader.close()
-    assert [(row.name, row.status) for row in board.rows()] == [("early", "submitted")]
+    assert [(row.name, row.status) for row in board.rows()] == [("early", "waiting")]
     assert board.headline().startswith("no pilot is running")
 
 

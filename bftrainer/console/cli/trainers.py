@@ -48,8 +48,11 @@ if TYPE_CHECKING:
     from bftrainer.pilot.persistence.spool import Request
     from bftrainer.wires.paths import TrainerDirectory
 
-PENDING = "submitted"
-"""The status of a submission that no pilot has read yet."""
+WAITING = "waiting"
+"""What users see as the status of a trainer without nodes, and of a submission that no pilot has
+read yet: the remark says what it waits for. JSON tells submitted, queued and waiting apart."""
+_PENDING = "submitted"
+"""In JSON, the status of a submission that no pilot has read yet."""
 STARTING = "starting"
 LEAVING = "leaving"
 PENDING_REMARK = "not read by a pilot yet"
@@ -195,7 +198,7 @@ def _row(record: TrainerRecord, allocation: PresentAllocation, folder: Path) -> 
 
 def _pending_row(name: str, spec: TrainerSpec, remark: str) -> tuple[str, ...]:
     """The row of a submission that no pilot has read yet."""
-    return (name, PENDING, "0", _size_range(spec), "", "", "", "", remark)
+    return (name, WAITING, "0", _size_range(spec), "", "", "", "", remark)
 
 
 def _json_row(
@@ -209,7 +212,7 @@ def _json_row(
 
 def _pending_json_row(submission: Request, remark: str) -> dict[str, object]:
     """The JSON object of a submission that no pilot has read yet."""
-    return {"name": submission.trainer, "status": PENDING, "remark": remark}
+    return {"name": submission.trainer, "status": _PENDING, "remark": remark}
 
 
 def _size_range(spec: TrainerSpec) -> str:
@@ -457,6 +460,8 @@ def status_text(record: TrainerRecord, node_count: int) -> str:
     A waiting trainer that has nodes is "starting": its workers start, or another trainer still has
     to leave these nodes. A running trainer that has none is "leaving": its workers save and exit.
     """
+    if record.status.name == "QUEUED":
+        return WAITING
     if record.status.value == "waiting" and node_count:
         return STARTING
     if record.status.name == "RUNNING" and not node_count:
@@ -475,8 +480,12 @@ def _remark(record: TrainerRecord, pool: int | None, folder: Path) -> str:
     remark = remark_of(record)
     if record.reason == NEVER_REPORTED:
         return remark + _last_output(folder, record.name)
-    if remark or record.status.value != "waiting":
+    if remark:
         return remark
+    if record.status.name == "QUEUED":
+        return f"not admitted yet: others are before it (bftrainer explain {record.name})"
+    if record.status.name != "WAITING":
+        return ""
     min_nodes = record.spec.min_nodes
     if pool is None or min_nodes <= pool:
         return ""

@@ -12,7 +12,7 @@ from typing import Any
 
 from bftrainer.console.cli.output import clock_time, length
 from bftrainer.console.cli.top.reader import Snapshot
-from bftrainer.console.cli.trainers import LEAVING, PENDING, PENDING_REMARK, STARTING, status_text
+from bftrainer.console.cli.trainers import LEAVING, PENDING_REMARK, STARTING, WAITING, status_text
 from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 
 SPEED_OVER_S = 60.0
@@ -240,7 +240,8 @@ class Board:
         """Return the numbers of trainers by status, as text."""
         counts = dict.fromkeys(TrainerStatus, 0)
         for record in self.snapshot.trainers:
-            counts[record.status] += 1
+            is_queued = record.status is TrainerStatus.QUEUED
+            counts[TrainerStatus.WAITING if is_queued else record.status] += 1
         texts = [f"{count} {status.value}" for status, count in counts.items() if count]
         return ", ".join(texts) or "no trainers"
 
@@ -274,7 +275,7 @@ def _pending_row(name: str) -> TrainerRow:
     """Return the row of a submission that no pilot has read yet."""
     return TrainerRow(
         name=name,
-        status=PENDING,
+        status=WAITING,
         nodes=0,
         max_nodes=0,
         per_s=None,
@@ -289,10 +290,8 @@ _ORDER = (
     TrainerStatus.RUNNING.value,
     LEAVING,
     STARTING,
-    TrainerStatus.WAITING.value,
-    TrainerStatus.QUEUED.value,
+    WAITING,
     TrainerStatus.PAUSED.value,
-    PENDING,
 )
 _PLACES = {status: place for place, status in enumerate(_ORDER)}
 
