@@ -114,7 +114,12 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
     def traits(self) -> SchedulerTraits:
         cluster = self.cluster
         return SchedulerTraits(
-            cluster.name, self.table, "the submission", cluster.min_interval_s, failures_in_a_row=1
+            cluster.name,
+            self.table,
+            "the submission",
+            cluster.min_interval_s,
+            failures_in_a_row=1,
+            cancels_ended=cluster.cancels_ended,
         )
 
     def reconfigure(self, settings: SettingsT) -> None:
@@ -150,7 +155,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
                 f"because {self.cluster.name} may not preempt them"
             )
             return HoldingPermit(why, releases=True, give_way=self._way)
-        return HoldingPermit(give_way=self.cluster.way)
+        return HoldingPermit(remarks=self.cluster.remarks, give_way=self.cluster.way)
 
     @property
     def longest_s(self) -> float:
@@ -180,7 +185,8 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             )
         settings = self.cluster.settings
         minutes = limit_minutes(request.window_s, min(settings.longest_s, self.longest_s))
-        job = JobRequest(request.node, minutes, label, self.argv(request.node), request.gpus)
+        argv, folder = self.argv(request.node), str(self.files.root)
+        job = JobRequest(request.node, minutes, label, argv, request.gpus, folder)
         id_ = self.cluster.submit(job)
         if not _ID.fullmatch(id_):
             raise SchedulerError(
@@ -200,6 +206,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             starter.__file__,
             str(self.files.root),
             f"{payload_lease_s(self.lease_s, cluster.way):g}",
+            f"{cluster.most_notice_s:g}",
             node,
             cluster.job_variable,
             kept,
