@@ -90,7 +90,7 @@ def _ask(
     commands: PbsCommands,
     keep_in: Path,
 ) -> Check:
-    """Run one query and parse its answer. What is not understood is kept in a file, for an issue."""
+    """Run one query and parse its answer. What is not understood is kept in a file."""
     try:
         output = commands.outcome(argv)
     except CommandError as error:
