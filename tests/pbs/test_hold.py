@@ -18,6 +18,7 @@ from bftrainer.cluster.model import (
     NodeRequest,
 )
 from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.on_node import job_payload
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.simple import SimpleHolder
@@ -121,13 +122,22 @@ def test_no_process_of_a_holders_session_is_left_when_the_payload_ends(
     assert "preempted" in gone(pbs, holder)
 
 
-def test_a_worker_gets_no_time_to_save_and_the_reason_says_so(pbs: StandInPbs) -> None:
+def test_a_worker_gets_no_time_to_save_and_the_pilot_says_so(pbs: StandInPbs) -> None:
     """While a preempted job lingers, PBS starts nothing on the whole site."""
-    holder, (fragment,) = held(pbs)
+    pbs.lab.change(kill_delay=60.0)
+    cluster = pbs.cluster()
+    cluster.asked_notice_s = 30.0
+    folder = pbs.state / "holders-test"
+    holder = SimpleHolder(cluster, "pbs", folder, "test", SystemClock(), 60.0, 1.0)
+    holder.poll()
+    (fragment,) = holder.acquire((NodeRequest("node01", 3600.0),)).fragments
+    pbs.until(lambda: [f.phase for f in polled(holder)] == [FragmentPhase.READY], "it")
+    (remark,) = holder.permit().remarks
+    assert "workers.notice_s (BFTRAINER_NOTICE_S) is 30 s, and a preempted holder on PBS" in remark
     pbs.start_worker(fragment, "trap '' TERM; export BFTRAINER_NOTICE_S=30; exec sleep 99")
     pbs.lab.main_job(host="node01")
-    why = gone(pbs, holder)
-    assert "preempted (BFTRAINER_NOTICE_S is ignored here); " in why
+    assert gone(pbs, holder).startswith("preempted")
+    assert pbs.workers() == 0
 
 
 def test_every_preemption_and_every_release_is_followed_by_a_second_qdel(pbs: StandInPbs) -> None:

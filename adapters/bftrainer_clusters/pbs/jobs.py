@@ -21,8 +21,8 @@ from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.text import (
     PbsRecord,
     parse_length,
-    parse_records,
     parse_time,
+    records_of,
     short_id,
     vnodes_of,
 )
@@ -131,7 +131,7 @@ def parse_jobs(text: str) -> tuple[PbsRecord, ...]:
     """Parse the answer to :func:`jobs_argv`. Raises ``SchedulerError``, and ``UnknownStateError``
     for a state that the manual does not have.
     """
-    records = parse_records(text, "Job Id", NEEDED)
+    records = records_of(text, "Job Id", NEEDED)
     for record in records:
         if record.is_whole and record.get("job_state") not in PHASES:
             raise UnknownStateError("job", record.get("job_state"))

@@ -69,7 +69,7 @@ def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
 
 @dataclass
 class PbsPilotJob:
-    """The job with id ``job``; its successor runs ``pilot.pbs`` of ``state_dir`` if there is one."""
+    """The job with id ``job``; its successor runs ``pilot.pbs`` of ``state_dir``, or ours."""
 
     job: str
     state_dir: Path

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bftrainer.errors import SchedulerError
-from bftrainer_clusters.pbs.text import parse_attributes, parse_records
+from bftrainer_clusters.pbs.text import attributes_of, records_of
 
 DEFAULT_KILL_DELAY_S = 10.0
 
@@ -58,7 +58,7 @@ def queues_argv() -> list[str]:
 def parse_queues(text: str) -> tuple[QueueFacts, ...]:
     """Parse the answer to :func:`queues_argv`. Raises ``SchedulerError``."""
     queues = []
-    for record in parse_records(text, "Queue", ("queue_type", "enabled", "started")):
+    for record in records_of(text, "Queue", ("queue_type", "enabled", "started")):
         if not record.is_whole:
             raise SchedulerError(f"qstat -Q shows queue {record.id} without its type or state")
         delay = record.get("kill_delay")
@@ -87,7 +87,7 @@ def parse_schedulers(text: str) -> tuple[SchedulerFacts, ...]:
     """Parse the answer to :func:`schedulers_argv`. Raises ``SchedulerError``."""
     schedulers = tuple(
         SchedulerFacts(name, *_preemption(name, block))
-        for name, block in parse_attributes(text, "Sched ").items()
+        for name, block in attributes_of(text, "Sched ").items()
     )
     if not schedulers:
         raise SchedulerError("qmgr lists no scheduler")

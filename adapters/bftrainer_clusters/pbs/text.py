@@ -82,7 +82,7 @@ class PbsRecord:
         return self.attributes.get(key, "")
 
 
-def parse_records(text: str, title: str, needed: Iterable[str]) -> tuple[PbsRecord, ...]:
+def records_of(text: str, title: str, needed: Iterable[str]) -> tuple[PbsRecord, ...]:
     """Parse records, each in a line that begins with ``title`` (``Job Id``) and a colon. A first
     occurrence of an attribute counts. Raises ``SchedulerError`` for any other line, and for one
     that is cut off.
@@ -223,7 +223,7 @@ def _amount(facts: Mapping[str, Any], resource: str) -> int:
     return int(value) if _NUMBER.fullmatch(value) else 0
 
 
-def parse_attributes(text: str, title: str) -> dict[str, dict[str, str]]:
+def attributes_of(text: str, title: str) -> dict[str, dict[str, str]]:
     """Parse blocks of ``key = value`` lines, each after a line of ``title`` and a name, such as
     ``Resv ID: R1.head`` or ``Sched default``. A line that begins with a tab continues the one
     before. The first occurrence of a key counts.
@@ -247,7 +247,7 @@ def parse_reservations(text: str) -> tuple[tuple[Reservation, str], ...]:
     nodes is empty. A standing one shows its next occurrence.
     """
     reservations = []
-    for id_, block in parse_attributes(text, "Resv ID:").items():
+    for id_, block in attributes_of(text, "Resv ID:").items():
         state = block["reserve_state"].removeprefix("RESV_")
         place = block.get("resv_nodes", "")
         if not place or state.startswith(_ENDED_RESERVATIONS):

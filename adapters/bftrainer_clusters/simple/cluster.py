@@ -78,6 +78,8 @@ class SimpleCluster(ABC, Generic[SettingsT]):
     """Who frees held nodes that a main job needs, as configured: one of :attr:`ways`. It changes
     when the pilot reads its configuration again.
     """
+    asked_notice_s: float = 0.0
+    """The time to save that the configuration asks for (``workers.notice_s``)."""
 
     def __init__(self, settings: SettingsT) -> None:
         self.settings = settings

@@ -155,7 +155,18 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
                 f"because {self.cluster.name} may not preempt them"
             )
             return HoldingPermit(why, releases=True, give_way=self._way)
-        return HoldingPermit(remarks=self.cluster.remarks, give_way=self.cluster.way)
+        remarks = (*self._notice_remarks(), *self.cluster.remarks)
+        return HoldingPermit(remarks=remarks, give_way=self.cluster.way)
+
+    def _notice_remarks(self) -> tuple[str, ...]:
+        """Say that workers get less time to save than the configuration asks for, if so."""
+        asked_s, most_s = self.cluster.asked_notice_s, self.cluster.most_notice_s
+        if asked_s <= most_s:
+            return ()
+        return (
+            f"workers.notice_s (BFTRAINER_NOTICE_S) is {asked_s:g} s, and a preempted holder on "
+            f"{self.cluster.name} has {most_s:g} s: its workers are killed then",
+        )
 
     @property
     def longest_s(self) -> float:
