@@ -65,7 +65,10 @@ def test_four_waiting_jobs_get_four_nodes_by_one_qdel(on: tuple[PbsLab, Machine]
     machine_.submit("a", 1_000_000, 0.05, 4)
     wait_until(lambda: len(held(lab)) == 4, "all nodes to be held", 60)
     holders, before, began_s = held(lab), len(lab.calls("qdel")), time.time()
+    # Four jobs at the same moment: their queue is started when all have been submitted.
+    lab.edit(lambda state: state["queues"]["main"].update(started=False))
     main_jobs = [lab.main_job(seconds=2) for _ in range(4)]
+    lab.edit(lambda state: state["queues"]["main"].update(started=True))
     wait_until(lambda: all(map(lab.started_s, main_jobs)), "the main jobs to start", 60)
     delays = sorted((lab.started_s(job) or 0.0) - began_s for job in main_jobs)
     print(f"delays of main jobs: {', '.join(f'{delay_s:.1f} s' for delay_s in delays)}")

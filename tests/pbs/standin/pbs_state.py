@@ -99,6 +99,10 @@ def planned(state: State) -> dict[str, tuple[float, list[str]]]:
 
 def by_priority(state: State) -> list[State]:
     """The jobs that may start, those of the highest queue first."""
-    waiting = [job for job in state["jobs"].values() if job["state"] == "Q"]
+    waiting = [
+        job
+        for job in state["jobs"].values()
+        if job["state"] == "Q" and state["queues"][job["queue"]].get("started", True)
+    ]
     priority = {name: queue.get("Priority", 0) for name, queue in state["queues"].items()}
     return sorted(waiting, key=lambda job: (-priority[job["queue"]], int(job["id"])))
