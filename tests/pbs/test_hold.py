@@ -90,6 +90,16 @@ def test_a_holder_is_a_program_and_no_script_and_requests_the_whole_node(pbs: St
     assert os.getsid(leader) == leader
 
 
+def test_a_server_without_a_history_of_jobs(pbs: StandInPbs) -> None:
+    """Ends have no reasons then, and are seen all the same."""
+    pbs.lab.change(history=False)
+    holder, (fragment,) = held(pbs)
+    pbs.lab.run("qdel", fragment.id)
+    gone(pbs, holder)
+    asked = [words for words in pbs.lab.calls("qstat") if "-x" in words]
+    assert len(asked) == 1
+
+
 def test_the_output_of_a_job_is_deleted_with_it(pbs: StandInPbs) -> None:
     holder, (fragment,) = held(pbs)
     folder = pbs.state / "holders-test"

@@ -59,7 +59,8 @@ def examine_pbs(
             "schedulers",
             schedulers_argv(),
             lambda text: ", ".join(
-                f"{each.name}: preempt_order {each.order}" for each in parse_schedulers(text)
+                f"{scheduler.name}: preempt_order {scheduler.order}"
+                for scheduler in parse_schedulers(text)
             ),
         ),
         ("server", server_argv(), lambda text: f"PBS {parse_server(text).version}"),

@@ -64,6 +64,7 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         self._starts_s: dict[str, float] = {}
         self._refused: dict[str, str] = {}  # the owners of jobs that qdel would not end, by id
         self._folder = ""
+        self._has_history = True
         self._warnings: tuple[str, ...] = ()
         self._ahead_s = 0.0  # of this host's clock, by the server's
 
@@ -127,7 +128,7 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         vanished = {id_: full for id_, full in self._full_ids.items() if full not in ids}
         ended: tuple[PbsRecord, ...] = ()
         if vanished:
-            ended, unknown = self.commands.jobs(vanished.values(), "-x")
+            ended, unknown = self._ended(tuple(vanished.values()))
             for id_ in unknown | {short_id(job.id) for job in ended if _is_over(job)}:
                 self._forget(id_)
         own = [job for job in (*records, *ended) if job.is_whole and jobs.user_of(job) == user]
@@ -137,6 +138,17 @@ class PbsCluster(SimpleCluster[PbsSettings]):
             if start := job.get("stime"):
                 self._starts_s[short_id(job.id)] = parse_time(start)
         return tuple(jobs.holder_record(job) for job in own)
+
+    def _ended(self, ids: Sequence[str]) -> tuple[tuple[PbsRecord, ...], frozenset[str]]:
+        """Ask for jobs that are over; without their reasons where PBS keeps no history."""
+        if self._has_history:
+            try:
+                return self.commands.jobs(ids, "-x")
+            except CommandError as error:
+                if "history" not in str(error):
+                    raise
+                self._has_history = False
+        return self.commands.jobs(ids)
 
     def _forget(self, id_: str) -> None:
         """Forget a job that is over, and delete the file that PBS has made for its output."""

@@ -151,7 +151,7 @@ class PbsScheduler:
             nodes.at_s,
             views,
             tuple(pending_job(job, nodes) for job in waiting),
-            tuple(replace(each, nodes=nodes.hosts(place)) for each, place in reserved),
+            tuple(replace(resv, nodes=nodes.hosts(place)) for resv, place in reserved),
             lists_pending=shows_jobs,
             node_waits=self._node_waits(records, queues, nodes) if self.makes_way else None,
         )

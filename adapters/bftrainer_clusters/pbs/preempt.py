@@ -92,11 +92,11 @@ def _suspends(scheduler: SchedulerFacts) -> list[str]:
     """List the reason that preempted jobs are suspended or checkpointed, if any of them may be."""
     letters = "".join(re.findall(r"[A-Z]+", scheduler.order.upper()))
     how = {"S": "suspends", "C": "checkpoints"}
-    found = [verb for letter, verb in how.items() if letter in letters]
-    if not found:
+    verbs = [verb for letter, verb in how.items() if letter in letters]
+    if not verbs:
         return []
     return [
-        f"PBS {' or '.join(found)} preempted jobs (preempt_order = {scheduler.order} of scheduler "
+        f"PBS {' or '.join(verbs)} preempted jobs (preempt_order = {scheduler.order} of scheduler "
         f"{scheduler.name}): a suspended one keeps memory and GPUs of a node that a main job gets; "
         f"set it to D ({_QMGR.format(scheduler.name)})"
     ]

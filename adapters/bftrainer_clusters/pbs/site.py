@@ -14,7 +14,7 @@ from bftrainer.cluster.site_plugin import JobNodes, OwnJob
 from bftrainer.cluster.windows import PilotJobs
 from bftrainer.config.pilot import NodesConfig, PilotConfig
 from bftrainer.decide.domain.checks import Check
-from bftrainer.errors import CommandError, InputFileError, UserError
+from bftrainer.errors import CommandError, UserError
 from bftrainer.system.clock import Clock, SystemClock
 from bftrainer_clusters.pbs import pilot_job, proposal
 from bftrainer_clusters.pbs.config import RELOADED, PbsSettings
@@ -32,7 +32,6 @@ from bftrainer_clusters.simple import SimpleSite
 from bftrainer_clusters.simple.site import configured_way
 
 NAME = "pbs"
-NODEFILE = "PBS_NODEFILE"
 _JOB_ID = "PBS_JOBID"
 _NOT_FOR_WORKERS = ("SLURM_", "SBATCH_", "SRUN_", "PBS_")
 _INIT_TIMEOUT_S = 30.0
@@ -79,9 +78,10 @@ class PbsBatch:
         return pilot_job.job_is_gone(job)
 
     def job_nodes(self, environment: Mapping[str, str], config: PilotConfig) -> JobNodes | None:
-        if NODEFILE not in environment:
-            return None
-        return JobNodes(nodes_of_job(environment), ("pbs_tmrsh", "{node}"))
+        """None: no program is known that starts a worker on another node of a job, and passes on
+        its input and signals.
+        """
+        return None
 
     def observe(
         self, config: PilotConfig | None, where: str, clock: Clock, slots_per_node: int | None
@@ -96,18 +96,6 @@ class PbsBatch:
         classes = {} if config is None else config.classes
         ours = PilotJobs(partitions=frozenset({settings.queue} - {""}), assume_window_s=math.inf)
         return ObservedSite(PbsCluster(settings, clock), ours, nodes, classes=classes)
-
-
-def nodes_of_job(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the hosts of the job that this process runs in, each once."""
-    path = Path(environment[NODEFILE])
-    try:
-        nodes = tuple(dict.fromkeys(path.read_text(encoding="utf-8").split()))
-    except OSError as error:
-        raise InputFileError(str(path), f"cannot be read: {error.strerror}") from error
-    if not nodes:
-        raise UserError(f"{path} lists no compute node")
-    return nodes
 
 
 SITE = PbsSite(

@@ -268,7 +268,7 @@ def unknown_jobs(errors: str) -> frozenset[str]:
     """Return the jobs that a command's standard error says are unknown or over, without the names
     of their servers.
     """
-    found = re.findall(r"Unknown Job Id:? (\d+(?:\[\d*\])?)", errors, re.ASCII)
+    unknown = re.findall(r"Unknown Job Id:? (\d+(?:\[\d*\])?)", errors, re.ASCII)
     over = re.findall(r"(\d+(?:\[\d*\])?)\S* Job has finished", errors, re.ASCII)
     after = re.findall(r"Job has finished (\d+(?:\[\d*\])?)", errors, re.ASCII)
-    return frozenset((*found, *over, *after))
+    return frozenset((*unknown, *over, *after))

@@ -60,6 +60,8 @@ def qstat(words: list[str]) -> int:
         return show_server()
     status = 0
     with locked() as state:
+        if "-x" in flags and not state["history"]:
+            return refuse("qstat: PBS is not configured to maintain job history", 1)
         plans = planned(state)
         chosen = visible(state)
         if ids:
