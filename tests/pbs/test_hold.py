@@ -17,7 +17,10 @@ from bftrainer.cluster.model import (
     GiveWay,
     NodeRequest,
 )
-from bftrainer.errors import CommandError, SchedulerError
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.validation import check_table
+from bftrainer.errors import CommandError, InputFileError, InvalidValueError, SchedulerError
+from bftrainer.pilot.own_site import build_site
 from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.on_node import job_payload
 from bftrainer_clusters.pbs.config import PbsSettings
@@ -337,3 +340,26 @@ def test_the_standin_blocks_the_site_while_a_preempted_job_lingers(tmp_path: Pat
 
 def _leads(pbs: StandInPbs) -> bool:
     return all(job["leader"] for job in pbs.lab.state()["jobs"].values())
+
+
+@pytest.mark.parametrize(
+    ("way", "is_refused"), [("yield", False), ("blind", True), ("site", False), ("auto", False)]
+)
+def test_modes_that_cannot_be_kept_are_refused_in_one_line(
+    way: str, is_refused: bool, tmp_path: Path
+) -> None:
+    tables = {"nodes": {"holder": "pbs", "give_way": way}, "pbs": {"queue": QUEUE}}
+    config = check_table(tables, PilotConfig, "test")
+    if is_refused:
+        with pytest.raises(InvalidValueError, match=r"holder 'pbs' .* cannot tell") as error:
+            build_site(config, tmp_path, SystemClock())
+        assert "\n" not in str(error.value)
+        return
+    site = build_site(config, tmp_path, SystemClock())
+    assert site.ways == {GiveWay.SITE, GiveWay.YIELD}
+    assert site.yielding is not None
+
+
+def test_a_main_queue_cannot_be_the_holders_queue() -> None:
+    with pytest.raises(InputFileError, match="main_queues has 'preempt', the queue of the holders"):
+        check_table({"queue": "preempt", "main_queues": ["preempt"]}, PbsSettings, "pbs")
