@@ -8,6 +8,7 @@ zombies included, waits for kill_delay; by default (SCR) preempted jobs are susp
 
 from __future__ import annotations
 
+import ctypes
 import os
 import re
 import signal
@@ -19,6 +20,7 @@ from pathlib import Path
 
 from pbs_state import OVER, ROOT, SERVER, State, by_priority, locked, on_node, planned, preempts
 
+PR_SET_CHILD_SUBREAPER = 36
 WITH_VALUE = tuple(f"-{letter}" for letter in "aAejklmMNoPqrSuvW")
 
 
@@ -202,7 +204,12 @@ def start(state: State, job: State, nodes: list[str]) -> None:
 
 
 def mom(id_: str) -> int:
-    """Run one job: start it, send signals, notice its end late, and start the next cycle."""
+    """Run one job: start it, send signals, notice its end late, and start the next cycle.
+
+    Its orphans become children of this process, which never reaps them: as on the measured server,
+    whose PID 1 reaped nothing, a zombie that is left makes the job an orphan.
+    """
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     with locked() as state:
         job = state["jobs"][id_]
         nodefile = ROOT / f"{id_}.nodes"
