@@ -9,18 +9,18 @@ from support.recorded_pbs import recorded
 
 from bftrainer_clusters.pbs.preempt import reasons_against, warnings
 from bftrainer_clusters.pbs.queue import (
-    QueueFacts,
-    SchedulerFacts,
+    PbsQueue,
+    PbsSchedulerFacts,
     parse_queues,
     parse_schedulers,
 )
 
-MAIN, HOLDERS = QueueFacts("main", 150), QueueFacts("preempt", 10)
-GOOD = SchedulerFacts("default", "D", 150, "express_queue, normal_jobs")
+MAIN, HOLDERS = PbsQueue("main", 150), PbsQueue("preempt", 10)
+GOOD = PbsSchedulerFacts("default", "D", 150, "express_queue, normal_jobs")
 
 
 def against(
-    order: str = "D", queues: tuple[QueueFacts, ...] = (MAIN, HOLDERS), **more: object
+    order: str = "D", queues: tuple[PbsQueue, ...] = (MAIN, HOLDERS), **more: object
 ) -> list[str]:
     main_queues = more.pop("main_queues", ())
     ends_holders = bool(more.pop("ends_holders", False))
@@ -66,8 +66,8 @@ def test_a_main_queue_below_the_priority_that_preempts() -> None:
 
 def test_where_only_one_queue_preempts_the_others_are_named() -> None:
     """Polaris: ``demand`` preempts ``preemptable``, ``prod`` does not."""
-    prod, debug = QueueFacts("prod", 100), QueueFacts("debug", 100)
-    queues = (QueueFacts("demand", 150), prod, debug, HOLDERS)
+    prod, debug = PbsQueue("prod", 100), PbsQueue("debug", 100)
+    queues = (PbsQueue("demand", 150), prod, debug, HOLDERS)
     (reason,) = against(queues=queues)
     assert "2 queues would wait for holders: prod (100), debug (100)" in reason
     assert "pbs.main_queues" in reason
@@ -78,9 +78,9 @@ def test_where_only_one_queue_preempts_the_others_are_named() -> None:
 
 def test_queues_that_no_holder_meets_play_no_part() -> None:
     others = (
-        QueueFacts("R423", 0),
-        QueueFacts("route", 0, is_execution=False),
-        QueueFacts("closed", 0, enabled=False),
+        PbsQueue("R423", 0),
+        PbsQueue("route", 0, is_execution=False),
+        PbsQueue("closed", 0, enabled=False),
     )
     assert against(queues=(MAIN, HOLDERS, *others)) == []
 

@@ -20,7 +20,7 @@ from bftrainer_clusters.pbs import jobs, preempt
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.observe import NODES_ARGV, RESERVATIONS_ARGV, PbsCommands
 from bftrainer_clusters.pbs.queue import (
-    ServerFacts,
+    PbsServer,
     parse_queues,
     parse_schedulers,
     parse_server,
@@ -114,7 +114,7 @@ def _server(
 ) -> list[Check]:
     """Check what the server lets this user see and end."""
     try:
-        server: ServerFacts = commands.ask(server_argv(), parse_server)
+        server: PbsServer = commands.ask(server_argv(), parse_server)
     except (CommandError, SchedulerError):
         return []  # the query's own check says so
     checks = []

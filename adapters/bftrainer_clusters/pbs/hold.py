@@ -25,7 +25,7 @@ from bftrainer_clusters.pbs import jobs, preempt
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.observe import NODES_ARGV, PbsCommands, PbsScheduler, ask_server
 from bftrainer_clusters.pbs.queue import (
-    ServerFacts,
+    PbsServer,
     parse_queues,
     parse_schedulers,
     queues_argv,
@@ -58,7 +58,7 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         self.env = env or {}
         self.user = own_name()
         self._cpus: dict[str, int] = {}
-        self._server: ServerFacts | None = None
+        self._server: PbsServer | None = None
         self._server_until_s = 0.0
         self._full_ids: dict[str, str] = {}  # of listed holders that are not over, by short id
         self._starts_s: dict[str, float] = {}
@@ -89,7 +89,7 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         self._ahead_s = observation.at_s - self.clock.now_s()
         return observation
 
-    def _server_facts(self) -> ServerFacts:
+    def _server_facts(self) -> PbsServer:
         now_s = self.clock.elapsed_s()
         if self._server is None or now_s >= self._server_until_s:
             self._server = ask_server(self.commands)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from bftrainer.cluster.model import ListedHolder, NodeWait, NodeWaits
 from bftrainer_clusters.pbs import jobs
-from bftrainer_clusters.pbs.queue import QueueFacts
+from bftrainer_clusters.pbs.queue import PbsQueue
 from bftrainer_clusters.pbs.text import PbsNodes, PbsRecord, parse_time, short_id
 from bftrainer_clusters.simple import JobPhase
 
@@ -23,7 +23,7 @@ _RECENT_S = 300.0
 
 def node_waits(
     records: Iterable[PbsRecord],
-    queues: Sequence[QueueFacts],
+    queues: Sequence[PbsQueue],
     nodes: PbsNodes,
     holder_queue: str,
     user: str,

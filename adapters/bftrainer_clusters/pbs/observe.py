@@ -19,8 +19,8 @@ from bftrainer_clusters.pbs import jobs
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.node_waits import node_waits
 from bftrainer_clusters.pbs.queue import (
-    QueueFacts,
-    ServerFacts,
+    PbsQueue,
+    PbsServer,
     parse_queues,
     parse_server,
     queues_argv,
@@ -118,7 +118,7 @@ class PbsScheduler:
 
     settings: PbsSettings
     commands: PbsCommands
-    server: ServerFacts
+    server: PbsServer
     makes_way: bool = False
     """Whether the pilot ends holders for main jobs itself, so that it has to see all jobs."""
     user: str = ""
@@ -157,7 +157,7 @@ class PbsScheduler:
         )
 
     def _node_waits(
-        self, records: Sequence[PbsRecord], queues: Sequence[QueueFacts], nodes: PbsNodes
+        self, records: Sequence[PbsRecord], queues: Sequence[PbsQueue], nodes: PbsNodes
     ) -> NodeWaits:
         return node_waits(records, queues, nodes, self.settings.queue, self.user)
 
@@ -206,6 +206,6 @@ def can_start(job: PbsRecord) -> bool:
     return job.get("job_state") in ("Q", "B") and not job.get("comment").startswith(_CANNOT_RUN)
 
 
-def ask_server(commands: PbsCommands) -> ServerFacts:
+def ask_server(commands: PbsCommands) -> PbsServer:
     """Ask for the server's attributes."""
     return commands.ask(server_argv(), parse_server)

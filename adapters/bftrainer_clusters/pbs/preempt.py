@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from bftrainer.counted import counted
-from bftrainer_clusters.pbs.queue import QueueFacts, SchedulerFacts
+from bftrainer_clusters.pbs.queue import PbsQueue, PbsSchedulerFacts
 
 LONG_KILL_DELAY_S = 30.0
 _QMGR = "qmgr -c 'set sched {} preempt_order = D'"
@@ -21,8 +21,8 @@ _EXPRESS, _NORMAL = "express_queue", "normal_jobs"
 
 
 def reasons_against(
-    queues: Sequence[QueueFacts],
-    schedulers: Sequence[SchedulerFacts],
+    queues: Sequence[PbsQueue],
+    schedulers: Sequence[PbsSchedulerFacts],
     holder_queue: str,
     main_queues: Sequence[str] = (),
     ends_holders: bool = False,
@@ -49,7 +49,7 @@ def reasons_against(
     return reasons
 
 
-def warnings(queues: Iterable[QueueFacts], holder_queue: str) -> list[str]:
+def warnings(queues: Iterable[PbsQueue], holder_queue: str) -> list[str]:
     """Return what a site should know of the queue although holders may run there."""
     return [
         f"kill_delay of queue {queue.name} is {queue.kill_delay_s:g} s: if a holder ever hangs, "
@@ -60,8 +60,8 @@ def warnings(queues: Iterable[QueueFacts], holder_queue: str) -> list[str]:
 
 
 def _rivals(
-    queues: Sequence[QueueFacts], holder_queue: str, main_queues: Sequence[str]
-) -> list[QueueFacts]:
+    queues: Sequence[PbsQueue], holder_queue: str, main_queues: Sequence[str]
+) -> list[PbsQueue]:
     """Return the queues whose jobs may need held nodes. Without ``main_queues``, those that accept
     no jobs and those of reservations (R12, S12), whose nodes no holder gets, are left out.
     """
@@ -77,7 +77,7 @@ def _rivals(
     ]
 
 
-def _queue_itself(queue: QueueFacts) -> list[str]:
+def _queue_itself(queue: PbsQueue) -> list[str]:
     """List reasons in the queue of the holders itself."""
     reasons = []
     if not queue.is_execution:
@@ -88,7 +88,7 @@ def _queue_itself(queue: QueueFacts) -> list[str]:
     return reasons
 
 
-def _suspends(scheduler: SchedulerFacts) -> list[str]:
+def _suspends(scheduler: PbsSchedulerFacts) -> list[str]:
     """List the reason that preempted jobs are suspended or checkpointed, if any of them may be."""
     letters = "".join(re.findall(r"[A-Z]+", scheduler.order.upper()))
     how = {"S": "suspends", "C": "checkpoints"}
@@ -103,7 +103,7 @@ def _suspends(scheduler: SchedulerFacts) -> list[str]:
 
 
 def _not_preempted(
-    scheduler: SchedulerFacts, holders: QueueFacts, rivals: Sequence[QueueFacts]
+    scheduler: PbsSchedulerFacts, holders: PbsQueue, rivals: Sequence[PbsQueue]
 ) -> list[str]:
     """List the reasons that main jobs would wait for holders."""
     reasons = []

@@ -12,15 +12,15 @@ from bftrainer.cluster.site_advice import DecidedKey, SiteProposal, SiteWishes
 from bftrainer.counted import counted
 from bftrainer.errors import UndecidedError, UserError
 from bftrainer_clusters.pbs.preempt import reasons_against
-from bftrainer_clusters.pbs.queue import QueueFacts, SchedulerFacts
+from bftrainer_clusters.pbs.queue import PbsQueue, PbsSchedulerFacts
 
 _NAMES = ("preempt", "preemptable", "scavenger", "scavenge", "backfill", "idle")
 """Names that sites give to a queue for jobs on nodes that would be idle."""
 
 
 def proposed(
-    queues: Sequence[QueueFacts],
-    schedulers: Sequence[SchedulerFacts],
+    queues: Sequence[PbsQueue],
+    schedulers: Sequence[PbsSchedulerFacts],
     nodes: Sequence[NodeView],
     wishes: SiteWishes,
 ) -> SiteProposal:
@@ -46,7 +46,7 @@ def proposed(
     return SiteProposal(tuple(keys), remarks)
 
 
-def _holder_queue(queues: Sequence[QueueFacts], wishes: SiteWishes) -> tuple[str, str]:
+def _holder_queue(queues: Sequence[PbsQueue], wishes: SiteWishes) -> tuple[str, str]:
     names = [queue.name for queue in queues if queue.is_execution]
     if wishes.partition:
         if wishes.partition not in names:

@@ -16,7 +16,7 @@ DEFAULT_KILL_DELAY_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class QueueFacts:
+class PbsQueue:
     """A queue. ``counts`` is PBS's text of the numbers of its jobs by state."""
 
     name: str
@@ -29,7 +29,7 @@ class QueueFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerFacts:
+class PbsSchedulerFacts:
     """A scheduler of the server. ``order`` is preempt_order, ``levels`` preempt_prio."""
 
     name: str
@@ -39,7 +39,7 @@ class SchedulerFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class ServerFacts:
+class PbsServer:
     """The server. ``shows_jobs``: users see the jobs of others (query_other_jobs). ``is_flat``: a
     user on one host is the same owner as on another (flatuid). ``default_queue`` may be empty.
     """
@@ -55,7 +55,7 @@ def queues_argv() -> list[str]:
     return ["qstat", "-Q", "-f", "-F", "dsv"]
 
 
-def parse_queues(text: str) -> tuple[QueueFacts, ...]:
+def parse_queues(text: str) -> tuple[PbsQueue, ...]:
     """Parse the answer to :func:`queues_argv`. Raises ``SchedulerError``."""
     queues = []
     for record in records_of(text, "Queue", ("queue_type", "enabled", "started")):
@@ -63,7 +63,7 @@ def parse_queues(text: str) -> tuple[QueueFacts, ...]:
             raise SchedulerError(f"qstat -Q shows queue {record.id} without its type or state")
         delay = record.get("kill_delay")
         queues.append(
-            QueueFacts(
+            PbsQueue(
                 record.id,
                 int(record.get("Priority") or "0"),
                 record.get("queue_type").startswith("E"),
@@ -83,10 +83,10 @@ def schedulers_argv() -> list[str]:
     return ["qmgr", "-c", "list sched"]
 
 
-def parse_schedulers(text: str) -> tuple[SchedulerFacts, ...]:
+def parse_schedulers(text: str) -> tuple[PbsSchedulerFacts, ...]:
     """Parse the answer to :func:`schedulers_argv`. Raises ``SchedulerError``."""
     schedulers = tuple(
-        SchedulerFacts(name, *_preemption(name, block))
+        PbsSchedulerFacts(name, *_preemption(name, block))
         for name, block in attributes_of(text, "Sched ").items()
     )
     if not schedulers:
@@ -109,14 +109,14 @@ def server_argv() -> list[str]:
     return ["qstat", "-B", "-f", "-F", "json"]
 
 
-def parse_server(text: str) -> ServerFacts:
+def parse_server(text: str) -> PbsServer:
     """Parse the answer to :func:`server_argv`. Raises ``SchedulerError``."""
     document = json.loads(text, strict=False)
     servers = document.get("Server")
     if not isinstance(servers, dict) or len(servers) != 1:
         raise SchedulerError("qstat -B shows no server")
     (server,) = servers.values()
-    return ServerFacts(
+    return PbsServer(
         str(document.get("pbs_version", "")),
         # Without the attribute, users see only their own jobs.
         server.get("query_other_jobs") == "True",
