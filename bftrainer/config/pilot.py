@@ -78,7 +78,7 @@ class NodesConfig(ConfigTable):
     """Which nodes the pilot may hold, and how."""
 
     holder: str = Field(default_factory=default_site)
-    """slurm, lsf, allocation (nodes of the pilot's own job) or trace (nodes of a recorded log,
+    """slurm, lsf, pbs, allocation (nodes of the pilot's own job) or trace (nodes of a recorded log,
     workers on this host).
     """
     unit: Grain = Grain.NODE

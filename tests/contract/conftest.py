@@ -9,9 +9,12 @@ import pytest
 from support.clusters_under_test import ClusterUnderTest, RealSlurm
 from support.lsf_under_test import QUEUE, LsfLab, StandInLsf
 from support.memory_under_test import InMemory
+from support.pbs_lab import PbsLab
+from support.pbs_under_test import QUEUE as PBS_QUEUE
+from support.pbs_under_test import StandInPbs
 
 
-@pytest.fixture(params=["slurm", "lsf", "memory"])
+@pytest.fixture(params=["slurm", "lsf", "pbs", "memory"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterUnderTest]:
     name, _, several = request.param.partition(", ")
     most = int(several.split()[0]) if several else 1
@@ -19,6 +22,11 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterU
         lsf = StandInLsf(LsfLab(tmp_path / "lsf", nodes=8, slots=2, queue=QUEUE), tmp_path)
         yield lsf
         lsf.close()
+        return
+    if name == "pbs":
+        pbs = StandInPbs(PbsLab(tmp_path / "pbs", nodes=8, queue=PBS_QUEUE), tmp_path)
+        yield pbs
+        pbs.close()
         return
     if name == "memory":
         memory = InMemory(tmp_path)

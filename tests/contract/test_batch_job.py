@@ -1,5 +1,5 @@
-"""The contract of the pilot's own batch job: the same for Slurm on a real cluster and the stand-in
-LSF.
+"""The contract of the pilot's own batch job: the same for Slurm on a real cluster and the stand-ins
+for LSF and PBS.
 """
 
 from __future__ import annotations
@@ -12,15 +12,18 @@ from pathlib import Path
 
 import pytest
 from support.lsf_under_test import LsfLab
+from support.pbs_lab import PbsLab
 from support.slurm_lab import Lab, wait_until
 
 from bftrainer.pilot.own_site import BatchJob, batch_job
 from bftrainer.system.clock import SystemClock
 
 NAME = "my pilot"
+PBS_NAME = "my-pilot"  # PBS takes no blank
 SCRIPT = """#!/bin/bash
 #BSUB -n 1
 #BSUB -W 0:30
+#PBS -l walltime=00:30:00
 echo "{id}" >> {folder}/started
 while [ ! -e {folder}/end ]; do sleep 0.1; done
 """
@@ -43,15 +46,18 @@ class Cluster:
         return path.read_text().split() if path.exists() else []
 
 
-@pytest.fixture(params=["slurm", "lsf"])
+@pytest.fixture(params=["slurm", "lsf", "pbs"])
 def on(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Cluster]:
-    name = {"slurm": "SLURM_JOB_ID", "lsf": "LSB_JOBID"}[request.param]
-    script = SCRIPT.format(id=f"${name}", folder=tmp_path)
-    (tmp_path / "pilot.lsf").write_text(script)
+    name = {"slurm": "SLURM_JOB_ID", "lsf": "LSB_JOBID", "pbs": "PBS_JOBID"}[request.param]
+    # The pilot knows PBS's jobs without the name of the server.
+    id_ = f"${{{name}%%.*}}"
+    script = SCRIPT.format(id=id_, folder=tmp_path)
+    own_script = tmp_path / f"pilot.{request.param}"
+    own_script.write_text(script)
     monkeypatch.chdir(tmp_path)  # the successor's output goes to the working directory
-    lab: Lab | LsfLab
+    lab: Lab | LsfLab | PbsLab
     if request.param == "slurm":
         lab = request.getfixturevalue("lab")
         argv = [
@@ -68,13 +74,20 @@ def on(
             NAME,
         ]
         submit = partial(lab.run, *argv, stdin=script)
+    elif request.param == "pbs":
+        lab = PbsLab(tmp_path / "pbs", nodes=2)
+        run = partial(lab.run, "qsub", "-q", "main", "-N", PBS_NAME, str(own_script))
+
+        def submit() -> str:
+            return run().partition(".")[0]
+
     else:
         lab = LsfLab(tmp_path / "lsf", nodes=2)
         submit = partial(lab.bsub, "-P", "work", "-J", NAME, stdin=script)
     lab.enter(monkeypatch.setenv)
     yield Cluster(tmp_path, request.param, name, lambda: submit().strip())
     (tmp_path / "end").touch()
-    if isinstance(lab, LsfLab):
+    if isinstance(lab, LsfLab | PbsLab):
         lab.stop()
 
 

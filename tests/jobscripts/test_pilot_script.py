@@ -1,4 +1,4 @@
-"""pilot.slurm and pilot.lsf supervise: a crash is a new start, a mistake or an end is not, signals
+"""pilot.slurm, pilot.lsf and pilot.pbs supervise: a crash is a new start, a mistake or an end is not, signals
 go on to the pilot.
 """
 
@@ -20,7 +20,7 @@ SCRIPTS = Path(__file__).parents[2] / "jobscripts"
 LONG_S = 30.0 * PATIENCE
 
 
-@pytest.fixture(params=["pilot.slurm", "pilot.lsf"])
+@pytest.fixture(params=["pilot.slurm", "pilot.lsf", "pilot.pbs"])
 def script(request: pytest.FixtureRequest) -> Path:
     return SCRIPTS / str(request.param)
 

@@ -47,8 +47,8 @@ from bftrainer_replay.playback.trace_site import Timeline, TraceCluster, TraceCo
 
 
 def test_the_installed_sites() -> None:
-    assert installed_names(SITE_GROUP) == ("allocation", "lsf", "slurm", "trace")
-    assert [name for name, _ in batch_systems()] == ["lsf", "slurm"]
+    assert installed_names(SITE_GROUP) == ("allocation", "lsf", "pbs", "slurm", "trace")
+    assert [name for name, _ in batch_systems()] == ["lsf", "pbs", "slurm"]
     assert {name for name in installed_names(SITE_GROUP) if find_site(name).runs_here} == {"trace"}
 
 
@@ -59,10 +59,10 @@ def test_a_name_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> No
         match=r"unknown holder 'slrum', did you mean 'slurm'\? valid: allocation, lsf",
     ):
         build_site(config, tmp_path, SystemClock())
-    with pytest.raises(UnknownNameError, match="unknown scheduler 'trace'; valid: lsf, slurm"):
+    with pytest.raises(UnknownNameError, match="unknown scheduler 'trace'; valid: lsf, pbs, slurm"):
         observed_site("trace", None, "", SystemClock())
-    assert "unknown holder 'pbs'" in complaint(
-        bftrainer("init", "--holder", "pbs", "--state", tmp_path / "s")
+    assert "unknown holder 'flux'" in complaint(
+        bftrainer("init", "--holder", "flux", "--state", tmp_path / "s")
     )
 
 
@@ -147,7 +147,7 @@ def test_a_site_that_cannot_be_imported_is_one_line_and_a_finding(tmp_path: Path
     info = tmp_path / "broken-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[bftrainer.sites]\npbs = no_such_module:SITE\n")
+    (info / "entry_points.txt").write_text("[bftrainer.sites]\nflux = no_such_module:SITE\n")
 
     def run(*arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
@@ -159,16 +159,16 @@ def test_a_site_that_cannot_be_imported_is_one_line_and_a_finding(tmp_path: Path
             timeout=60 * PATIENCE,
         )
 
-    said = run("init", "--holder", "pbs", "--state", tmp_path / "s")
+    said = run("init", "--holder", "flux", "--state", tmp_path / "s")
     assert said.returncode == 2
     assert said.stderr.startswith(
-        "bftrainer: site 'pbs' (no_such_module:SITE) cannot be loaded: ModuleNotFoundError"
+        "bftrainer: site 'flux' (no_such_module:SITE) cannot be loaded: ModuleNotFoundError"
     )
     assert run("init", "--holder", "slurm", "--state", tmp_path / "s").returncode == 0
     checks = {
         check["name"]: check for check in json.loads(run("doctor", "--json").stdout)["checks"]
     }
-    assert (checks["pbs"]["state"], checks["pbs"]["required"]) == ("BROKEN", False)
+    assert (checks["flux"]["state"], checks["flux"]["required"]) == ("BROKEN", False)
 
 
 # --- The NodeHolder contract on the holders of this machine, ``trace`` and ``allocation``, with

@@ -26,7 +26,7 @@ from bftrainer_drivers.common.command_line import step_command
 from support.ordered_workers import WORKER_MARK
 from support.slurm_lab import Lab, wait_until
 
-HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "memory"]
+HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "pbs", "memory"]
 """For the fixture ``cluster``, where jobs of several nodes matter."""
 
 

@@ -32,7 +32,10 @@ EXAMPLES: dict[str, bytes] = {
     "pbs": b"09/13/2020 12:26:40;Q;1;queue=q\n09/13/2020 12:26:40;S;1;ctime=1600000000 start=1600000000 exec_host=h1/0*8+h2/0-3 "
     b"Resource_List.nodect=2\n09/13/2020 12:28:20;E;1;ctime=1600000000 start=1600000000 exec_host=h1/0*8+h2/0-3 "
     b"Resource_List.nodect=2 end=1600000100\n09/13/2020 12:30:00;E;2;qtime=1600000200 start=1600000200 "
-    b"exec_host=h1/0 Resource_List.nodect=1 end=1600000300\n",
+    b"exec_host=h1/0 Resource_List.nodect=1 end=1600000300\n09/13/2020 12:33:20;S;3;ctime=1600000400 start=1600000400 "
+    b"exec_host=h1/0+h2/0 Resource_List.nodect=2\n09/13/2020 12:33:30;z;3;\n09/13/2020 12:33:40;r;3;\n09/13/2020 12:33:50;c;3;"
+    b"ctime=1600000400 start=1600000400 exec_host=h1/0 Resource_List.nodect=1\n09/13/2020 12:35:00;E;3;ctime=1600000400 "
+    b"start=1600000400 exec_host=h1/0+h2/0 Resource_List.nodect=2 end=1600000500\n",
     "alcf": b",job,node_num,submit_time,wait_time,run_time\n0,1,2.0,1600000000,0,100.4\n1,2,1.0,1600000000,0,150\n"
     b"2,3,2.0,1600000050,250,100\n",
     "swf": b"; Version: 2.2\n; UnixStartTime: 1600000000\n; MaxNodes: 4\n; MaxProcs: 8\n1 0 0 100 4 -1 -1 4 9 -1 1 1 1 -1 1 -1 -1 -1"

@@ -48,8 +48,10 @@ class HoldingSteps:
 class _JobsDraft:
     """Collects the changes and steps of one decision."""
 
-    def __init__(self, fragments: FragmentsByName, now_s: float) -> None:
-        self.before, self.now_s = fragments, now_s
+    def __init__(
+        self, fragments: FragmentsByName, now_s: float, cancels_ended: bool = False
+    ) -> None:
+        self.before, self.now_s, self.cancels_ended = fragments, now_s, cancels_ended
         self.after = dict(fragments)
         self.marked: dict[str, None] = {}
         self.leaving: dict[str, None] = {}
@@ -106,7 +108,10 @@ class _JobsDraft:
         """
         held = self.after[name]
         if marks.leaving is not None and not held.is_gone:
+            had_left = held.payload_left
             held = self.put(held.left(marks.leaving, self.now_s))
+            if self.cancels_ended and held.payload_left and not had_left:
+                self.ended[held.job] = None
             # It left unasked: the whole job is preempted, or about to end.
             if is_one_of_several(name) and not held.is_released:
                 for other in self.members(held.job):
@@ -132,10 +137,15 @@ class _JobsDraft:
 
 
 def after_marks(
-    fragments: FragmentsByName, marks: Mapping[str, Marks], now_s: float
+    fragments: FragmentsByName,
+    marks: Mapping[str, Marks],
+    now_s: float,
+    cancels_ended: bool = False,
 ) -> HoldingSteps:
-    """Return the steps after the marks of some fragments were read."""
-    draft = _JobsDraft(fragments, now_s)
+    """Return the steps after the marks of some fragments were read. ``cancels_ended`` as in
+    :class:`.SchedulerTraits`.
+    """
+    draft = _JobsDraft(fragments, now_s, cancels_ended)
     for name, fragment_marks in marks.items():
         draft.look(name, fragment_marks)
     return draft.steps()
@@ -205,7 +215,7 @@ def after_list(
     """Return the steps after the scheduler has listed the pilot's jobs. ``fragments`` are all of
     the pilot's, as they were when it was asked.
     """
-    draft = _JobsDraft(fragments, now_s)
+    draft = _JobsDraft(fragments, now_s, rules.traits.cancels_ended)
     jobs = {held.job for held in fragments.values()}
     strays = {
         id_

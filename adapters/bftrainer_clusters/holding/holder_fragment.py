@@ -266,7 +266,10 @@ def why_left(mark: str) -> str:
     if match is None:
         return mark
     _, signal_or_reason, killed, took_s = match.groups()
-    why = PREEMPTED if signal_or_reason in ("SIGTERM", "notice") else signal_or_reason
+    word, blank, remark = signal_or_reason.partition(" (")
+    if word in ("SIGTERM", "notice"):
+        word = PREEMPTED
+    why = word + blank + remark
     if not int(killed):
         return why
     return f"{why}; {killed} process{'' if killed == '1' else 'es'} ended in {float(took_s):.2f} s"

@@ -105,6 +105,10 @@ class SchedulerTraits:
     """A round ends after this many failed submissions in a row: the cause is not the node."""
     polls_at_rest: int = 1
     """The holders are listed at every so-many-th poll while all of them are at rest."""
+    cancels_ended: bool = False
+    """Whether jobs whose payloads have ended are ended once more, since the scheduler notices it
+    sooner then.
+    """
     log_at_start: bool = False
     """Whether a job's output file exists as soon as its script runs, and not during a Prolog, in
     which the job counts as running.

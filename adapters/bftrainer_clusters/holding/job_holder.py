@@ -245,7 +245,9 @@ class JobHolder(Generic[SettingsT]):
                 marks[name] = Marks(leaving=leaving)
             if self._clock.elapsed_s() - now_s >= _MARKS_S:
                 break
-        self._carry_out(decisions.after_marks(self._table.whole_jobs(marks), marks, now_s))
+        fragments = self._table.whole_jobs(marks)
+        ends_again = self._traits.cancels_ended
+        self._carry_out(decisions.after_marks(fragments, marks, now_s, ends_again))
         moving = (self._table.by_name[name] for name in self._table.moving)
         if self._lists.is_due(moving, self._rules, now_s) and not self._jobs.wait_s(CallKind.LIST):
             self._list(now_s)

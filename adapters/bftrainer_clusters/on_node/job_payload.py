@@ -1,9 +1,17 @@
 """The payload of a holder on a scheduler without job steps: ``python3 job_payload.py HOLDERS_DIR
-LEASE_S NODE JOB_VARIABLE``.
+LEASE_S NOTICE_S NODE JOB_VARIABLE``.
 
 It keeps the node as payload.py does, by the environment of processes and with a guardian.
 JOB_VARIABLE names the variable in which the scheduler puts a job's id: every process of the job has
-it in its environment.
+it in its environment. The folder of the holder has the id without the name of a server
+(``445`` of PBS's ``445.head``). NOTICE_S is the most time that workers may have to save.
+
+The payload ends as the last process of the job, and leaves no zombie: orphans become its children,
+and it reaps them. PBS takes a job whose first process has ended, and of which a process or zombie
+of the same session is left, for one that hangs, and waits for its kill_delay; with it waits the
+scheduler of the site (measured with OpenPBS 23.06.06: 8 to 26 s in place of 1).
+
+A job that was requeued finds the mark of its first run, and ends at once.
 
 Some schedulers may end a job by SIGKILL alone (LSF does so with parallel jobs, unless the site sets
 LSB_USE_SEQUENTIAL_SIGNAL), and without cgroups the signal reaches only the processes that they
@@ -15,6 +23,7 @@ besteffort job is killed; SIGTSTP comes when LSF suspends a parallel job. All me
 Standard library, Python 3.6.
 """
 
+import ctypes
 import os
 import signal
 import sys
@@ -28,6 +37,7 @@ else:
     import payload  # type: ignore[import-not-found,no-redef]
 
 PREEMPTED = (*payload.PREEMPTED, signal.SIGUSR2, signal.SIGTSTP)
+_PR_SET_CHILD_SUBREAPER = 36
 
 
 class JobSweep(payload.Sweep):
@@ -40,6 +50,16 @@ class JobSweep(payload.Sweep):
         payload.Sweep.__init__(self, job, me)
         self.mark = (variable + "=" + job).encode()
 
+    def look(self):  # type: () -> None
+        """Reap what has ended in quiet times."""
+        reap()
+
+    def run(self, workers=None):  # type: (set[int] | None) -> int
+        """Kill the workers as :meth:`payload.Sweep.run` does, and reap them."""
+        killed = payload.Sweep.run(self, workers)
+        reap()
+        return killed
+
     def of_job(self, pid):  # type: (int) -> bool
         """Return whether a process has the job's id in its environment."""
         return self.mark in read_variables(pid)
@@ -51,6 +71,20 @@ class JobSweep(payload.Sweep):
         live = payload.processes(self.others)
         spared = {self.me, os.getpid(), *ancestors(live, self.me), *ancestors(live, os.getpid())}
         return {pid for pid in live if pid not in spared and self.of_job(pid)}
+
+
+def become_reaper():  # type: () -> None
+    """Let orphans of the job become children of this process, and not of the node's init."""
+    ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def reap():  # type: () -> None
+    """Reap all children that have ended."""
+    try:
+        while os.waitpid(-1, os.WNOHANG)[0]:
+            pass
+    except ChildProcessError:
+        pass  # there are none
 
 
 def read_variables(pid):  # type: (int) -> list[bytes]
@@ -85,14 +119,22 @@ def start_guardian(variable, job):  # type: (str, str) -> None
     os._exit(0)
 
 
-def main(holders, lease_s, node, variable):  # type: (str, float, str, str) -> None
-    """Hold the node, with a guardian that sweeps it if this process is killed."""
+def main(holders, lease_s, notice_s, node, variable):
+    # type: (str, float, float, str, str) -> None
+    """Hold the node, with a guardian that sweeps it if this process is killed. A job that has held
+    the node before ends.
+    """
     job = os.environ[variable]
+    folder = os.path.join(holders, node + "#" + job.partition(".")[0])
+    if payload.contents(os.path.join(folder, "leaving")):
+        sys.stderr.write("payload: this job was started again; it ends\n")
+        return
+    become_reaper()
     start_guardian(variable, job)
-    folder = os.path.join(holders, node + "#" + job)
-    payload.hold(folder, lease_s, JobSweep(variable, job, os.getpid()), PREEMPTED)
+    sweep = JobSweep(variable, job, os.getpid())
+    payload.hold(folder, lease_s, sweep, PREEMPTED, notice_s=notice_s)
 
 
 if __name__ == "__main__":
     os.umask(0o077)
-    main(sys.argv[1], float(sys.argv[2]), sys.argv[3], sys.argv[4])
+    main(sys.argv[1], float(sys.argv[2]), float(sys.argv[3]), sys.argv[4], sys.argv[5])

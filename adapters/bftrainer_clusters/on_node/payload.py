@@ -503,11 +503,17 @@ def mark(folder, name, text):  # type: (str, str, str) -> None
     is_writing.acquire(True, MARK_S)
 
 
-def let_save(pids):  # type: (set[int]) -> bool
+def wants_to_save(pid):  # type: (int) -> bool
+    """Return whether a worker asks for time to save."""
+    variables = read(pid, "environ").split(b"\0")
+    return any(variable.startswith(b"BFTRAINER_NOTICE_S=") for variable in variables)
+
+
+def let_save(pids, most_s=MOST_NOTICE_S):  # type: (set[int], float) -> bool
     """Tell the drivers of workers that may save (BFTRAINER_NOTICE_S), and wait until these workers
     have ended or their time is over. Returns whether there were any.
 
-    ``pids`` are the workers. All wait as long as the one with the most time, MOST_NOTICE_S at most.
+    ``pids`` are the workers. All wait as long as the one with the most time, ``most_s`` at most.
     """
     limit_s = 0.0
     trainers = set()  # type: set[tuple[bytes, bytes]]  # (folder, fragment)
@@ -516,7 +522,7 @@ def let_save(pids):  # type: (set[int]) -> bool
         variables = dict(item.partition(b"=")[::2] for item in read(pid, "environ").split(b"\0"))
         seconds = variables.get(b"BFTRAINER_NOTICE_S", b"")
         if seconds.replace(b".", b"", 1).isdigit():
-            limit_s = max(limit_s, min(float(seconds), MOST_NOTICE_S))
+            limit_s = max(limit_s, min(float(seconds), most_s))
             trainers.add(
                 (
                     variables.get(b"BFTRAINER_TRAINER_DIR", b""),
@@ -621,15 +627,25 @@ def main(holders, lease_s, script=0, script_node=""):  # type: (str, float, int,
         hold(folder, lease_s, Sweep(job, os.getpid()), PREEMPTED, script=script, job=job)
 
 
-def hold(folder, lease_s, sweep, preempted, script=0, lapse_status=0, job=""):
-    # type: (str, float, Sweep, tuple[int, ...], int, int, str) -> None
+def hold(
+    folder,
+    lease_s,
+    sweep,
+    preempted,
+    script=0,
+    lapse_status=0,
+    job="",
+    notice_s=MOST_NOTICE_S,
+):
+    # type: (str, float, Sweep, tuple[int, ...], int, int, str, float) -> None
     """Hold the node until a signal preempts it, it is released, or its lease lapses; then kill the
     workers, write the mark ``leaving`` and exit, with status ``lapse_status`` after a lapse, else
     0. Never returns.
 
     ``folder`` is the fragment's, ``preempted`` are the signals that preempt. ``script`` is the pid
     of the job script, which is signaled at the end; 0: none. ``job`` is Slurm's job, and empty on
-    other schedulers.
+    other schedulers. ``notice_s`` is the most time that workers may have to save; 0: they have
+    none, whatever they ask for, and the mark says so.
     """
     signal.pthread_sigmask(signal.SIG_BLOCK, (*preempted, signal.SIGCONT))
     lease = Lease(folder)
@@ -657,8 +673,11 @@ def hold(folder, lease_s, sweep, preempted, script=0, lapse_status=0, job=""):
             continue
         workers = sweep.find()
         # Only a preemption lets workers save; they may have started others, or ended, meanwhile.
-        if why not in ("released", LAPSED) and let_save(workers):
-            workers = sweep.find()
+        if why not in ("released", LAPSED):
+            if notice_s > 0 and let_save(workers, notice_s):
+                workers = sweep.find()
+            elif notice_s <= 0 and any(map(wants_to_save, workers)):
+                why += " (BFTRAINER_NOTICE_S is ignored here)"
         killed = sweep.run(workers)
         text = "{:.6f} {} killed={} took_s={:.6f}".format(
             noticed_s, why, killed, time.time() - noticed_s

@@ -179,7 +179,10 @@ def main(holders, node, variable, kept, prefix):  # type: (str, str, str, str, l
     """Poll for orders, and start their workers, until the payload ends this process. The arguments
     are those of the command, in its order (see above).
     """
-    work = os.path.join(holders, node + "#" + os.environ[variable], "work")
+    folder = os.path.join(holders, node + "#" + os.environ[variable].partition(".")[0])
+    if read(os.path.join(folder, "leaving")):
+        return  # the job was started again, and its payload ends it
+    work = os.path.join(folder, "work")
     words = [word.replace("{node}", node) for word in prefix]
     # Programs that start processes on the nodes of a job need the variables of this job, not those
     # of the job that the pilot runs in.

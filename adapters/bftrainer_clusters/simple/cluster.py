@@ -20,7 +20,8 @@ class JobRequest:
     ``label`` is one word of letters, digits and ``_.:-``. The scheduler must keep it, as the job's
     name or in another field, because ``list`` has to report it. ``argv`` is the program to run on
     the node; its words hold no line break, and a scheduler that passes them to a shell must quote
-    them.
+    them. ``output_folder`` is a folder for what the scheduler writes of the job's output, where it
+    cannot be discarded.
     """
 
     node: str
@@ -28,6 +29,7 @@ class JobRequest:
     label: str
     argv: tuple[str, ...]
     gpus: int = 0
+    output_folder: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,20 @@ class SimpleCluster(ABC, Generic[SettingsT]):
     """Prefixes of further variables of a job that its workers need."""
     min_interval_s: ClassVar[float] = 2.0
     """The shortest time between two calls of ``list``, in seconds."""
+    most_notice_s: ClassVar[float] = 60.0
+    """The most time that a preempted holder may leave workers to save, in seconds. 0 for a
+    scheduler that does nothing else while a preempted job ends.
+    """
+    cancels_ended: ClassVar[bool] = False
+    """Whether a holder whose payload has ended is canceled once more, since the scheduler notices
+    the end sooner then.
+    """
     way: GiveWay = GiveWay.SITE
     """Who frees held nodes that a main job needs, as configured: one of :attr:`ways`. It changes
     when the pilot reads its configuration again.
     """
+    asked_notice_s: float = 0.0
+    """The time to save that the configuration asks for (``workers.notice_s``)."""
 
     def __init__(self, settings: SettingsT) -> None:
         self.settings = settings
@@ -146,6 +158,11 @@ class SimpleCluster(ABC, Generic[SettingsT]):
         jobs of the pilot and not a problem with the node.
         """
         return False
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Lines for the log of events on what holds here, by the latest answers; asks nothing."""
+        return ()
 
     @property
     def holder_queues(self) -> frozenset[str]:

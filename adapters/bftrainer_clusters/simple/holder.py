@@ -114,7 +114,12 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
     def traits(self) -> SchedulerTraits:
         cluster = self.cluster
         return SchedulerTraits(
-            cluster.name, self.table, "the submission", cluster.min_interval_s, failures_in_a_row=1
+            cluster.name,
+            self.table,
+            "the submission",
+            cluster.min_interval_s,
+            failures_in_a_row=1,
+            cancels_ended=cluster.cancels_ended,
         )
 
     def reconfigure(self, settings: SettingsT) -> None:
@@ -150,7 +155,18 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
                 f"because {self.cluster.name} may not preempt them"
             )
             return HoldingPermit(why, releases=True, give_way=self._way)
-        return HoldingPermit(give_way=self.cluster.way)
+        remarks = (*self._notice_remarks(), *self.cluster.remarks)
+        return HoldingPermit(remarks=remarks, give_way=self.cluster.way)
+
+    def _notice_remarks(self) -> tuple[str, ...]:
+        """Say that workers get less time to save than the configuration asks for, if so."""
+        asked_s, most_s = self.cluster.asked_notice_s, self.cluster.most_notice_s
+        if asked_s <= most_s:
+            return ()
+        return (
+            f"workers.notice_s (BFTRAINER_NOTICE_S) is {asked_s:g} s, and a preempted holder on "
+            f"{self.cluster.name} has {most_s:g} s: its workers are killed then",
+        )
 
     @property
     def longest_s(self) -> float:
@@ -180,7 +196,8 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             )
         settings = self.cluster.settings
         minutes = limit_minutes(request.window_s, min(settings.longest_s, self.longest_s))
-        job = JobRequest(request.node, minutes, label, self.argv(request.node), request.gpus)
+        argv, folder = self.argv(request.node), str(self.files.root)
+        job = JobRequest(request.node, minutes, label, argv, request.gpus, folder)
         id_ = self.cluster.submit(job)
         if not _ID.fullmatch(id_):
             raise SchedulerError(
@@ -200,6 +217,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
             starter.__file__,
             str(self.files.root),
             f"{payload_lease_s(self.lease_s, cluster.way):g}",
+            f"{cluster.most_notice_s:g}",
             node,
             cluster.job_variable,
             kept,

@@ -62,7 +62,7 @@ class SimpleSite(Generic[SettingsT]):
     def build(self, config: PilotConfig, state_dir: Path, clock: Clock) -> Site:
         settings = self.settings(config, "configuration")
         cluster = self.cluster(settings)
-        cluster.way = configured_way(config)
+        cluster.way, cluster.asked_notice_s = configured_way(config), config.workers.notice_s
         holders = (state_dir / "holders").absolute()
         times, name = config.times, pilot_name(state_dir)
         holder = SimpleHolder(cluster, self.name, holders, name, clock, times.lease_s, times.poll_s)
@@ -70,7 +70,7 @@ class SimpleSite(Generic[SettingsT]):
         def read_again(fresh: PilotConfig) -> SettingsT:
             """Read the settings and the mode from a new configuration."""
             fresh_settings = self.settings(fresh, "configuration")
-            cluster.way = configured_way(fresh)
+            cluster.way, cluster.asked_notice_s = configured_way(fresh), fresh.workers.notice_s
             return fresh_settings
 
         reconfigure = reloader(self.name, settings, self.reloaded, read_again, holder.reconfigure)

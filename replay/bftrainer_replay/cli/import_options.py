@@ -104,7 +104,8 @@ OPTIONS = (
         "--reservations",
         type=FILE,
         help="Output of `scontrol show reservation`, or of `sacctmgr -P show reservation start=... "
-        "format=Name,TimeStart,TimeEnd,NodeNames`: reserved nodes do not count as idle.",
+        "format=Name,TimeStart,TimeEnd,NodeNames`; with a PBS log, its accounting files: reserved "
+        "nodes do not count as idle.",
     ),
     click.option(
         "--node-info",

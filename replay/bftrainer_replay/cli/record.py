@@ -50,7 +50,7 @@ _WHOLE_SECONDS = 2.0
 
 @click.command()
 @click.option(
-    "--scheduler", type=SCHEDULER, default="slurm", help="The batch scheduler: slurm or lsf."
+    "--scheduler", type=SCHEDULER, default="slurm", help="The batch scheduler: slurm, lsf or pbs."
 )
 @click.option(
     "--for",
@@ -63,7 +63,7 @@ _WHOLE_SECONDS = 2.0
 @click.option(
     "--config",
     type=FILE,
-    help="The pilot's configuration file; the command uses [slurm] or [lsf], and [nodes] to "
+    help="The pilot's configuration file; the command uses [slurm], [lsf] or [pbs], and [nodes] to "
     "select nodes.  "
     "[default: all nodes]",
 )

@@ -16,7 +16,9 @@ class Dialect:
 
     ``partition`` and ``account`` are the format's words for these. ``places`` names the field of
     each fact that the importer reads; ``absent`` describes where all other facts are missing.
-    ``slurm``: the log is one of Slurm, so that messages may name its commands.
+    ``slurm``: the log is one of Slurm, so that messages may name its commands. ``setup`` are the
+    pages that say how the scheduler is set up for a pilot. ``preemption`` is what holds for main
+    jobs there instead of the delays that were measured on Slurm; empty: those are shown.
     """
 
     partition: str = "partition"
@@ -24,6 +26,8 @@ class Dialect:
     absent: str = ""
     slurm: bool = False
     account: str = "account"
+    setup: str = "docs/site-setup.md, docs/lsf.md"
+    preemption: str = ""
 
     def name(self, fact: JobFact) -> str:
         """Return the fact in the format's words, with the field that holds it or why none does."""
@@ -66,6 +70,9 @@ PBS = Dialect(
         JobFact.USE: "Resource_List.ncpus and ngpus",
     },
     "not read from PBS accounting records",
+    setup="docs/pbs.md",
+    preemption="PBS suspends preempted jobs by default; a pilot holds nodes only where PBS deletes "
+    "them instead (preempt_order D)",
 )
 LSF = Dialect("queue", absent="not read from LSF logs", account="project")
 ALCF = Dialect(

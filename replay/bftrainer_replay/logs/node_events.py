@@ -5,6 +5,9 @@ Checked with the outputs of Slurm 22.05.8. An event has a node, a start and an e
 while it lasts); rows without a node are the cluster's own. ``scontrol`` shows reservations that
 have not ended, in one line each with ``-o``; for earlier ones there is ``sacctmgr -P show
 reservation format=Name,TimeStart,TimeEnd,NodeNames``. Several outputs in one file are fine.
+
+The accounting files of PBS Pro and OpenPBS have reservations as well: B begins one (OpenPBS 23.06),
+K and F end it.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from pathlib import Path
 
 from bftrainer.config.host_lists import expand
 from bftrainer.errors import InputFileError
+from bftrainer_replay.logs import pbs
 from bftrainer_replay.logs.clock import LogClock
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.lines import Lines
@@ -58,9 +62,11 @@ def read_events(source: Source, path: Path) -> list[NodeOutage]:
 
 def read_reservations(source: Source, path: Path) -> list[NodeOutage]:
     """Read the periods in the output of ``scontrol show reservation`` or ``sacctmgr show
-    reservation``; raises :class:`InputFileError`.
+    reservation``, or in accounting files of PBS; raises :class:`InputFileError`.
     """
     _, first_line = next(_lines(source, path), (0, ""))
+    if pbs.recognizes(first_line):
+        return _outages_in_accounting(source, path)
     if first_line.startswith(("ReservationName=", "No reservations")):
         return list(_outages_in_pairs(source, path))
     return list(_outages_in_table(source, path, RESERVATIONS_COMMAND))
@@ -148,6 +154,29 @@ def _outages_in_pairs(source: Source, path: Path) -> Iterator[NodeOutage]:
         }
     if values and (outage := _outage(source, where, values)) is not None:
         yield outage
+
+
+def _outages_in_accounting(source: Source, path: Path) -> list[NodeOutage]:
+    """Read the periods of the reservations in accounting records of PBS. One that is deleted ends
+    then.
+    """
+    begun: dict[str, NodeOutage] = {}  # by reservation, until its end
+    outages: list[NodeOutage] = []
+    for number, line in _lines(source, path):
+        try:
+            record = pbs.reservation_record(source, line)
+        except ValueError as problem:
+            raise InputFileError(f"{path}:{number}", str(problem)) from problem
+        if record is None:
+            continue
+        if (earlier := begun.pop(record.id, None)) is not None:
+            ends_s = max(min(earlier.end_s, record.at_s), earlier.start_s)
+            outages.append(NodeOutage(earlier.nodes, earlier.start_s, ends_s))
+        if record.nodes:
+            source.rows.take_room(0, 1 + len(record.nodes))
+            begun[record.id] = NodeOutage(record.nodes, record.start_s, record.end_s)
+    outages += begun.values()
+    return [outage for outage in outages if outage.end_s > outage.start_s]
 
 
 def _outage(source: Source, where: str, values: Mapping[str, str]) -> NodeOutage | None:

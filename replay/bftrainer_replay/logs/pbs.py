@@ -3,8 +3,13 @@
 E ends a run, S starts one (and has no E where the job is still running), R ends one for a rerun.
 Nodes are in ``exec_vnode`` (PBS on Cray, where exec_host is a service node) or ``exec_host``:
 ``n1/0*8+n2/0*8``, ``n1/7+n1/6``, ``n1/0-3,5``, Mira's blocks, Cobalt's ranges ``0-3,7``. Times are
-epochs, except that an R record uses the line's own local time. PBS Pro and OpenPBS write records of
-a whole array (``4[]``) beside those of its jobs (``4[1]``).
+epochs, except that R, z, r, u and c records use the line's own local time. PBS Pro and OpenPBS
+write records of a whole array (``4[]``) beside those of its jobs (``4[1]``).
+
+PBS Pro and OpenPBS also write z when a job is suspended and r when it is resumed. A suspended job
+keeps memory and GPUs of its nodes, so that these are not idle, but it uses nothing: other jobs may
+run there. u ends a phase of a job that gives nodes back, and c has those that it keeps; its E
+record names all of them again (OpenPBS 23.06). A job with such records becomes several runs.
 
 The nodes that a job held are in exec_host; ``Resource_List.nodect`` is its request, or counts
 chunks, ppn or blocks. Where exec_host is a plain number of another meaning (``exec_host=10`` with
@@ -16,12 +21,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from bftrainer.config.host_lists import MOST_NODES
 from bftrainer.counted import counted
 from bftrainer_replay.logs.fields import count_of, is_node_name, name_of
-from bftrainer_replay.logs.job_needs import JobFact, JobNeeds, JobUse
+from bftrainer_replay.logs.job_needs import NO_USE, JobFact, JobNeeds, JobUse
 from bftrainer_replay.logs.jobs import BadLineError
 from bftrainer_replay.logs.slurm_needs import elapsed_s
 from bftrainer_replay.logs.source import Source
@@ -32,6 +38,9 @@ _LINE = re.compile(r"(\d\d)/(\d\d)/(\d{4}) (\d\d:\d\d:\d\d);([A-Za-z]+);([^;]*);
 _RANGES = re.compile(r"\d+(?:-\d+)?(?:,\d+(?:-\d+)?)*")
 _ARRAY_PARENT = re.compile(r"\d+\[\](?:\.|$)")
 """The id of a whole array, which holds no node itself; its jobs are ``4[1]``."""
+_CHANGES = ("z", "r", "c")
+"""Kinds of records that change a run. The u record before a c has the nodes until then."""
+_RESERVATION_RECORDS = ("B", "K", "F")
 _VNODE = re.compile(r"\[\d+\]$")  # a vnode is a part of a host: node[0], node[1]
 
 
@@ -79,6 +88,17 @@ def read(source: Source) -> None:
             "than they asked for (Resource_List.nodect): "
             "those that they held count"
         )
+    if reader.suspended:
+        source.remarks.append(
+            f"{counted(len(reader.suspended), 'suspended job')} (z records): their nodes do not "
+            "count as idle meanwhile, because a suspended job keeps memory and GPUs; each part of "
+            "such a run counts as a job"
+        )
+    if reader.shrunk:
+        source.remarks.append(
+            f"{counted(len(reader.shrunk), 'job')} with nodes that were released before its end "
+            "(c records): they count as idle from then on"
+        )
 
 
 def _read(source: Source, *, has_names: bool) -> _PbsReader:
@@ -87,14 +107,71 @@ def _read(source: Source, *, has_names: bool) -> _PbsReader:
 
     ``has_names``: exec_host names nodes. Raises :class:`_NoNodesError` if it turns out not to.
     """
-    running: dict[str, _PbsRun] = {}  # by job id
+    running: dict[str, _Phases] = {}  # by job id
     reader = _PbsReader(source, has_names)
     for number, line in source.lines:
         if line:
             source.tally.take(number, line, reader.record, line, running)
-    for run in running.values():
-        run.add(source, math.inf)
+    for phases in running.values():
+        phases.add(source, math.inf)
     return reader
+
+
+@dataclass(frozen=True, slots=True)
+class _Phase:
+    """A part of a run from ``start_s`` on: on these ``nodes``, and with ``use`` of them."""
+
+    start_s: float
+    node_count: int
+    nodes: Sequence[int] | None
+    use: int
+
+
+class _Phases:
+    """What changes while a job runs, in the order of the log. Its first phase is the run itself."""
+
+    def __init__(self, run: _PbsRun) -> None:
+        self.run = run
+        self._later: list[_Phase] = []
+        self._node_count, self._nodes = run.node_count, run.nodes
+
+    def suspend(self, at_s: float, use: int) -> None:
+        """The job is suspended; ``use`` is that of a job that uses nothing."""
+        self._put(at_s, use)
+
+    def resume(self, at_s: float) -> None:
+        self._put(at_s, self.run.use)
+
+    def shrink(self, at_s: float, kept: _PbsRun) -> None:
+        """The job goes on with the nodes of ``kept``. The use of a node stays the same."""
+        self._node_count, self._nodes = kept.node_count, kept.nodes
+        self._put(at_s, self.run.use)
+
+    def _put(self, at_s: float, use: int) -> None:
+        self._later.append(_Phase(at_s, self._node_count, self._nodes, use))
+
+    def add(self, source: Source, end_s: float) -> None:
+        """Add all phases to the rows of the log. The times of records are local: one outside of the
+        run, or out of order, is moved to the nearest time that is possible.
+        """
+        run = self.run
+        start_s = run.start_s
+        for phase in self._later:
+            phase_s = min(max(phase.start_s, start_s), end_s)
+            if phase_s > start_s:
+                run.add(source, phase_s)
+            # Only the first phase has waited in the queue.
+            run = run._replace(
+                submit_s=run.submit_s if phase_s == run.start_s else phase_s,
+                eligible_s=run.eligible_s if phase_s == run.start_s else phase_s,
+                start_s=phase_s,
+                node_count=phase.node_count,
+                nodes=phase.nodes,
+                use=phase.use,
+            )
+            start_s = phase_s
+        if end_s > start_s or start_s == self.run.start_s:
+            run.add(source, end_s)
 
 
 class _NoNodesError(Exception):
@@ -103,18 +180,22 @@ class _NoNodesError(Exception):
 
 class _PbsReader:
     """Turns accounting records into runs; with ``has_names``, exec_host names nodes.
-    ``n_other_sizes`` counts jobs that held another number of nodes than they asked for.
+    ``n_other_sizes`` counts jobs that held another number of nodes than they asked for;
+    ``suspended`` and ``shrunk`` are the jobs of which z and c records tell that.
     """
 
     def __init__(self, source: Source, has_names: bool) -> None:
         self._source = source
         self._has_names = has_names
         self.n_other_sizes = 0
+        self.suspended: set[str] = set()
+        self.shrunk: set[str] = set()
+        self._no_use = source.rows.use(NO_USE)
         self._nodes_of_place: dict[str, Sequence[int]] = {}  # of short texts, which often repeat
 
-    def record(self, line: str, running: dict[str, _PbsRun]) -> str | None:
+    def record(self, line: str, running: dict[str, _Phases]) -> str | None:
         """Take one record: S begins a run in ``running``; E and R end it, which adds it to the
-        rows. Return why the record is ignored, or None.
+        rows; z, r and c change it. Return why the record is ignored, or None.
         """
         match = _LINE.fullmatch(line)
         if not match:
@@ -122,6 +203,9 @@ class _PbsReader:
                 "is not an accounting record, expected MM/DD/YYYY HH:MM:SS;KIND;JOB;key=value ..."
             )
         month, day, year, clock, kind, job, message = match.groups()
+        local_time = f"{year}-{month}-{day}T{clock}"
+        if kind in _CHANGES:
+            return self._change(kind, job, local_time, message, running)
         if kind not in ("S", "E", "R"):
             return f"{kind} records" if len(kind) < 4 else "records of other kinds"
         if not job:
@@ -129,28 +213,51 @@ class _PbsReader:
         if _ARRAY_PARENT.match(job):
             return "of whole arrays, which hold no node"
         if kind == "R" and "start=" not in message:
-            run = running.pop(job, None)
-            if run is None:
+            phases = running.pop(job, None)
+            if phases is None:
                 return "R records without a known run"
-            at_s = self._source.clock.seconds(f"{year}-{month}-{day}T{clock}")
+            at_s = self._source.clock.seconds(local_time)
             # The line's time is local: if it is before the start, the zone is wrong or clocks
             # were set.
-            run.add(self._source, max(at_s, run.start_s))
+            phases.add(self._source, max(at_s, phases.run.start_s))
             return None
-        values = dict(piece.split("=", 1) for piece in message.split(" ") if "=" in piece)
+        values = _values(message)
         run = self._run(values, kind)
         if kind == "S":
             if math.isnan(run.start_s):
                 raise BadLineError("has no start=")
-            running[job] = run
+            running[job] = _Phases(run)
             return None
         started = running.pop(job, None)
         end_s = self._time(values, "end")
         if math.isnan(end_s):
             raise BadLineError("has no end=")
         if math.isnan(run.start_s) and started is not None:
-            run = started
-        run.add(self._source, end_s)
+            run = started.run
+        if started is not None and started.run.start_s == run.start_s:
+            started.add(self._source, end_s)
+        else:
+            run.add(self._source, end_s)
+        return None
+
+    def _change(
+        self, kind: str, job: str, local_time: str, message: str, running: dict[str, _Phases]
+    ) -> str | None:
+        """Take a record of a job that is suspended (z), resumed (r), or goes on with fewer nodes
+        (c).
+        """
+        phases = running.get(job)
+        if phases is None:
+            return f"{kind} records without a known run"
+        at_s = self._source.clock.seconds(local_time)
+        if kind == "z":
+            self.suspended.add(job)
+            phases.suspend(at_s, self._no_use)
+        elif kind == "r":
+            phases.resume(at_s)
+        else:
+            self.shrunk.add(job)
+            phases.shrink(at_s, self._run(_values(message), "S"))
         return None
 
     def _run(self, values: dict[str, str], kind: str) -> _PbsRun:
@@ -244,6 +351,41 @@ def nodes_of(source: Source, place: str) -> Sequence[int]:
             source.machine_why = f"Mira's torus {'x'.join(map(str, MIRA_SHAPE))}"
         return source.rows.ids(nodes_of_block(place))
     return source.rows.ids(_numbered(place) if _RANGES.fullmatch(place) else _hosts(place))
+
+
+@dataclass(frozen=True, slots=True)
+class ReservationRecord:
+    """A record of a reservation: it begins (``nodes``, from ``start_s`` to ``end_s``), or it ends
+    at ``at_s`` and has no nodes.
+    """
+
+    id: str
+    at_s: float
+    nodes: tuple[str, ...] = ()
+    start_s: float = math.nan
+    end_s: float = math.nan
+
+
+def reservation_record(source: Source, line: str) -> ReservationRecord | None:
+    """Parse an accounting record of a reservation (B, K, F); None for all others. Raises
+    :class:`ValueError`.
+    """
+    match = _LINE.fullmatch(line)
+    if match is None or match[5] not in _RESERVATION_RECORDS:
+        return None
+    month, day, year, clock, kind, id_, message = match.groups()
+    at_s = source.clock.seconds(f"{year}-{month}-{day}T{clock}")
+    if kind != "B":
+        return ReservationRecord(id_, at_s)
+    values = _values(message)
+    start_s, end_s = (source.clock.seconds(values.get(key, "")) for key in ("start", "end"))
+    if math.isnan(start_s) or math.isnan(end_s) or "nodes" not in values:
+        raise BadLineError("the reservation has no start, end or nodes")
+    return ReservationRecord(id_, at_s, tuple(_hosts(values["nodes"])), start_s, end_s)
+
+
+def _values(message: str) -> dict[str, str]:
+    return dict(piece.split("=", 1) for piece in message.split(" ") if "=" in piece)
 
 
 def _count(values: dict[str, str], key: str) -> int:

@@ -16,7 +16,7 @@ from bftrainer.decide.domain.model import Trainer
 from bftrainer_replay.analysis.characterize import Characteristics
 from bftrainer_replay.analysis.plain_jobs import PlainJobs
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
-from bftrainer_replay.logs.dialect import GENERIC
+from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.job_needs import JobFact
 from bftrainer_replay.logs.model import LogWindow
 from bftrainer_replay.logs.silent import LEAST_H
@@ -99,11 +99,12 @@ def top_of(
     name = title or f"A cluster of {counted(characteristics.machine_nodes, 'node')}"
     origin = figures.origin
     box = None if effect is None else wait_box(effect)
+    dialect = GENERIC if window.queue is None else window.queue.dialect
     rows = [
         ("Measured", _measured(figures, window, characteristics, has_delays=box is not None)),
         ("Simulated", _simulated(figures, sample, trainings)),
         ("Assumed", _assumed(figures, window, trainings)),
-        ("Next", _next(trainings)),
+        ("Next", _next(trainings, dialect)),
     ]
     if effect is not None:
         rows.insert(0, ("Main jobs", main_jobs_row(effect)))
@@ -113,12 +114,12 @@ def top_of(
         about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
         sentence=_whose(window)
         + (figures.lacks_jobs and f"{figures.lacks_jobs} ")
-        + sentence(figures, "" if effect is None else delay_claim(effect)),
+        + sentence(figures, "" if effect is None else delay_claim(effect), dialect),
         boxes=(
             _idle_box(figures, window, characteristics),
             _training_box(figures, sample),
             _plain_box(figures, trainings),
-            box or _wait_box(),
+            box or _wait_box(dialect),
         ),
         pictures=pictures,
         rows=tuple(rows),
@@ -139,9 +140,10 @@ def _whose(window: LogWindow) -> str:
     )
 
 
-def sentence(figures: ReportFigures, delays: str = "") -> str:
+def sentence(figures: ReportFigures, delays: str = "", dialect: Dialect = GENERIC) -> str:
     """Return the claim of the report: what share of the node-hours lies idle, and how much of it
-    trainings turn into work at what delay of other jobs (``delays``; empty: as on a test cluster).
+    trainings turn into work at what delay of other jobs (``delays``; empty: as on a test cluster,
+    unless that says nothing on the log's scheduler, see ``dialect``).
     """
     left_out = f" ({figures.left_out} left out)" if figures.left_out else ""
     trainings, nodes_each, work = (
@@ -160,16 +162,17 @@ def sentence(figures: ReportFigures, delays: str = "") -> str:
         if more >= _WORTH_SAYING
         else ""
     )
+    as_measured = (
+        "and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by "
+        f"{shortest_s:g} to {longest_s:.1f} seconds."
+    )
+    if dialect.preemption:
+        as_measured = f"at a delay of main jobs that was not measured. {dialect.preemption}."
     return (
         f"{_idle_text(figures)} of the node-hours of this cluster lie idle{left_out}: "
         f"{counted(trainings, 'elastic training')} of up to {counted(nodes_each, 'node')} "
         f"each{plain} would turn "
-        f"{precise(work)} of these into work{pool} "
-        + (
-            delays
-            or "and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by "
-            f"{shortest_s:g} to {longest_s:.1f} seconds."
-        )
+        f"{precise(work)} of these into work{pool} " + (delays or as_measured)
     )
 
 
@@ -275,10 +278,20 @@ def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
     return min(rest, key=lambda plain_jobs: abs(plain_jobs.share - target), default=None)
 
 
-def _wait_box() -> Box:
+def _wait_box(dialect: Dialect) -> Box:
     """Return the box with the delay of jobs in the main queue, as measured on a test cluster with
-    Slurm.
+    Slurm; without a number for a scheduler that preempts otherwise.
     """
+    if dialect.preemption:
+        return Box(
+            "wait",
+            "Longer wait, main queue",
+            "not known",
+            "for a job that takes nodes from training",
+            dialect.preemption,
+            "not measured",
+            f", see {dialect.setup}",
+        )
     (shortest_s, longest_s, default), (plain, plain_default) = DELAYS_S, PLAIN_DELAYS_S
     return Box(
         "wait",
@@ -350,9 +363,10 @@ def _measured(
         else " The log does not show which nodes were out of service: some of the idle ones "
         "may have been."
     )
+    is_measured = window.queue is None or not window.queue.dialect.preemption
     waits = (
         ""
-        if has_delays
+        if has_delays or not is_measured
         else " Waits: a Slurm test cluster of 8 nodes, not this one (docs/slurm.md, Effect on the "
         "main queue)."
     )
@@ -444,7 +458,7 @@ def _assumed(figures: ReportFigures, window: LogWindow, trainings: Trainings) ->
     )
 
 
-def _next(trainings: Trainings) -> str:
+def _next(trainings: Trainings, dialect: Dialect) -> str:
     """Return the row "Next": what the reader should do to get figures of the own trainings, then a
     pilot.
     """
@@ -455,10 +469,11 @@ def _next(trainings: Trainings) -> str:
         if trainings.doubt
         else ""
     )
+    condition = f" {dialect.preemption}." if dialect.preemption else ""
     return (
-        f"{measure}Then set the scheduler up (docs/site-setup.md, docs/lsf.md; bftrainer "
+        f"{measure}Then set the scheduler up ({dialect.setup}; bftrainer "
         "doctor) and run a pilot on a few "
-        "nodes for a week."
+        f"nodes for a week.{condition}"
     )
 
 

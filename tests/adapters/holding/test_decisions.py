@@ -332,3 +332,23 @@ def test_a_node_that_another_job_has_did_not_fail() -> None:
         node: history.why_not(NodeRequest(node), RULES.settings, 0.0) for node in ("n1", "n2")
     }
     assert [node for node, refusal in refused.items() if refusal] == ["n2"]
+
+
+def test_a_job_whose_payload_has_left_is_ended_once_more_where_that_helps() -> None:
+    """By the first look that shows its mark, and by no later one."""
+    three = of(held("n1#1"), held("n2#2"), held("n3#3"))
+    marks = {"n2#2": Marks(leaving=NOTICE_MARK)}
+    assert decisions.after_marks(three, marks, 50.0).end == ()
+    steps = decisions.after_marks(three, marks, 50.0, cancels_ended=True)
+    assert steps.end == ("2",)
+    later = {**three, **steps.changed}
+    assert decisions.after_marks(later, marks, 51.0, cancels_ended=True).end == ()
+    released = decisions.released(three, {"n3#3"}, 50.0)
+    assert (released.leave, released.end) == (("3",), ())
+    left = decisions.after_marks(
+        {**three, **released.changed},
+        {"n3#3": Marks(leaving=RELEASED_MARK)},
+        51.0,
+        cancels_ended=True,
+    )
+    assert left.end == ("3",)

@@ -124,6 +124,10 @@ def test_of_two_pilots_one_after_the_other_only_the_latter_keeps_what_it_took_ov
             "preempted; 1 process ended in 1.50 s",
         ),
         ("1700000000.123456 SIGTERM killed=0 took_s=0.000010", "preempted"),
+        (
+            "1700000000.1 SIGTERM (BFTRAINER_NOTICE_S is ignored here) killed=2 took_s=0.020000",
+            "preempted (BFTRAINER_NOTICE_S is ignored here); 2 processes ended in 0.02 s",
+        ),
         ("1700000000.123456 released killed=0 took_s=0.000010", "released"),
         (
             "1700000000.123456 lease lapsed killed=2 took_s=0.1",

@@ -153,11 +153,15 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
         ),
     ),
     "lsf.pilot_job.parse_waiting": (_document({**_JOB, "STAT": "PEND"}),),
+    "pbs.jobs.parse_submitted": (b"445.head\n", b"445123.pbs-01.hsn.cm.example.org\n"),
+    "pbs.jobs.parse_ids": (b"445.head\n411[].head\n411[2].head\n",),
+    "pbs.text.parse_time": (b"Sat Nov 28 16:26:57 2026",),
+    "pbs.text.parse_length": (b"00:10:00", b"3600"),
 }
 
 
 def _parsers() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for scheduler in ("slurm", "lsf"):
+    for scheduler in ("slurm", "lsf", "pbs"):
         package = importlib.import_module(f"bftrainer_clusters.{scheduler}")
         for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda each: each.name):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
@@ -199,16 +203,19 @@ def _answer(path: Path) -> bytes:
     return re.sub(rb"\A(?:# [^\n]*\n)+", b"", text)
 
 
+_FOLDERS = {"pbs": "openpbs"}
+
+
 @functools.cache
 def _recorded(scheduler: str) -> tuple[bytes, ...]:
-    folders = sorted(RECORDED.glob(f"{scheduler}-*"))
+    folders = sorted(RECORDED.glob(f"{_FOLDERS.get(scheduler, scheduler)}-*"))
     if scheduler == "lsf":
         folders.append(LSF_SAMPLES)
     files = [path for folder in folders for path in sorted(folder.iterdir())]
     return tuple(
         _answer(path)[:100_000]
         for path in files
-        if path.suffix in (".txt", ".json") and path.stem != "SOURCE"
+        if path.suffix in (".txt", ".json", ".dsv") and path.stem != "SOURCE"
     )
 
 
@@ -229,6 +236,8 @@ def readers() -> Iterator[Reader]:
         "lsf.jobs.parse_running",
         "lsf.node_waits.parse_jobs",
         "lsf.pilot_job.parse_job",
+        "pbs.text.parse_nodes",
+        "pbs.queue.parse_server",
     )
     for name, function in _parsers():
         is_json = name in of_json

@@ -22,8 +22,9 @@ from replay.commands import executed
 from support.browser import Browser
 from support.command_line import Ended, bftrainer, complaint
 
+from bftrainer_replay.logs.dialect import PBS
 from bftrainer_replay.report.figures import read_figures
-from bftrainer_replay.report.top import DELAYS_S, PLAIN_DELAYS_S
+from bftrainer_replay.report.top import DELAYS_S, PLAIN_DELAYS_S, _wait_box
 from bftrainer_replay.report.top import sentence as sentence_of
 from bftrainer_replay.report.words import precise
 
@@ -582,3 +583,14 @@ def test_a_title_and_the_nodes_of_the_curves_are_at_the_top(
     assert "V100 GPUs" not in page
     assert "curves.csv, measured on: 4 A100 GPUs" in above
     assert "of up to 2 nodes each" in above
+
+
+def test_a_pbs_log_gets_no_delay_that_was_measured_on_slurm(made: tuple[Path, Ended]) -> None:
+    figures = read_figures(made[0] / "out" / "report.json")
+    box = _wait_box(PBS)
+    text = " ".join((sentence_of(figures, "", PBS), box.number, box.text, box.fine))
+    assert "a delay of main jobs that was not measured. PBS" in text
+    assert "only where PBS deletes them instead (preempt_order D)" in text
+    assert (box.origin, box.where) == ("not measured", ", see docs/pbs.md")
+    assert "6 to 0.3" not in text
+    assert "0.06 to 0.3 seconds" in sentence_of(figures)

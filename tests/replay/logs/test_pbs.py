@@ -4,8 +4,12 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import tarfile
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -259,3 +263,131 @@ def test_samples_of_arrays(name: str) -> None:
     assert "2 jobs: 2 started, 0 of them still running; 0 never started" in opened.remarks
     window = cut(opened.log)
     assert characterize(window).node_hours == pytest.approx(1.0, abs=0.01)
+
+
+RECORDED = Path(__file__).parents[2] / "recorded" / "openpbs-23.06.06"
+"""Accounting of a real OpenPBS of four nodes: arrays, suspended and resumed jobs, a job that
+released a node, reservations. Provenance: README.md there.
+"""
+
+
+def at(seconds: int, kind: str, job: str, text: str = "") -> str:
+    """An accounting line with its local time, which is UTC here."""
+    moment = datetime.fromtimestamp(T + seconds, UTC).strftime("%m/%d/%Y %H:%M:%S")
+    return f"{moment};{kind};{job};{text}\n"
+
+
+def run(place: str, count: int = 1, end: int | None = None) -> str:
+    text = (
+        f"ctime={T} start={T} exec_host={place} Resource_List.nodect={count} Resource_List.ngpus=2"
+    )
+    return text if end is None else f"{text} end={T + end}"
+
+
+def test_a_suspended_job_keeps_its_node_and_uses_nothing(tmp_path: Path) -> None:
+    text = (
+        at(0, "S", "1", run("h1/0"))
+        + at(0, "S", "2", run("h2/0"))
+        + at(50, "z", "1", "!\x01<")  # what PBS writes there may be garbage
+        + at(50, "S", "3", run("h1/0").replace(f"start={T}", f"start={T + 50}"))
+        + at(80, "E", "3", run("h1/0", 1, 80).replace(f"start={T}", f"start={T + 50}"))
+        + at(90, "r", "1")
+        + at(100, "E", "1", run("h1/0", 1, 100))
+        + at(300, "E", "2", run("h2/0", 1, 300))
+        + LAST
+    )
+    opened = read(tmp_path, text)
+    # From 50 s on, the end of its first part: h1 is busy until the end of job 1.
+    assert [(t, j, k) for t, j, k in changes(opened) if "h1" in (*j, *k)] == [(50, ["h1"], [])]
+    assert set(opened.log.site.nodes.device_type()) == {"gpu x2", "no device"}
+    assert "1 suspended job (z records)" in "\n".join(opened.remarks)
+
+
+def test_a_node_that_a_job_released_is_idle_whatever_its_last_record_says(tmp_path: Path) -> None:
+    text = (
+        at(0, "S", "1", run("h1/0+h2/0", 2))
+        + at(0, "S", "2", run("h3/0"))
+        + at(10, "E", "2", run("h3/0", 1, 10))
+        + at(50, "u", "1", run("h1/0+h2/0", 2))
+        + at(50, "c", "1", run("h1/0"))
+        + at(100, "e", "1", run("h1/0"))
+        + at(100, "E", "1", run("h1/0+h2/0", 2, 100))
+        + LAST
+    )
+    named = [(t, [n for n in j if n != "h9"], k) for t, j, k in changes(read(tmp_path, text)) if j]
+    assert named[:3] == [(0, ["h3"], []), (40, ["h2"], []), (90, ["h1"], [])]
+
+
+@pytest.mark.parametrize("kind", ["z", "r", "c"])
+def test_changes_of_unknown_runs_are_ignored_and_odd_times_change_no_end(
+    tmp_path: Path, kind: str
+) -> None:
+    """A file begins in the middle of a run; a zone that is wrong dates a record hours off."""
+    text = (
+        at(0, kind, "7", run("h7/0"))
+        + at(0, "S", "1", run("h1/0"))
+        + at(7200, kind, "1", run("h1/0"))
+        + at(-7200, kind, "1", run("h1/0") + " ")
+        + at(100, "E", "1", run("h1/0", 1, 100))
+        + LAST
+    )
+    opened = read(tmp_path, text)
+    assert changes(opened)[0] == (0, ["h1", "h9"], [])
+    assert f"{kind} records without a known run" in opened.totals[0]
+
+
+def test_an_independent_count_has_the_idle_share_of_the_recorded_log() -> None:
+    """Union of the runs of each node, by E and R records: 43.69 %. n3, which job 1651 gave back
+    three seconds before its end, is idle for these.
+    """
+    window = cut(open_log(RECORDED / "accounting.gz", PLAIN).log)
+    start_s, end_s = window.start_s, window.end_s
+    runs = list(_runs_by_hand(RECORDED / "accounting.gz"))
+    nodes = sorted({node for node, _, _ in runs})
+    assert nodes == ["n1", "n2", "n3", "n4"]
+    busy_s = 0.0
+    for node in nodes:
+        until = start_s
+        for begin, end in sorted((b, e) for name, b, e in runs if name == node):
+            busy_s += max(min(end, end_s) - max(begin, until), 0)
+            until = max(until, min(end, end_s))
+    span_s = end_s - start_s
+    idle = 1 - busy_s / (4 * span_s)
+    assert idle == pytest.approx(0.4369, abs=0.00005)
+    released = 3 / (4 * span_s)
+    found = characterize(window)
+    assert found.node_hours / (4 * span_s / 3600) == pytest.approx(idle + released, abs=1e-6)
+
+
+def _runs_by_hand(path: Path) -> Iterator[tuple[str, int, int]]:
+    """Each node of each run, its start and its end, by other means than the reader's."""
+    with gzip.open(path, "rt", errors="replace") as file:
+        for line in file:
+            if line[20:21] not in "ER" or "exec_vnode=" not in line:
+                continue
+            (start,), (end,) = (re.findall(rf" {key}=(\d+)", line) for key in ("start", "end"))
+            for node in set(re.findall(r"\((n\d)", line.partition("exec_vnode=")[2].split()[0])):
+                yield node, int(start), int(end)
+
+
+def test_the_recorded_log_has_no_node_with_more_gpus_than_it_has() -> None:
+    """A suspended job beside the one that preempted it made 3 GPUs of 2."""
+    opened = open_log(RECORDED / "accounting.gz", PLAIN)
+    assert set(opened.log.site.nodes.device_type()) == {"gpu x2"}
+
+
+def test_reservations_come_from_the_accounting_file(tmp_path: Path) -> None:
+    """R423 has n4 from 16:09:10 to 16:11:10; the others of the file never begin."""
+    path = RECORDED / "accounting.gz"
+    plain, reserved = (
+        characterize(cut(open_log(path, replace(PLAIN, reservations=file)).log))
+        for file in (None, path)
+    )
+    assert plain.down_node_h == 0
+    # Most of the two minutes: a job of the reservation ran there for seconds.
+    assert 60 < 3600 * reserved.down_node_h < 120
+    assert plain.node_hours - reserved.node_hours == pytest.approx(reserved.down_node_h)
+    bad = tmp_path / "accounting"
+    bad.write_text(at(0, "B", "R1", "start=1 nodes=(n1)"))
+    with pytest.raises(InputFileError, match=r"accounting:1: the reservation has no start, end"):
+        open_log(path, replace(PLAIN, reservations=bad))

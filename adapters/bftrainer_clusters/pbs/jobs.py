@@ -1,0 +1,246 @@
+"""PBS holder jobs: the commands that submit, list, shorten and end them, and what their output
+means. Pure.
+
+Reasons for the options of :func:`submit_argv`: ``--``, because the program is then the first
+process of the job and the leader of its session, while a job *script* is run by a login shell,
+which ends at SIGTERM before the payload does; PBS then waits for the rest of the session for
+kill_delay, and with it the scheduler of the whole site. ``-r n``: a preempted holder must not start
+again. ``-k oed``: PBS writes the output where it belongs and copies nothing at the end, which would
+keep the node. ``-v``: the label, which tells the holders of two pilots apart and shows the node of
+a pending one. No job arrays, as with Slurm.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from collections.abc import Collection, Iterable, Sequence
+
+from bftrainer.errors import SchedulerError, UnknownStateError
+from bftrainer_clusters.pbs.config import PbsSettings
+from bftrainer_clusters.pbs.text import (
+    PbsRecord,
+    parse_length,
+    parse_time,
+    records_of,
+    short_id,
+    vnodes_of,
+)
+from bftrainer_clusters.simple import JobPhase, JobRecord, JobRequest
+
+HOLDER_NAME = "bftrainer-holder"
+LABEL = "BFTRAINER_HOLDER"
+_LABEL_IN_VARIABLES = re.compile(rf"(?:^|,){LABEL}=([\w.:-]+)(?:,|$)", re.ASCII)
+NEEDED = ("Job_Owner", "job_state", "queue")
+"""Attributes that every job has, and its user does not write."""
+
+# S and U: suspended, with memory and GPUs, so the job has to end. M: moved to another server.
+PHASES = {
+    **dict.fromkeys(("Q", "H", "W", "T"), JobPhase.WAITS),
+    **dict.fromkeys(("R", "B"), JobPhase.RUNS),
+    **dict.fromkeys(("S", "U"), JobPhase.SUSPENDED),
+    "E": JobPhase.LEAVES,
+    **dict.fromkeys(("F", "X", "M"), JobPhase.OVER),
+}
+_WALLTIME_STATUS = "-29"
+_DELETED_SUBSTATE = "91"
+_UNAUTHORIZED = re.compile(r"Unauthorized Request:?\s+(\d+)", re.ASCII)
+_HARMLESS = re.compile(
+    r"Unknown Job Id|Job has finished|Request invalid for state of job|Unauthorized Request",
+    re.ASCII,
+)
+
+
+def submit_argv(settings: PbsSettings, job: JobRequest, cpus: int) -> list[str]:
+    """Build the ``qsub`` command of one holder, for a node with so many ``cpus`` (0: not known)."""
+    chunk = [f"1:{settings.node_resource}={job.node}"]
+    if cpus:
+        chunk.append(f"ncpus={cpus}")
+    if job.gpus:
+        chunk.append(f"{settings.gpu_resource}={job.gpus}")
+    if settings.chunk:
+        chunk.append(settings.chunk)
+    return [
+        "qsub",
+        "-q",
+        settings.queue,
+        *(["-A", settings.account] if settings.account else []),
+        *(["-P", settings.project] if settings.project else []),
+        "-r",
+        "n",
+        "-k",
+        "oed",
+        "-j",
+        "oe",
+        "-o",
+        f"{job.output_folder}/" if job.output_folder else "/dev/null",
+        "-m",
+        "n",
+        "-N",
+        HOLDER_NAME,
+        "-l",
+        f"select={':'.join(chunk)}",
+        "-l",
+        "place=exclhost",
+        "-l",
+        f"walltime={clock_time(60 * job.minutes)}",
+        "-v",
+        f"{LABEL}={job.label}",
+        *settings.options,
+        "--",
+        *job.argv,
+    ]
+
+
+def clock_time(seconds: float) -> str:
+    """Return a length of time as PBS takes it, HH:MM:SS."""
+    minutes, rest = divmod(max(int(seconds), 1), 60)
+    return f"{minutes // 60:02d}:{minutes % 60:02d}:{rest:02d}"
+
+
+def parse_submitted(text: str) -> str:
+    """Return the id in qsub's answer, ``445.head``."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if len(lines) != 1 or not re.fullmatch(r"\d+\.[\w.-]+", lines[0], re.ASCII):
+        raise SchedulerError(f"qsub printed {text[:80]!r}, expected a job ID")
+    return lines[0]
+
+
+def own_argv(user: str, *options: str) -> list[str]:
+    """Build the query for the ids of all holders of a user that are not over."""
+    return ["qselect", "-u", user, "-N", HOLDER_NAME, *options]
+
+
+def parse_ids(text: str) -> tuple[str, ...]:
+    """Parse the answer of qselect: an id in each line. Raises ``SchedulerError``."""
+    ids = tuple(line.strip() for line in text.splitlines() if line.strip())
+    for id_ in ids:
+        if not re.fullmatch(r"\d+(?:\[\d*\])?\.[\w.-]+", id_, re.ASCII):
+            raise SchedulerError(f"qselect printed {id_[:60]!r}, expected a job ID")
+    if text and not text.endswith("\n"):
+        raise SchedulerError(f"output truncated: ...{text[-60:]!r}")
+    return ids
+
+
+def jobs_argv(ids: Iterable[str] = (), *options: str) -> list[str]:
+    """Build the query for jobs; for all that are not over if no ids are given."""
+    return ["qstat", *options, "-f", "-F", "dsv", *sorted(ids)]
+
+
+def parse_jobs(text: str) -> tuple[PbsRecord, ...]:
+    """Parse the answer to :func:`jobs_argv`. Raises ``SchedulerError``, and ``UnknownStateError``
+    for a state that the manual does not have.
+    """
+    records = records_of(text, "Job Id", NEEDED)
+    for record in records:
+        if record.is_whole and record.get("job_state") not in PHASES:
+            raise UnknownStateError("job", record.get("job_state"))
+    return records
+
+
+def phase_of(job: PbsRecord) -> JobPhase:
+    """Return what the job's state means for its nodes."""
+    return PHASES[job.get("job_state")]
+
+
+def user_of(job: PbsRecord) -> str:
+    """Return the user in the job's owner, ``user@host``."""
+    return job.get("Job_Owner").partition("@")[0]
+
+
+def label_of(job: PbsRecord) -> str:
+    """Return the label of a holder; empty for any other job."""
+    match = _LABEL_IN_VARIABLES.search(job.get("Variable_List"))
+    return "" if match is None else match[1]
+
+
+def ends_s(job: PbsRecord) -> float | None:
+    """Return the end of a job's time limit; None while it does not run, and without a limit."""
+    limit, start = job.get("Resource_List.walltime"), job.get("stime")
+    if not limit or not start:
+        return None
+    return parse_time(start) + parse_length(limit)
+
+
+def holder_record(job: PbsRecord) -> JobRecord:
+    """Build the record of a holder."""
+    runs = phase_of(job) is JobPhase.RUNS
+    return JobRecord(
+        short_id(job.id),
+        label_of(job),
+        job.get("job_state"),
+        ends_s(job) if runs else None,
+        _reason(job),
+    )
+
+
+def _reason(job: PbsRecord) -> str:
+    """Return why a job waits, or how it has ended."""
+    if phase_of(job) is not JobPhase.OVER:
+        return job.get("comment") if phase_of(job) is JobPhase.WAITS else ""
+    status = job.get("Exit_status")
+    if status == _WALLTIME_STATUS:
+        return "time limit"
+    if job.get("substate") == _DELETED_SUBSTATE:
+        return "deleted"
+    return f"exit status {status}" if status else ""
+
+
+def cancel_argv(ids: Collection[str]) -> list[str]:
+    """Build the command that ends jobs, pending or running."""
+    assert ids, "qdel needs a job ID"
+    return ["qdel", *sorted(ids)]
+
+
+def refused_jobs(errors: str) -> frozenset[str]:
+    """Return the jobs that qdel would not end, because they are another owner's: the same user on
+    another host is another owner.
+    """
+    return frozenset(_UNAUTHORIZED.findall(errors))
+
+
+def says_only_harmless(errors: str) -> bool:
+    """Return whether every line of a failed command's standard error is about a job that is over,
+    ends already, or is another owner's.
+    """
+    lines = [line for line in errors.splitlines() if line.strip()]
+    return bool(lines) and all(_HARMLESS.search(line) for line in lines)
+
+
+def signal_argv(ids: Collection[str], number: signal.Signals) -> list[str]:
+    """Build the command that sends a signal to all processes of jobs."""
+    assert ids, "qsig needs a job ID"
+    return ["qsig", "-s", number.name, *sorted(ids)]
+
+
+def shorten_argv(job: str, ran_s: float, seconds: float) -> list[str]:
+    """Build the command that lets a job, which has run for ``ran_s``, end after so many seconds
+    more at the latest. A limit counts from the job's start; an owner may only lower it.
+    """
+    return ["qalter", "-l", f"walltime={clock_time(ran_s + seconds)}", job]
+
+
+def node_count(job: PbsRecord) -> int:
+    """Return how many nodes a job needs at most: its number of chunks."""
+    text = job.get("Resource_List.nodect")
+    return max(int(text), 1) if re.fullmatch(r"\d{1,7}", text, re.ASCII) else 1
+
+
+def requested_hosts(job: PbsRecord) -> frozenset[str]:
+    """Return the hosts that a job's request names (``host=n1``, ``vnode=n1``)."""
+    select = job.get("Resource_List.select")
+    return frozenset(re.findall(r"(?:host|vnode)=([\w.-]+)", select, re.ASCII))
+
+
+def places_of(records: Sequence[PbsRecord]) -> list[str]:
+    """Return the places of all jobs that have nodes, suspended ones included. Of a record whose
+    attributes the user has hidden, every place that it names counts.
+    """
+    places = []
+    for job in records:
+        if not job.is_whole:
+            text = "|".join(f"{key}={value}" for key, value in job.attributes.items())
+            places += re.findall(r"exec_vnode=(\([^|]{1,100000}?\))(?:\\?\||$)", text)
+        elif phase_of(job) in (JobPhase.RUNS, JobPhase.SUSPENDED, JobPhase.LEAVES):
+            places.append(job.get("exec_vnode"))
+    return [place for place in places if vnodes_of(place)]

@@ -1,0 +1,365 @@
+"""Holders on the stand-in PBS: preemption, the second qdel, queues that suspend, PBS's bad days."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from support.pbs_lab import PbsLab
+from support.pbs_under_test import QUEUE, StandInPbs
+
+from bftrainer.cluster.model import (
+    Availability,
+    Fragment,
+    FragmentPhase,
+    GiveWay,
+    NodeRequest,
+)
+from bftrainer.config.pilot import PilotConfig
+from bftrainer.config.validation import check_table
+from bftrainer.errors import CommandError, InputFileError, InvalidValueError, SchedulerError
+from bftrainer.pilot.own_site import build_site
+from bftrainer.system.clock import SystemClock
+from bftrainer_clusters.on_node import job_payload
+from bftrainer_clusters.pbs.config import PbsSettings
+from bftrainer_clusters.simple import SimpleHolder
+
+Holder = SimpleHolder[PbsSettings]
+
+
+def held(pbs: StandInPbs, count: int = 1, **settings: object) -> tuple[Holder, list[Fragment]]:
+    """A holder with ready fragments on the first nodes."""
+    holder = pbs.holder(**settings)
+    holder.poll()
+    fragments: list[Fragment] = []
+    while len(fragments) < count:  # a slow machine leaves the last ones for the next call
+        requests = (NodeRequest(node, 3600.0) for node in pbs.nodes[len(fragments) : count])
+        acquired = holder.acquire(tuple(requests))
+        assert not acquired.refusals
+        fragments += acquired.fragments
+    pbs.until(
+        lambda: [f.phase for f in polled(holder)] == [FragmentPhase.READY] * count,
+        "the holders to be ready",
+    )
+    return holder, sorted(holder.poll(), key=lambda fragment: fragment.name)
+
+
+def polled(holder: Holder) -> tuple[Fragment, ...]:
+    holder.renew()
+    return holder.poll()
+
+
+def gone(pbs: StandInPbs, holder: Holder) -> str:
+    """Why the first fragment went."""
+    whys: list[str] = []
+
+    def is_over() -> bool:
+        whys.extend(f.why for f in polled(holder) if f.phase is FragmentPhase.GONE)
+        return bool(whys)
+
+    pbs.until(is_over, "the fragment to go")
+    return whys[0]
+
+
+def log_of(pbs: StandInPbs) -> list[str]:
+    return list(pbs.lab.state()["log"])
+
+
+def refusal(pbs: StandInPbs, **settings: object) -> str:
+    """Why no holder is submitted."""
+    holder = pbs.holder(**settings)
+    holder.poll()
+    acquired = holder.acquire((NodeRequest("node01"),))
+    assert acquired.fragments == ()
+    assert pbs.lab.calls("qsub") == []
+    return acquired.refusals[0].reason
+
+
+def test_a_holder_is_a_program_and_no_script_and_requests_the_whole_node(pbs: StandInPbs) -> None:
+    _, (fragment,) = held(pbs)
+    (words,) = pbs.lab.calls("qsub")
+    assert words[words.index("--") + 1 :][:2] == ["/bin/bash", words[words.index("--") + 2]]
+    job = pbs.lab.job(fragment.id)
+    assert not job["has_script"]
+    assert not job["reruns"]
+    assert job["select"] == "1:host=node01:ncpus=8"
+    assert "place=exclhost" in words
+    assert fragment.ends_s is not None
+    leader = job["leader"]
+    # The payload is the first process of the job: the scheduler's pid, and the session's leader.
+    assert b"job_payload" in Path(f"/proc/{leader}/cmdline").read_bytes()
+    assert os.getsid(leader) == leader
+
+
+def test_a_server_without_a_history_of_jobs(pbs: StandInPbs) -> None:
+    """Ends have no reasons then, and are seen all the same."""
+    pbs.lab.change(history=False)
+    holder, (fragment,) = held(pbs)
+    pbs.lab.run("qdel", fragment.id)
+    gone(pbs, holder)
+    asked = [words for words in pbs.lab.calls("qstat") if "-x" in words]
+    assert len(asked) == 1
+
+
+def test_the_output_of_a_job_is_deleted_with_it(pbs: StandInPbs) -> None:
+    holder, (fragment,) = held(pbs)
+    folder = pbs.state / "holders-test"
+    assert [path.name for path in folder.glob("*.OU")] == [f"{fragment.id}.head.OU"]
+    holder.release(frozenset({fragment.name}))
+    gone(pbs, holder)
+    pbs.until(lambda: polled(holder) == () and not list(folder.glob("*.OU")), "the file to go")
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "sleep 1000",
+        "trap '' INT TERM; sleep 1000",
+        "setsid bash -c \"trap '' INT TERM; sleep 1000\" & sleep 1000",
+        "for i in 1 2 3; do (sleep 0.2 &) ; done; sleep 1000",
+    ],
+    ids=["plain", "deaf", "setsid", "orphans"],
+)
+def test_no_process_of_a_holders_session_is_left_when_the_payload_ends(
+    pbs: StandInPbs, script: str
+) -> None:
+    """Zombies included: PBS would take the job for an orphan, and the whole site would wait."""
+    holder, (fragment,) = held(pbs)
+    pbs.start_worker(fragment, script)
+    main = pbs.lab.main_job(host="node01")
+    pbs.until(lambda: pbs.lab.started_s(main), "the main job")
+    assert [line for line in log_of(pbs) if line.startswith("orphans")] == []
+    assert pbs.workers() == 0
+    assert "preempted" in gone(pbs, holder)
+
+
+def test_a_worker_gets_no_time_to_save_and_the_pilot_says_so(pbs: StandInPbs) -> None:
+    """While a preempted job lingers, PBS starts nothing on the whole site."""
+    pbs.lab.change(kill_delay=60.0)
+    cluster = pbs.cluster()
+    cluster.asked_notice_s = 30.0
+    folder = pbs.state / "holders-test"
+    holder = SimpleHolder(cluster, "pbs", folder, "test", SystemClock(), 60.0, 1.0)
+    holder.poll()
+    (fragment,) = holder.acquire((NodeRequest("node01", 3600.0),)).fragments
+    pbs.until(lambda: [f.phase for f in polled(holder)] == [FragmentPhase.READY], "it")
+    (remark,) = holder.permit().remarks
+    assert "workers.notice_s (BFTRAINER_NOTICE_S) is 30 s, and a preempted holder on PBS" in remark
+    pbs.start_worker(fragment, "trap '' TERM; export BFTRAINER_NOTICE_S=30; exec sleep 99")
+    pbs.lab.main_job(host="node01")
+    assert gone(pbs, holder).startswith("preempted")
+    assert pbs.workers() == 0
+
+
+def test_every_preemption_and_every_release_is_followed_by_a_second_qdel(pbs: StandInPbs) -> None:
+    """PBS notices an end a second later, or when it is asked about the job after it. Here it would
+    take a minute.
+    """
+    pbs.lab.change(obit_s=60.0)
+    holder, (first, second) = held(pbs, 2)
+    main = pbs.lab.main_job(host="node01")
+    pbs.until(lambda: polled(holder) and pbs.lab.started_s(main), "the main job to start")
+    log = log_of(pbs)
+    end = log.index(f"end {first.id}")
+    assert f"qdel {first.id}" in log[end:]
+    holder.release(frozenset({second.name}))
+    pbs.until(lambda: all(f.phase is FragmentPhase.GONE for f in polled(holder)), "the release")
+    log = log_of(pbs)
+    end = log.index(f"end {second.id}")
+    assert f"qdel {second.id}" in log[:end]
+    assert f"qdel {second.id}" in log[end:]
+
+
+def test_several_holders_are_released_in_one_command(pbs: StandInPbs) -> None:
+    holder, fragments = held(pbs, 4)
+    before = len(pbs.lab.calls("qdel"))
+    holder.release(frozenset(fragment.name for fragment in fragments))
+    first = pbs.lab.calls("qdel")[before]
+    assert sorted(first[1:]) == sorted(fragment.id for fragment in fragments)
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ("SCR", "PBS suspends or checkpoints preempted jobs"),
+        ("D 80 S", "PBS suspends preempted jobs"),
+        ("R", "PBS only requeues preempted jobs"),
+    ],
+)
+def test_no_holder_runs_where_pbs_does_not_delete(pbs: StandInPbs, order: str, words: str) -> None:
+    pbs.lab.order(order)
+    assert words in refusal(pbs)
+
+
+def test_no_holder_runs_where_a_main_queue_does_not_preempt(pbs: StandInPbs) -> None:
+    pbs.lab.edit(lambda state: state["queues"]["main"].update(Priority=149))
+    assert "main (149) have a Priority below preempt_queue_prio = 150" in refusal(pbs)
+
+
+def test_a_requeued_holder_is_deleted_and_runs_no_worker(pbs: StandInPbs) -> None:
+    """A site that makes holders rerunnable against their option -r n, and changes to R."""
+    holder, (fragment,) = held(pbs, 1, options=("-r", "y"))
+    pbs.lab.edit(lambda state: state["jobs"][fragment.id].update(reruns=True))
+    pbs.lab.order("R")
+    pbs.lab.main_job(host="node01", seconds=1)
+    pbs.until(lambda: pbs.lab.job(fragment.id)["run_count"] == 2 or not _waits(pbs, fragment), "it")
+    pbs.until(lambda: all(f.phase is FragmentPhase.GONE for f in polled(holder)), "its end")
+    assert pbs.lab.job(fragment.id)["state"] == "F"
+    assert pbs.workers() == 0
+
+
+def _waits(pbs: StandInPbs, fragment: Fragment) -> bool:
+    return bool(pbs.lab.job(fragment.id)["state"] in ("R", "E", "Q"))
+
+
+def test_a_payload_that_is_started_again_ends_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PBS_JOBID", "445.head")
+    folder = tmp_path / "n1#445"
+    folder.mkdir()
+    (folder / "leaving").write_text("1700000000.1 SIGTERM killed=0 took_s=0.1\n")
+    job_payload.main(str(tmp_path), 60.0, 0.0, "n1", "PBS_JOBID")
+    assert "was started again; it ends" in capsys.readouterr().err
+
+
+def test_a_suspended_holder_is_deleted(pbs: StandInPbs) -> None:
+    """An operator suspends it: it keeps memory and GPUs of a node that looks free."""
+    holder, (fragment,) = held(pbs)
+
+    def suspend(state: dict[str, object]) -> None:
+        job = state["jobs"][fragment.id]  # type: ignore[index]
+        os.killpg(job["leader"], signal.SIGSTOP)
+        job["state"] = "S"
+
+    pbs.lab.edit(suspend)
+    views = {node.name: node.availability for node in pbs.scheduler.observe().nodes}
+    assert views["node01"] is Availability.BUSY
+    assert views["node02"] is Availability.FREE
+    assert "suspended" in gone(pbs, holder)
+
+
+def test_a_holder_of_another_host_is_left_to_its_lease_and_named(pbs: StandInPbs) -> None:
+    """The same user on another host is another owner, unless the server has flatuid."""
+    holder, (fragment,) = held(pbs)
+    pbs.lab.edit(lambda state: state["jobs"][fragment.id].update(owner=_elsewhere(state, fragment)))
+    before = len(pbs.lab.calls("qdel"))
+    holder.release(frozenset({fragment.name}))
+    gone(pbs, holder)
+    assert len(pbs.lab.calls("qdel")) - before == 1
+    assert not pbs.lab.processes_of(fragment.id)
+
+
+def _elsewhere(state: dict[str, object], fragment: Fragment) -> str:
+    job = state["jobs"][fragment.id]  # type: ignore[index]
+    return str(job["owner"]).replace("@head", "@node07")
+
+
+def test_the_pilot_says_which_holders_it_cannot_end(pbs: StandInPbs) -> None:
+    cluster = pbs.cluster()
+    id_ = pbs.lab.run(
+        "qsub", "-q", QUEUE, "-N", "bftrainer-holder", "--", "/bin/sleep", "60",
+        PBS_STANDIN_HOST="node07",
+    ).partition(".")[0]  # fmt: skip
+    assert [job.id for job in cluster.list()] == [id_]
+    for _ in range(3):
+        cluster.cancel([id_])
+    assert len(pbs.lab.calls("qdel")) == 1
+    (remark,) = cluster.remarks
+    assert id_ in remark
+    assert "flatuid = True" in remark
+    pbs.lab.change(flatuid=True)
+    pbs.cluster().cancel([id_])
+    pbs.until(lambda: pbs.lab.job(id_)["state"] == "F", "its end")
+
+
+def test_unknown_asks_for_several_jobs_in_one_command(pbs: StandInPbs) -> None:
+    cluster = pbs.cluster()
+    id_ = pbs.lab.main_job()
+    assert cluster.unknown(["1", id_, "2"]) == {"1", "2"}
+    (words,) = pbs.lab.calls("qstat")
+    assert "json" not in words
+    pbs.lab.fault("qstat", "down")
+    with pytest.raises(CommandError, match="Connection refused"):
+        cluster.unknown(["1"])
+
+
+def test_a_list_that_lacks_a_job_is_an_error(pbs: StandInPbs) -> None:
+    pbs.lab.main_job()
+    pbs.lab.main_job()
+    pbs.lab.fault("qstat", "without-last-line")
+    with pytest.raises(SchedulerError, match=r"truncated"):
+        pbs.cluster().commands.all_jobs()
+
+
+def test_pending_jobs_are_unknown_where_they_are_hidden(pbs: StandInPbs) -> None:
+    pbs.lab.main_job(4)
+    pbs.lab.main_job(4)
+    assert [job.user for job in pbs.scheduler.observe().pending] == ["max"]
+    pbs.lab.change(query_other_jobs=False)
+    hidden = pbs.scheduler.observe()
+    assert (hidden.pending, hidden.lists_pending) == ((), False)
+    cluster = pbs.cluster()
+    cluster.way = GiveWay.YIELD
+    with pytest.raises(SchedulerError, match="query_other_jobs = False"):
+        cluster.observe()
+
+
+def test_a_holder_is_shortened_and_never_prolonged(pbs: StandInPbs) -> None:
+    holder, (fragment,) = held(pbs)
+    holder.shorten(frozenset({fragment.name}), 600.0)
+    assert 599 < pbs.lab.job(fragment.id)["limit_s"] < 700
+
+
+def test_a_glance_changes_with_every_main_job(pbs: StandInPbs) -> None:
+    cluster = pbs.cluster()
+    texts = [cluster.glance().state]
+    for count in (4, 1):  # the first starts, the second waits
+        pbs.lab.main_job(count)
+        texts.append(cluster.glance().state)
+    assert len(set(texts)) == 3
+
+
+def test_the_standin_blocks_the_site_while_a_preempted_job_lingers(tmp_path: Path) -> None:
+    """As measured: another user's job for another, idle node waits as well."""
+    pbs = StandInPbs(PbsLab(tmp_path / "pbs", nodes=2, queue=QUEUE), tmp_path)
+    try:
+        deaf = "trap '' TERM; while :; do sleep 0.1; done"
+        pbs.lab.run(
+            "qsub", "-q", QUEUE, "-l", "select=1:host=node01", "--", "/bin/bash", "-c", deaf
+        )
+        pbs.until(lambda: pbs.lab.state()["jobs"] and _leads(pbs), "the job to run")
+        first = pbs.lab.main_job(host="node01")
+        second = pbs.lab.main_job(host="node02")
+        assert [pbs.lab.job(id_)["state"] for id_ in (first, second)] == ["Q", "Q"]
+    finally:
+        pbs.close()
+
+
+def _leads(pbs: StandInPbs) -> bool:
+    return all(job["leader"] for job in pbs.lab.state()["jobs"].values())
+
+
+@pytest.mark.parametrize(
+    ("way", "is_refused"), [("yield", False), ("blind", True), ("site", False), ("auto", False)]
+)
+def test_modes_that_cannot_be_kept_are_refused_in_one_line(
+    way: str, is_refused: bool, tmp_path: Path
+) -> None:
+    tables = {"nodes": {"holder": "pbs", "give_way": way}, "pbs": {"queue": QUEUE}}
+    config = check_table(tables, PilotConfig, "test")
+    if is_refused:
+        with pytest.raises(InvalidValueError, match=r"holder 'pbs' .* cannot tell") as error:
+            build_site(config, tmp_path, SystemClock())
+        assert "\n" not in str(error.value)
+        return
+    site = build_site(config, tmp_path, SystemClock())
+    assert site.ways == {GiveWay.SITE, GiveWay.YIELD}
+    assert site.yielding is not None
+
+
+def test_a_main_queue_cannot_be_the_holders_queue() -> None:
+    with pytest.raises(InputFileError, match="main_queues has 'preempt', the queue of the holders"):
+        check_table({"queue": "preempt", "main_queues": ["preempt"]}, PbsSettings, "pbs")
