@@ -85,8 +85,8 @@ def gpu_hours(window: LogWindow) -> GpuHours:
     # The window may be of slots that a pilot holds: then ``idle`` is that of the idle GPUs.
     idle = window.gpus.idle or window
     nodes = fragments_of(by_node)
-    node_lengths_s = zip(nodes.nodes, nodes.length_s.tolist(), strict=True)
-    whole_h = sum(per_node.get(node, 0) * length_s for node, length_s in node_lengths_s) / 3600
+    idle_node_s = zip(nodes.first_nodes, nodes.node_s.tolist(), strict=True)
+    whole_h = sum(per_node.get(node, 0) * node_s for node, node_s in idle_node_s) / 3600
     # A node without jobs has all its cores: GPUs without cores are on partly used nodes.
     stranded_h = None
     if window.gpus.every is not None:
