@@ -1,5 +1,5 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
-.PHONY: help demo test nightly check lint format types imports quick pytest bench stalls zero-impact clean environment environment-dev
+.PHONY: help demo test nightly check lint format types imports quick pytest bench engine stalls zero-impact clean environment environment-dev
 .PHONY: docs generated coverage fuzz faults slurm-versions latency race lowest constraints wheels sbom
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -89,6 +89,9 @@ bench: environment-dev
 	@status=0; for script in tests/bench/[!_]*.py; do \
 		echo "== $$script"; $(RUN) "$$script" || status=1; \
 	done; exit $$status
+
+engine: environment-dev
+	$(RUN) packaging/engine.py
 
 stalls: environment-dev
 	@sh .ci/horovod.sh install

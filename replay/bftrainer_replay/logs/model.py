@@ -77,7 +77,7 @@ class GroupedEvents(Sequence[PoolEvent]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or len(other) != len(self):
             return False
-        return all(mine == its for mine, its in zip(self, other, strict=True))
+        return all(event == other_event for event, other_event in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
         return hash((len(self), *self.at_s[:1].tolist()))

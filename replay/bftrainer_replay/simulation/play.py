@@ -27,10 +27,10 @@ from bftrainer.decide.policies.requirements import (
 )
 from bftrainer.decide.policies.timed import TimedPolicy
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
-from bftrainer_replay.engine.library import Engine, installed
-from bftrainer_replay.engine.outcome import EngineRows, runs_of, totals_of
-from bftrainer_replay.engine.scenario import code_of, is_served, pack
 from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.simulation.engine.library import Engine, installed
+from bftrainer_replay.simulation.engine.outcome import EngineRows, runs_of, totals_of
+from bftrainer_replay.simulation.engine.scenario import code_of, is_served, pack
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
@@ -93,13 +93,12 @@ def play(
     on_time: OnTime | None = None,
     keep_entries: bool = True,
     skip_queueing: bool = False,
-    engine: Engine | None = None,
+    engine: Callable[[], Engine | None] = installed,
 ) -> ReplayOutcome:
     """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy
     cannot serve a trainer.
 
-    The ``engine`` replays what it serves, with the same results; by default it is the installed
-    one.
+    The engine that ``engine()`` returns replays what it serves, with the same results.
 
     ``skip_queueing``: no decision where a submission only lengthens the queue, for policies that
     change nothing then.
@@ -120,9 +119,9 @@ def play(
         is_rigid(policy),
         scenario.until_done,
     )
-    engine = engine or installed()
-    if engine is not None:
-        outcome = _by_engine(engine, world, arrivals, policy, max_parallel, keep_entries)
+    library = engine()
+    if library is not None:
+        outcome = _by_engine(library, world, arrivals, policy, max_parallel, keep_entries)
         if outcome is not None:
             if on_time is not None:
                 on_time(scenario.window.end_s)

@@ -1,5 +1,5 @@
 // The loop of a replay in C++: what bftrainer_replay/simulation and bftrainer/decide do for the
-// scenarios that engine/scenario.py accepts, with the same arithmetic in the same order, so that
+// scenarios that scenario.py accepts, with the same arithmetic in the same order, so that
 // every figure is equal to the last bit. The Python code is the definition: comments here name its
 // functions, and say only what differs.
 //
@@ -30,7 +30,7 @@ constexpr double kInf = std::numeric_limits<double>::infinity();
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
 // ---------------------------------------------------------------------------------------------
-// What Python passes. engine/library.py has the same structures, in the same order.
+// What Python passes. library.py has the same structures, in the same order.
 
 struct Shape {  // a curve, with the sizes of the trainers that have it
   int64_t min_nodes, max_nodes;
@@ -1068,6 +1068,15 @@ class Replay {
 extern "C" {
 
 int64_t bftrainer_engine_version() { return 1; }
+
+// The bytes of the structures that Python has as well.
+void bftrainer_engine_bytes(int64_t* bytes) {
+  bytes[0] = sizeof(Shape);
+  bytes[1] = sizeof(TrainerIn);
+  bytes[2] = sizeof(Input);
+  bytes[3] = sizeof(Row);
+  bytes[4] = sizeof(TrainerOut);
+}
 
 // Run a replay; return a handle, or null if memory is short.
 void* bftrainer_replay(const Input* in) {

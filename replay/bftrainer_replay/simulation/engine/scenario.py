@@ -34,8 +34,8 @@ from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer.decide.policies.plain import Plain
 from bftrainer.fragment_names import is_fragment_name
-from bftrainer_replay.engine.library import TRAINER_IN, ReplayIn, ShapeIn
 from bftrainer_replay.logs.model import GroupedEvents, LogWindow, times_of
+from bftrainer_replay.simulation.engine.library import TRAINER_IN, ReplayIn, ShapeIn
 from bftrainer_replay.simulation.progress import CostModel
 from bftrainer_replay.simulation.replay_world import Arrival, DecideOn, ReplayWorld
 
@@ -216,7 +216,7 @@ class _Shapes:
         """Describe one shape; the tables are those of the core, from numpy and :meth:`Curve.at`."""
         sizes = np.arange(value.nodes[-1] + 1)
         corners, corner_rates = envelope(trainer)
-        one = rate_of_one(trainer)
+        one_node_rate = rate_of_one(trainer)
         return ShapeIn(
             trainer.min_nodes,
             trainer.max_nodes,
@@ -229,8 +229,8 @@ class _Shapes:
             len(corners),
             self._kept(corners, np.int64),
             self._kept(corner_rates, np.float64),
-            one,
-            int(trainer.min_nodes == 1 and trainer.curve.at(1) >= one),
+            one_node_rate,
+            int(trainer.min_nodes == 1 and trainer.curve.at(1) >= one_node_rate),
         )
 
     def _kept(self, values: Any, dtype: type) -> int:

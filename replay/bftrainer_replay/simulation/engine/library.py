@@ -10,7 +10,6 @@ import ctypes
 import functools
 import os
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,10 +22,6 @@ VERSION = 1
 CHOICE = "BFTRAINER_ENGINE"
 """Environment variable: the path of another library, or ``python`` for none."""
 _I64, _F64, _I32 = ctypes.c_int64, ctypes.c_double, ctypes.c_int32
-
-
-def _fields(types: Mapping[Any, str]) -> list[tuple[str, Any]]:
-    return [(name, kind) for kind, names in types.items() for name in names.split()]
 
 
 class ShapeIn(ctypes.Structure):
@@ -144,6 +139,15 @@ TRAINER_OUT = np.dtype(
 )
 
 
+_BYTES = (
+    ctypes.sizeof(ShapeIn),
+    TRAINER_IN.itemsize,
+    ctypes.sizeof(ReplayIn),
+    ROW.itemsize,
+    TRAINER_OUT.itemsize,
+)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Result:
     """What the engine returns, as arrays: seconds per decision, rows of the journal, pairs
@@ -169,8 +173,12 @@ class Engine:
         except AttributeError as error:
             raise OSError(f"{path} is no engine of bftrainer") from error
         version.restype = _I64
-        if version() != VERSION:
-            raise OSError(f"{path} has version {version()}, expected {VERSION}")
+        bytes_of = np.zeros(5, dtype=np.int64)
+        if version() == VERSION:
+            self._library.bftrainer_engine_bytes.argtypes = [ctypes.c_void_p]
+            self._library.bftrainer_engine_bytes(bytes_of.ctypes.data)
+        if tuple(bytes_of.tolist()) != _BYTES:
+            raise OSError(f"{path} is an engine of another version, expected {VERSION}")
         self._library.bftrainer_replay.restype = ctypes.c_void_p
         self._library.bftrainer_replay.argtypes = [ctypes.POINTER(ReplayIn)]
         self._library.bftrainer_sizes.argtypes = [ctypes.c_void_p] * 2

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import overload
 
 from bftrainer.decide.domain.problem import Answer, Status
-from bftrainer_replay.engine.library import Result
-from bftrainer_replay.engine.scenario import PackedScenario
+from bftrainer_replay.simulation.engine.library import Result
+from bftrainer_replay.simulation.engine.scenario import PackedScenario
 from bftrainer_replay.simulation.ledger import LedgerRow
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 from bftrainer_replay.simulation.replay_world import ReplayTotals
@@ -80,7 +80,7 @@ class EngineRows(Sequence[LedgerRow]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or len(other) != len(self):
             return False
-        return all(mine == its for mine, its in zip(self, other, strict=True))
+        return all(row == other_row for row, other_row in zip(self, other, strict=True))
 
     def __hash__(self) -> int:
         return hash((len(self), float(self._result.totals[0])))
