@@ -18,6 +18,7 @@ help:
 	@echo "make test    install the test dependencies (announced, no questions asked), then run all checks and all tests, as CI does"
 	@echo "make nightly  what is too long for make test: large frameworks, long stories, faults and fuzzing (after make test)"
 	@echo "make check   ruff, mypy, import-linter, and the tests that are not slow: no Slurm, no Horovod, no browser; a few minutes"
+	@echo "make engine  compile the engine of replays (needs a C++20 compiler)"
 	@echo "make bench   run every benchmark in tests/bench (that of forecasts alone takes hours)"
 	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
 	@echo "make stalls  measure the cost of a rescale with real Horovod, torchrun and torchft trainers (after make test)"
