@@ -15,6 +15,7 @@ import argparse
 import os
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 from rich.console import Console
@@ -93,9 +94,7 @@ def main() -> None:
         times_s.append(time.process_time())
         if figures(core) != figures(served):
             sys.exit(f"{name}: the outcomes differ")
-        python_s, engine_s, bare_s = (
-            after - before for before, after in zip(times_s, times_s[1:], strict=False)
-        )
+        python_s, engine_s, bare_s = (after - before for before, after in pairwise(times_s))
         table.add_row(
             name,
             "-" if places is None else str(places),
