@@ -92,8 +92,8 @@ def gpu_hours(window: LogWindow) -> GpuHours:
     if window.gpus.every is not None:
         every_h = pool_sizes_of(window.gpus.every).node_hours()
         stranded_h = every_h - pool_sizes_of(idle).node_hours()
-    lengths_s = fragments_of(idle).length_s
-    short_s = float(lengths_s[lengths_s < SHORT_S].sum())
+    fragments = fragments_of(idle)
+    short_s = float(fragments.node_s[fragments.length_s < SHORT_S].sum())
     return GpuHours(
         gpus=sum(per_node.values()),
         nodes=len(per_node),
@@ -101,7 +101,7 @@ def gpu_hours(window: LogWindow) -> GpuHours:
         whole_h=whole_h,
         parts_h=_parts_h(idle, by_node),
         stranded_h=stranded_h,
-        short_share=short_s / (float(lengths_s.sum()) or 1.0),
+        short_share=short_s / (float(fragments.node_s.sum()) or 1.0),
     )
 
 
