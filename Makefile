@@ -1,5 +1,5 @@
 # Everything runs in .venv, which .ci/environment.sh makes; nothing outside this folder is touched.
-.PHONY: help demo test nightly check lint format types imports quick pytest bench stalls zero-impact clean environment environment-dev
+.PHONY: help demo test nightly check lint format types imports quick pytest bench engine stalls zero-impact clean environment environment-dev
 .PHONY: docs generated coverage fuzz faults slurm-versions latency race lowest constraints wheels sbom
 .NOTPARALLEL:
 .DEFAULT_GOAL := help
@@ -18,6 +18,7 @@ help:
 	@echo "make test    install the test dependencies (announced, no questions asked), then run all checks and all tests, as CI does"
 	@echo "make nightly  what is too long for make test: large frameworks, long stories, faults and fuzzing (after make test)"
 	@echo "make check   ruff, mypy, import-linter, and the tests that are not slow: no Slurm, no Horovod, no browser; a few minutes"
+	@echo "make engine  compile the engine of replays (needs a C++20 compiler)"
 	@echo "make bench   run every benchmark in tests/bench (that of forecasts alone takes hours)"
 	@echo "make training  train the examples under random rescales and kills, and at constant sizes (after make test; an hour)"
 	@echo "make stalls  measure the cost of a rescale with real Horovod, torchrun and torchft trainers (after make test)"
@@ -89,6 +90,9 @@ bench: environment-dev
 	@status=0; for script in tests/bench/[!_]*.py; do \
 		echo "== $$script"; $(RUN) "$$script" || status=1; \
 	done; exit $$status
+
+engine: environment-dev
+	$(RUN) packaging/engine.py
 
 stalls: environment-dev
 	@sh .ci/horovod.sh install

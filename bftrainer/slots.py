@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
 
-from bftrainer.fragment_names import fragment_name, id_of, node_of, slot_id
+from bftrainer.fragment_names import fragment_name, id_of, is_fragment_name, node_of, slot_id
 
 _GPU_NAME = re.compile(r"(?P<fragment>(?P<node>.+)#[^#]+)\.(?!(?P=node)$)g(?P<gpu>\d+)")
 
@@ -69,7 +69,9 @@ class Grain(StrEnum):
     @classmethod
     def of(cls, names: Iterable[str]) -> Grain:
         """The grain of these slots: GPU if any of them is a GPU."""
-        return cls.GPU if any(slot_of(name).gpu is not None for name in names) else cls.NODE
+        # The node of a log has no holder, and is no GPU: a log has millions of joins.
+        held = [name for name in names if is_fragment_name(name)]
+        return cls.GPU if any(slot_of(name).gpu is not None for name in held) else cls.NODE
 
     @property
     def divides_nodes(self) -> bool:

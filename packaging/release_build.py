@@ -6,11 +6,16 @@ bftrainer depends on that wheel.
 A release is a build with ``BFTRAINER_RELEASE=1``, or one from an sdist that was built so: its
 PKG-INFO has the dependency. Any other build, as of ``pip install .`` in a checkout, contains every
 module and needs no index.
+
+With ``BFTRAINER_WITH_ENGINE=1``, the wheel is for one platform and any Python: it contains the
+compiled engine of replays. Without it, the wheel is pure, and replays run in Python.
 """
 
 from __future__ import annotations
 
 import os
+import runpy
+import sysconfig
 import tomllib  # hatchling needs it as well
 from pathlib import Path
 from typing import Any
@@ -19,6 +24,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 RELEASE = "BFTRAINER_RELEASE"
 TRAIN = "bftrainer-train"
+WITH_ENGINE = "BFTRAINER_WITH_ENGINE"
 
 
 def is_release(root: Path) -> bool:
@@ -29,6 +35,19 @@ def is_release(root: Path) -> bool:
     return metadata.exists() and f"\nRequires-Dist: {TRAIN}==" in metadata.read_text("utf-8")
 
 
+def add_engine(root: Path, build_data: dict[str, Any]) -> None:
+    """Compile the engine, and make the wheel one of this platform that contains it."""
+    engine = runpy.run_path(str(root / "packaging/engine.py"))
+    library = root / "build" / engine["LIBRARY"]
+    library.parent.mkdir(exist_ok=True)
+    engine["compile_engine"](root, library)
+    place = (engine["FOLDER"] / engine["LIBRARY"]).relative_to("replay")
+    build_data["force_include"][str(library)] = str(place)
+    platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
+    build_data["pure_python"] = False
+    build_data["tag"] = f"py3-none-{platform}"
+
+
 def files_of_train(root: Path) -> list[str]:
     """Files and folders of the wheel for scripts, relative to the top of the checkout."""
     project = tomllib.loads((root / "packaging/train/pyproject.toml").read_text("utf-8"))
@@ -36,12 +55,16 @@ def files_of_train(root: Path) -> list[str]:
 
 
 class ReleaseBuild(BuildHookInterface):  # type: ignore[type-arg]  # the configuration is not used
-    """Leaves files to the wheel for scripts."""
+    """Leaves files to the wheel for scripts, and adds the engine."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """``version``: of the target, ``standard`` or ``editable``."""
         root = Path(self.root)
-        if version == "editable" or not is_release(root):
+        if version == "editable":
+            return
+        if self.target_name == "wheel" and os.environ.get(WITH_ENGINE, "0") not in ("", "0"):
+            add_engine(root, build_data)
+        if not is_release(root):
             return
         build_data["dependencies"].append(f"{TRAIN}=={self.metadata.version}")
         if self.target_name == "wheel":

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bftrainer.decide.allocation import placement
 from bftrainer.decide.allocation.placement import NameOrder, check_placement, in_name_order, place
 from bftrainer.errors import RejectedAnswerError
 
@@ -114,3 +115,20 @@ def test_set_order_decides_nothing(
 def test_the_check_refuses(placed: list[frozenset[str]], complaint: str) -> None:
     with pytest.raises(RejectedAnswerError, match=complaint):
         check_placement(names(1, 2, 3, 4, 5), [names(1), names(3)], [2, 2], placed)
+
+
+def test_names_of_the_largest_machine_are_taken_apart_once() -> None:
+    """Fugaku has 158,976 nodes. A cache with fewer places computes every key again at each sort."""
+    machine = [f"nid{number:06d}" for number in range(158_976)]
+    in_name_order(machine)
+    misses = placement._node_keys.cache_info().misses
+    assert in_name_order(reversed(machine)) == machine
+    assert placement._node_keys.cache_info().misses == misses
+
+
+def test_fragments_take_no_place_from_nodes() -> None:
+    """A pilot never sees a fragment again, so that its names have a cache of their own."""
+    in_name_order(["n1", "n2"])
+    size = placement._node_keys.cache_info().currsize
+    assert in_name_order(["n10#7", "n2#9"]) == ["n2#9", "n10#7"]
+    assert placement._node_keys.cache_info().currsize == size

@@ -121,13 +121,13 @@ def offered(raw: LogWindow, confirm_s: float) -> LogWindow:
     """A node joins once it has been idle for ``confirm_s``."""
     found = fragments_of(raw)
     changes: dict[float, tuple[set[str], set[str]]] = defaultdict(lambda: (set(), set()))
-    for node, since_s, until_s in zip(
-        found.nodes, found.start_s.tolist(), found.end_s.tolist(), strict=True
+    for group, since_s, until_s in zip(
+        found.group.tolist(), found.start_s.tolist(), found.end_s.tolist(), strict=True
     ):
         at_s = since_s + confirm_s * (since_s > raw.start_s)
         if at_s < until_s:
-            changes[at_s][0].add(node)
-            changes[until_s][1].add(node)
+            changes[at_s][0].update(found.groups.members[group])
+            changes[until_s][1].update(found.groups.members[group])
     initial = frozenset(changes.pop(raw.start_s, (set(), set()))[0])
     events = [
         PoolEvent(at_s, PoolChanged(frozenset(joined), frozenset(left)))

@@ -45,7 +45,7 @@ def equal_share_rate(trainer: Trainer, share: float) -> float:
     curve, such as one node that thrashes, does not make the other points look fast: n nodes are
     never worth more than max(1, n / share) times the share.
     """
-    nodes, per_s = _corners(trainer)
+    nodes, per_s = envelope(trainer)
     i = bisect_right(nodes, share)
     if i == len(nodes):
         return per_s[-1]
@@ -65,7 +65,7 @@ def _points(trainer: Trainer) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=8192)
-def _corners(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
+def envelope(trainer: Trainer) -> tuple[tuple[int, ...], tuple[float, ...]]:
     """Return the node counts and the rates of the envelope's corners, rising from (0, 0)."""
     nodes, per_s = [0], [0.0]
     for n in _points(trainer):

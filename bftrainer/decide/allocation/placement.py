@@ -17,7 +17,7 @@ import math
 import re
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import groupby, islice
 from operator import is_
@@ -25,6 +25,7 @@ from types import MappingProxyType
 
 from bftrainer.counted import counted
 from bftrainer.errors import RejectedAnswerError
+from bftrainer.fragment_names import is_fragment_name
 from bftrainer.slots import Grain, slot_of
 
 Nodes = frozenset[str]
@@ -223,9 +224,10 @@ class NameOrder:
         else:
             names = names.copy()  # a caller may still iterate over the old list
             for name in left:
-                del names[bisect_left(names, _name_key(name), key=_name_key)]
+                key_of = _key_cache(name)
+                del names[bisect_left(names, key_of(name), key=key_of)]
             for name in joined:
-                insort(names, name, key=_name_key)
+                insort(names, name, key=_key_cache(name))
         self._pool, self._names = pool, names
         return names
 
@@ -239,10 +241,12 @@ def _lasting_first(nodes: list[str], ends: Mapping[str, float]) -> list[str]:
 
 def in_name_order(nodes: Iterable[str]) -> list[str]:
     """Node names in numeric order: n2 before n10."""
-    return sorted(nodes, key=_name_key)
+    names = list(nodes)
+    if names:
+        names.sort(key=_key_cache(names[0]))
+    return names
 
 
-@lru_cache(maxsize=65536)
 def _name_key(name: str) -> str:
     """Return the sort key of a node name: with zero-padded numbers, so that text sorts like numbers
     ("n2" before "n10").
@@ -250,3 +254,14 @@ def _name_key(name: str) -> str:
     The name itself is at its end, since 01 and 1 would be equal.
     """
     return _DIGITS.sub(lambda digits: digits[0].zfill(_WIDTH), name) + "\0" + name
+
+
+# The nodes of a log return, all of them: a cache that holds fewer than the cluster has is of no
+# use. A pilot never sees a fragment again once it has left.
+_node_keys = lru_cache(maxsize=1 << 18)(_name_key)
+_fragment_keys = lru_cache(maxsize=1 << 16)(_name_key)
+
+
+def _key_cache(name: str) -> Callable[[str], str]:
+    """Return the cache of :func:`_name_key` for names like this one. Both give the same keys."""
+    return _fragment_keys if is_fragment_name(name) else _node_keys

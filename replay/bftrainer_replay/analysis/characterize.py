@@ -7,13 +7,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bftrainer.counted import counted
 from bftrainer.errors import InvalidValueError
 from bftrainer_replay.analysis.idle_causes import IdleCauses, idle_causes
-from bftrainer_replay.analysis.window_fragments import PoolSizes, fragments_of, pool_sizes_of
-from bftrainer_replay.logs.model import LogWindow, union
+from bftrainer_replay.analysis.window_fragments import (
+    Fragments,
+    PoolSizes,
+    fragments_of,
+    joined_and_left,
+    pool_sizes_of,
+)
+from bftrainer_replay.logs.model import LogWindow, times_of, union
 
 SHORT_FRAGMENT_S = 600.0
 """The paper's "less than 10 minutes"."""
@@ -120,11 +125,11 @@ def characterize(window: LogWindow) -> Characteristics:
             f"{counted(window.machine_nodes, 'node')}"
         )
     sizes = pool_sizes_of(window)
-    gap_edges_s = {at_s for gap in window.gaps for at_s in gap}
-    real = [k for k, event in enumerate(window.events) if event.at_s not in gap_edges_s]
-    changes = [window.events[k].change for k in real]
-    steps = np.diff(sizes.nodes)[real]
-    length_s = fragments_of(window).length_s
+    gap_edges_s = [at_s for gap in window.gaps for at_s in gap]
+    is_real = np.isin(times_of(window.events), gap_edges_s, invert=True)
+    joined, left = (counts[is_real] for counts in joined_and_left(window))
+    steps = np.diff(sizes.nodes)[is_real]
+    fragments = fragments_of(window)
     node_hours = sizes.node_hours()
     span_h = window.service_s / 3600
     down_node_h = float(window.site.down_h(window.start_s, window.end_s).sum())
@@ -135,9 +140,9 @@ def characterize(window: LogWindow) -> Characteristics:
     return Characteristics(
         span_h=span_h,
         machine_nodes=window.machine_nodes,
-        events=1 + len(changes),
-        joins=sum(1 for change in changes if change.joined),
-        leaves=sum(1 for change in changes if change.left),
+        events=1 + len(steps),
+        joins=int(np.count_nonzero(joined)),
+        leaves=int(np.count_nonzero(left)),
         increases=int(np.count_nonzero(steps > 0)),
         decreases=int(np.count_nonzero(steps < 0)),
         node_hours=node_hours,
@@ -146,13 +151,13 @@ def characterize(window: LogWindow) -> Characteristics:
         idle_nodes_min=int(pool_sizes.min()),
         idle_nodes_median=_time_median(sizes),
         idle_nodes_max=int(pool_sizes.max()),
-        fragments=len(length_s),
-        fragment_lengths=_lengths(length_s) if len(length_s) else None,
+        fragments=fragments.count,
+        fragment_lengths=_lengths(fragments) if fragments.count else None,
         idle_while=idle_causes(window),
         unknown_h=window.unknown_s / 3600,
         down_node_h=down_node_h,
         outage_h=window.outage_s / 3600,
-        pool_share=float(np.maximum(length_s - START_S, 0).sum()) / (3600 * node_hours or 1.0),
+        pool_share=_work_of_pool_s(fragments) / (3600 * node_hours or 1.0),
     )
 
 
@@ -171,15 +176,19 @@ def _without_gaps(sizes: PoolSizes, window: LogWindow) -> PoolSizes:
     return PoolSizes(start_s[keep], np.diff(start_s, append=window.end_s)[keep], nodes[keep])
 
 
-def _lengths(length_s: NDArray[np.float64]) -> FragmentLengths:
+def _work_of_pool_s(fragments: Fragments) -> float:
+    """Return the seconds of all fragments that are left after a start in each."""
+    return float(np.dot(np.maximum(fragments.length_s - START_S, 0), fragments.weights))
+
+
+def _lengths(fragments: Fragments) -> FragmentLengths:
     """Compute quantiles of fragment lengths, and the shares of short fragments."""
-    is_short = length_s < SHORT_FRAGMENT_S
-    first, median, third, p90 = (
-        float(value) for value in np.percentile(length_s, [25, 50, 75, 90])
-    )
+    weights, node_s = fragments.weights, fragments.node_s
+    is_short = fragments.length_s < SHORT_FRAGMENT_S
+    first, median, third, p90 = fragments.quantiles_s(0.25, 0.5, 0.75, 0.9)
     return FragmentLengths(
-        short_share=float(is_short.mean()),
-        short_node_time_share=float(length_s[is_short].sum() / length_s.sum()),
+        short_share=float(weights[is_short].sum() / weights.sum()),
+        short_node_time_share=float(node_s[is_short].sum() / node_s.sum()),
         first_quartile_s=first,
         median_s=median,
         third_quartile_s=third,

@@ -31,8 +31,8 @@ _MAX_BYTES = 64_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Class:
-    """A class of needs that the same nodes satisfy. Its masks are over the nodes of the window: the
-    nodes with the devices and features for these needs, and the nodes in their partition.
+    """A class of needs that the same nodes satisfy. Its masks are over the node groups of the
+    window: those with the devices and features for these needs, and those in their partition.
     """
 
     suited: NDArray[np.bool_]
@@ -66,7 +66,11 @@ class Fitting:
         self._block_of_needs = np.array(
             [int(needs.block) for needs in queue.all_needs], dtype=np.int8
         )
-        names = sorted(set(fragments.nodes))
+        # A group of nodes that are idle together counts as often as it has nodes.
+        present, groups = np.unique(fragments.group, return_inverse=True)
+        self._weights = fragments.groups.weights[present]
+        firsts = fragments.groups.first[present].tolist()
+        names = [fragments.groups.names[first] for first in firsts]
         jobs_of_needs = np.zeros(len(queue.all_needs), dtype=np.int64)
         for part in queue.parts():
             needs_of_part = queue.needs[part][waits[part]]
@@ -74,12 +78,10 @@ class Fitting:
         self._classes, self._class_of_needs, self.left_out = _classes(
             queue.all_needs, jobs_of_needs, window.site.nodes, names
         )
-        # Idle periods as arrays in order of their starts; a node is an index into ``names``.
-        index_of = {name: index for index, name in enumerate(names)}
+        # Idle periods as arrays in order of their starts; a group is an index into ``names``.
         order = np.argsort(fragments.start_s, kind="stable")
-        nodes = np.array([index_of[name] for name in fragments.nodes], dtype=np.int64)
         ends_s = fragments.end_s[order]
-        self._idle_node = nodes[order]
+        self._idle_group = groups[order]
         self._idle_from = fragments.start_s[order]
         self._idle_until = np.where(ends_s >= window.end_s, np.inf, ends_s)
         # Of the waiting jobs, the queue may have the smallest alone: others could use more nodes.
@@ -133,7 +135,7 @@ class Fitting:
             self._waiting_jobs, self._wait_ends, self._next_job, n_begun_waits, at_s
         )
         self._next_job = n_begun_waits
-        n_idle = len(self._idle_periods)
+        n_idle = int(self._weights[self._idle_group[self._idle_periods]].sum())
         if not n_idle or not len(self._waiting_jobs):
             return n_idle, None
         return n_idle, self._levels(n_idle, at_s)
@@ -151,22 +153,25 @@ class Fitting:
         # A job without a recorded limit fits by time.
         limits_s = np.nan_to_num(self._queue.limit_s[jobs], nan=0.0, posinf=np.inf, copy=False)
         classes, blocks = self._class_of_needs[needs], self._block_of_needs[needs]
-        nodes = self._idle_node[self._idle_periods]
+        groups = self._idle_group[self._idle_periods]
+        weights = self._weights[groups]
         left_s = self._idle_until[self._idle_periods] - at_s
+        longest_first = np.argsort(-left_s, kind="stable")
         # The lowest level at which each job fits, and the idle nodes that some job without a block
         # could use at each level, except those at a lower level.
         level = np.where(sizes <= n_idle, _NO_PARTITION, _TOO_LARGE)
-        usable = np.zeros((_NO_PARTITION, n_idle), dtype=np.bool_)
+        usable = np.zeros((_NO_PARTITION, len(groups)), dtype=np.bool_)
         for class_index in np.unique(classes).tolist():
             of_class = np.flatnonzero(classes == class_index)
-            in_partition = self._classes[class_index].in_partition[nodes]
-            suited = in_partition & self._classes[class_index].suited[nodes]
-            level[of_class[sizes[of_class] <= np.count_nonzero(in_partition)]] = _NO_DEVICES
-            fit = of_class[sizes[of_class] <= np.count_nonzero(suited)]
+            in_partition = self._classes[class_index].in_partition[groups]
+            suited = in_partition & self._classes[class_index].suited[groups]
+            level[of_class[sizes[of_class] <= weights[in_partition].sum()]] = _NO_DEVICES
+            fit = of_class[sizes[of_class] <= weights[suited].sum()]
             if len(fit):
                 # A job of n nodes can stay as long as the n-th of the nodes that stay longest.
-                longest_s = np.sort(left_s[suited])[::-1]
-                is_in_time = longest_s[sizes[fit] - 1] >= limits_s[fit]
+                longest = longest_first[suited[longest_first]]
+                nth = longest[np.searchsorted(np.cumsum(weights[longest]), sizes[fit])]
+                is_in_time = left_s[nth] >= limits_s[fit]
                 level[fit] = np.where(is_in_time, _FITS, _TOO_LONG)
             unblocked = of_class[blocks[of_class] == Block.NONE]
             best = level[unblocked].min(initial=_TOO_LARGE)
@@ -182,9 +187,7 @@ class Fitting:
         demand = np.full(len(sizes), n_idle) if self._has_unlimited_demand else sizes
         demand_of_level = np.bincount(level, weights=demand, minlength=LEVELS)
         usable = np.logical_or.accumulate(usable, axis=0)
-        supply = np.concatenate(
-            (np.count_nonzero(usable, axis=1), np.full(LEVELS - _NO_PARTITION, n_idle))
-        )
+        supply = np.concatenate((usable @ weights, np.full(LEVELS - _NO_PARTITION, n_idle)))
         levels: NDArray[np.int64] = np.minimum(supply, np.cumsum(demand_of_level)).astype(np.int64)
         return levels
 
@@ -230,7 +233,7 @@ def _classes(
 
     The classes of most jobs come first. The needs that are left out are in class 0, which every
     node suits. ``jobs_of_needs`` counts the jobs with each of ``all_needs``; ``names`` are the
-    nodes of the window.
+    first nodes of the groups.
     """
     all_nodes = np.ones(len(names), dtype=np.bool_)
     classes = [_Class(all_nodes, all_nodes)]

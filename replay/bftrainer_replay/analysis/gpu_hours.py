@@ -85,15 +85,15 @@ def gpu_hours(window: LogWindow) -> GpuHours:
     # The window may be of slots that a pilot holds: then ``idle`` is that of the idle GPUs.
     idle = window.gpus.idle or window
     nodes = fragments_of(by_node)
-    node_lengths_s = zip(nodes.nodes, nodes.length_s.tolist(), strict=True)
-    whole_h = sum(per_node.get(node, 0) * length_s for node, length_s in node_lengths_s) / 3600
+    idle_node_s = zip(nodes.first_nodes, nodes.node_s.tolist(), strict=True)
+    whole_h = sum(per_node.get(node, 0) * node_s for node, node_s in idle_node_s) / 3600
     # A node without jobs has all its cores: GPUs without cores are on partly used nodes.
     stranded_h = None
     if window.gpus.every is not None:
         every_h = pool_sizes_of(window.gpus.every).node_hours()
         stranded_h = every_h - pool_sizes_of(idle).node_hours()
-    lengths_s = fragments_of(idle).length_s
-    short_s = float(lengths_s[lengths_s < SHORT_S].sum())
+    fragments = fragments_of(idle)
+    short_s = float(fragments.node_s[fragments.length_s < SHORT_S].sum())
     return GpuHours(
         gpus=sum(per_node.values()),
         nodes=len(per_node),
@@ -101,7 +101,7 @@ def gpu_hours(window: LogWindow) -> GpuHours:
         whole_h=whole_h,
         parts_h=_parts_h(idle, by_node),
         stranded_h=stranded_h,
-        short_share=short_s / (float(lengths_s.sum()) or 1.0),
+        short_share=short_s / (float(fragments.node_s.sum()) or 1.0),
     )
 
 

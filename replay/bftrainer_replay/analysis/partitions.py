@@ -100,19 +100,17 @@ def _figures_by_type(
     waiting = None if part.queue is None else _mean_waiting(part)
     members = np.flatnonzero(facts.partitions[partition]).tolist()
     type_of = {facts.names[node]: types[node] for node in members}
-    type_of_fragment = np.array([type_of[node] for node in fragments.nodes], dtype=object)
+    type_of_fragment = np.array([type_of[node] for node in fragments.first_nodes])
     names = () if part.site.nodes is None else part.site.nodes.names
     type_of_down = [type_of[names[node]] for node in part.site.down.tolist()]
     all_down_h = part.site.down_h(part.start_s, part.end_s)
     for device_type, n_nodes in sorted(Counter(type_of.values()).items()):
-        length_s = np.empty(0)
-        if len(type_of_fragment):
-            length_s = fragments.length_s[type_of_fragment == device_type]
+        of_type = fragments.selected(type_of_fragment == device_type)
         down_h = 0.0
         if type_of_down:
             is_of_type = [down_type == device_type for down_type in type_of_down]
             down_h = float(all_down_h[is_of_type].sum())
-        idle_h = float(length_s.sum()) / 3600
+        idle_h = float(of_type.node_s.sum()) / 3600
         service_h = n_nodes * window.service_s / 3600 - down_h
         yield PartitionFigures(
             partition=partition,
@@ -121,7 +119,7 @@ def _figures_by_type(
             idle_node_h=idle_h,
             # 0: none of these nodes was ever in service.
             idle_share=idle_h / service_h if service_h > 0 else 0.0,
-            median_idle_s=float(np.median(length_s)) if len(length_s) else 0.0,
+            median_idle_s=of_type.quantiles_s(0.5)[0] if of_type.count else 0.0,
             waiting=waiting,
             fillable_share=None if causes is None else causes.fillable_share,
         )

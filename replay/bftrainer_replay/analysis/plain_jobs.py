@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bftrainer_replay.analysis.window_fragments import fragments_of, pool_sizes_of
+from bftrainer_replay.analysis.window_fragments import fragments_of, joined_and_left, pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
 
 _ENOUGH = 0.99
@@ -39,10 +39,11 @@ def plain_jobs(window: LogWindow, numbers: Sequence[int], start_s: float) -> tup
     """
     sizes = pool_sizes_of(window)
     idle_node_s = sizes.node_hours() * 3600
-    lengths_s = fragments_of(window).length_s
-    mean_start_s = float(np.minimum(lengths_s, start_s).mean()) if len(lengths_s) else 0.0
+    fragments = fragments_of(window)
+    starts_s = np.dot(np.minimum(fragments.length_s, start_s), fragments.weights)
+    mean_start_s = float(starts_s) / max(fragments.count, 1)
     before = sizes.nodes[:-1]
-    n_left = np.array([len(event.change.left) for event in window.events], dtype=np.int64)
+    _, n_left = joined_and_left(window)
     rows = []
     for jobs in numbers:
         running = np.minimum(sizes.nodes, jobs)  # from each event to the next

@@ -96,8 +96,8 @@ def shared_nodes(window: LogWindow) -> SharedNodes | None:
         return None
     index_of = {name: index for index, name in enumerate(facts.names)}
     fragments = fragments_of(window)
-    idle_nodes = np.array([index_of[name] for name in fragments.nodes], dtype=np.int64)
-    idle_h = fragments.length_s / 3600
+    idle_nodes = np.array([index_of[name] for name in fragments.first_nodes], dtype=np.int64)
+    idle_h = fragments.node_s / 3600
     down_nodes = window.site.down
     down_h = window.site.down_h(window.start_s, window.end_s)
     outage_s = sum(

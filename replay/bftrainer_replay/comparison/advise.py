@@ -11,8 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from bftrainer.decide.allocation.objectives import DEFAULT_OBJECTIVE
 from bftrainer_replay.analysis.window_fragments import fragments_of
 from bftrainer_replay.logs.model import LogWindow
@@ -145,10 +143,10 @@ def holder_limit_s(window: LogWindow) -> float:
     """Return a time limit for holder jobs: the whole hours that cover 99 of 100 fragments, from 1
     to 24. A holder that reaches its limit is only renewed.
     """
-    length_s = fragments_of(window).length_s
-    if not len(length_s):
+    fragments = fragments_of(window)
+    if not fragments.count:
         return _DAY_S
-    covering_s = math.ceil(float(np.percentile(length_s, 99)) / _HOUR_S) * _HOUR_S
+    covering_s = math.ceil(fragments.quantiles_s(0.99)[0] / _HOUR_S) * _HOUR_S
     return min(max(covering_s, _HOUR_S), _DAY_S)
 
 

@@ -32,27 +32,28 @@ def fragments_figure(window: LogWindow) -> Figure:
     """Draw the cumulative distribution of fragment lengths on a logarithmic axis, as shares of the
     fragments and of the node-time.
     """
-    length_s = np.sort(fragments_of(window).length_s)
+    length_s, counts = fragments_of(window).by_length()
     title = "Lengths of fragments (cumulative)"
     if not len(length_s):
         figure, (axes,) = sheet(title, "No node is idle in this window.")
         axes.text(0.5, 0.5, "no fragments", transform=axes.transAxes, ha="center", color=INK)
         return figure
-    count = np.arange(1, len(length_s) + 1) / len(length_s)
-    node_time = np.cumsum(length_s) / length_s.sum()
+    n_fragments = int(counts.sum())
+    count = np.cumsum(counts) / n_fragments
+    node_time = np.cumsum(length_s * counts)
+    node_time /= node_time[-1]
     below = int(np.searchsorted(length_s, SHORT_FRAGMENT_S, side="left"))
     short, short_time = (float(share[below - 1]) if below else 0.0 for share in (count, node_time))
     figure, (axes,) = sheet(
         title,
-        f"Read: {short:.0%} of the {counted(len(length_s), 'fragment is', 'fragments are')} "
+        f"Read: {short:.0%} of the {counted(n_fragments, 'fragment is', 'fragments are')} "
         "shorter than "
         f"10 minutes; they contain "
         f"{short_time:.0%} of the idle node-time.",
     )
     axes.set_xscale("log")
-    # The last of equal lengths; of a log with millions of fragments, as many as a figure can show.
-    drawn = np.append(np.flatnonzero(np.diff(length_s)), len(length_s) - 1)
-    drawn = drawn[np.unique(np.linspace(0, len(drawn) - 1, _MAX_POINTS).round().astype(np.int64))]
+    # Of a log with many different lengths, as many as a figure can show.
+    drawn = np.unique(np.linspace(0, len(length_s) - 1, _MAX_POINTS).round().astype(np.int64))
     low, high = float(length_s[0]) / 1.3, float(length_s[-1]) * 1.3
     for shares, color, dashes, name in (
         (count, BLUE, "-", "share of fragments"),

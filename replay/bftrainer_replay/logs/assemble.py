@@ -34,9 +34,10 @@ from bftrainer_replay.logs.idle import (
 from bftrainer_replay.logs.idle_gpus import log_in_gpus
 from bftrainer_replay.logs.job_needs import BEFORE_ELIGIBLE, Block, JobFact
 from bftrainer_replay.logs.jobs import JobTable
-from bftrainer_replay.logs.logged_nodes import nodes_from_jobs
+from bftrainer_replay.logs.logged_nodes import LoggedNodes, nodes_from_jobs
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, IdleBound, Queue, SiteFacts
 from bftrainer_replay.logs.node_events import read_events, read_reservations
+from bftrainer_replay.logs.node_groups import NodeGroups, grouped
 from bftrainer_replay.logs.node_info import with_node_info
 from bftrainer_replay.logs.partial import signs_of_a_part
 from bftrainer_replay.logs.plausible import with_ends, without_outliers
@@ -81,11 +82,13 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     placed = _placed(source, table, span)
     table, size = placed.table, placed.size
     down = _unavailable(source, table, span, names_no_nodes=placed.is_simulated)
-    idle = idle_periods(table, span, down)
-    lost = _lost_periods(source, placed, span, down, idle)
+    jobs_of_groups, groups = _grouped(source, table, down)
+    groups_down = replace(down, nodes=groups.of_node[down.nodes])
+    idle = idle_periods(jobs_of_groups, span, groups_down)
+    lost = _lost_periods(source, placed, span, down, idle, groups)
     # The node-hours to which idle shares refer; at least 1, so that they can be divided by.
     service_h = max(size * sum_h(span) - lost.length_h.sum(), 1.0)
-    idle_share = idle.length_h.sum() / service_h
+    idle_share = idle.node_h(groups) / service_h
     if source.tally.skipped:
         source.remarks.append(_on_skipped(source, table, span, idle_share, service_h))
     bounds: tuple[IdleBound, ...] = ()
@@ -93,8 +96,8 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     if placed.is_simulated:
         bounds = _bounds_of_simulated(source, placed, span, idle_share, service_h)
     else:
-        silent = remark_on_silence(source, idle, table.names, service_h, span)
-    events = idle_events(idle, table.names, span, source.options.debounce_s)
+        silent = remark_on_silence(source, idle, groups, service_h, span)
+    events = idle_events(idle, groups, span, source.options.debounce_s)
     missing_jobs = tuple(_signs_of_a_part(source, table))
     source.remarks += source.warnings
     if source.options.debounce_s:
@@ -105,7 +108,8 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     if placed.is_simulated:
         site = replace(NO_FACTS, bounds=bounds)
     else:
-        site = replace(_site(source, table, span, lost), silent=silent)
+        facts = nodes_from_jobs(table, jobs_of_groups, groups, span.end_s)
+        site = replace(_site(source, table, span, lost, facts), silent=silent)
     site = replace(site, only_user=source.only_user, missing_jobs=missing_jobs)
     note = NOTE if placed.is_simulated else ""
     name = f"{source.name} ({NOTE.partition(':')[0]})" if placed.is_simulated else source.name
@@ -122,7 +126,7 @@ def event_log_of(source: Source, format_name: str) -> EventLog:
     in_gpus = log_in_gpus(source, table, span, down, log) if source.options.unit == "gpu" else None
     # The queue is in another order and does not need the nodes of jobs, which take most of the
     # memory: they are freed before it is sorted.
-    del placed
+    del placed, jobs_of_groups
     table = table.without_nodes()
     log = replace(log, queue=queue_of(table, source.facts, source.dialect))
     if in_gpus is None or in_gpus.gpus is None:
@@ -178,15 +182,30 @@ def _placed(source: Source, table: JobTable, span: TrustedSpan) -> _PlacedJobs:
     return _PlacedJobs(table, size, is_simulated=True, used_part=used, busy_h=busy_h)
 
 
+def _grouped(source: Source, table: JobTable, down: NodePeriods) -> tuple[JobTable, NodeGroups]:
+    """Return the jobs on groups of nodes that are alike (:func:`grouped`). Nodes that were down are
+    not, nor are any if --node-info tells what each has.
+    """
+    if source.options.node_info is not None:
+        return table, NodeGroups.alone(table.names)
+    return grouped(table, np.unique(down.nodes))
+
+
 def _lost_periods(
-    source: Source, placed: _PlacedJobs, span: TrustedSpan, down: NodePeriods, idle: NodePeriods
+    source: Source,
+    placed: _PlacedJobs,
+    span: TrustedSpan,
+    down: NodePeriods,
+    idle: NodePeriods,
+    groups: NodeGroups,
 ) -> NodePeriods:
     """Return the periods in which nodes ran no job but were down or reserved, and so are not idle;
-    add a remark.
+    add a remark. ``down`` are periods of nodes, ``idle`` those of ``groups``.
     """
     if not len(down.nodes):
         return NO_PERIODS
     table = placed.table
+    idle = idle.of_nodes(groups)
     lost = without(idle_periods(table, span), idle, len(table.names), span)
     share = lost.length_h.sum() / (placed.size * sum_h(span))
     source.remarks.append(
@@ -376,11 +395,14 @@ def _unavailable(
     )
 
 
-def _site(source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods) -> SiteFacts:
-    """Return the facts that the log has on its nodes, on the use of their cores and devices, and on
-    the ``lost`` periods, in which nodes were out of service; add remarks.
+def _site(
+    source: Source, table: JobTable, span: TrustedSpan, lost: NodePeriods, facts: LoggedNodes
+) -> SiteFacts:
+    """Return the facts that the log has on its nodes (``facts``, and --node-info), on the use of
+    their cores and devices, and on the ``lost`` periods, in which nodes were out of service; add
+    remarks.
     """
-    facts = with_node_info(source, nodes_from_jobs(table, span.end_s))
+    facts = with_node_info(source, facts)
     use = use_of(table, span.start_s, span.end_s, span.outages)
     if facts.left_out:
         source.remarks.append(

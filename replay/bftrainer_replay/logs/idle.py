@@ -8,23 +8,18 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bftrainer.decide.domain.events import PoolChanged
 from bftrainer_replay.logs.jobs import JobTable
-from bftrainer_replay.logs.model import PoolEvent
+from bftrainer_replay.logs.model import GroupedEvents
+from bftrainer_replay.logs.node_groups import NodeGroups
 from bftrainer_replay.logs.span import TrustedSpan
 
-_EMPTY: frozenset[str] = frozenset()
 Ints = NDArray[np.int64]
-_AT_ONCE = 1 << 16
-"""Events whose nodes are named together: lists of all of them would take more memory than the
-events.
-"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodePeriods:
-    """Periods of nodes as parallel arrays (node, since, until), in whole milliseconds since the
-    span's start.
+    """Periods of nodes, or of node groups, as parallel arrays (node, since, until), in whole
+    milliseconds since the span's start.
     """
 
     nodes: Ints
@@ -35,6 +30,26 @@ class NodePeriods:
     def length_h(self) -> NDArray[np.float64]:
         """Hours of each period."""
         return (self.until - self.since) / 3_600_000
+
+    def node_h(self, groups: NodeGroups) -> float:
+        """Return the hours of all periods, those of a group once for each of its nodes."""
+        return float(np.dot(self.length_h, groups.weights[self.nodes]))
+
+    def of_nodes(self, groups: NodeGroups) -> NodePeriods:
+        """Return the periods of nodes in place of those of their groups."""
+        nodes_by_group = np.argsort(groups.of_node, kind="stable")
+        ends = np.cumsum(groups.weights)
+        counts = groups.weights[self.nodes]
+        # The k-th node of the group of each period, for k from 0 to its weight.
+        k = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+        begins = np.repeat((ends - groups.weights)[self.nodes], counts)
+        return NodePeriods(
+            nodes_by_group[begins + k], np.repeat(self.since, counts), np.repeat(self.until, counts)
+        )
+
+    def selected(self, mask: NDArray[np.bool_]) -> NodePeriods:
+        """Return the periods in the mask."""
+        return NodePeriods(self.nodes[mask], self.since[mask], self.until[mask])
 
     def __add__(self, other: NodePeriods) -> NodePeriods:
         return NodePeriods(
@@ -149,15 +164,15 @@ def _uncovered(periods: NodePeriods, length: int) -> NodePeriods:
 
 
 def idle_events(
-    idle: NodePeriods, names: tuple[str, ...], span: TrustedSpan, debounce_s: float
-) -> tuple[PoolEvent, ...]:
-    """Turn idle periods into the events of the pool of idle nodes over ``span``; the last event is
-    at the end of the span, even if nothing changes there.
+    idle: NodePeriods, groups: NodeGroups, span: TrustedSpan, debounce_s: float
+) -> GroupedEvents:
+    """Turn idle periods of node groups into the events of the pool of idle nodes over ``span``; the
+    last event is at the end of the span, even if nothing changes there.
 
     Idle periods shorter than ``debounce_s`` are dropped unless an edge of the span cuts them. Times
     are rounded to milliseconds, the resolution of event logs.
     """
-    return _events(*_changes(idle, span, debounce_s), names, span)
+    return _events(*_changes(idle, span, debounce_s), groups, span)
 
 
 def _changes(
@@ -193,38 +208,22 @@ def milliseconds(times: NDArray[np.float64], span: TrustedSpan) -> Ints:
 
 
 def _events(
-    at_ms: Ints, node: Ints, leaves: NDArray[np.bool_], names: tuple[str, ...], span: TrustedSpan
-) -> tuple[PoolEvent, ...]:
-    """Group the arrays of :func:`_changes` by time into one event each; add an event without
+    at_ms: Ints, group: Ints, leaves: NDArray[np.bool_], groups: NodeGroups, span: TrustedSpan
+) -> GroupedEvents:
+    """Gather the arrays of :func:`_changes` by time into one event each; add an event without
     changes at an edge of the span that has none.
     """
     # Changes cuts[k] to cuts[k + 1] are those of event k; its first n_joins[k] are joins.
     begins = np.flatnonzero(np.diff(at_ms, prepend=-1))
     cuts = np.append(begins, len(at_ms))
     n_joins = np.add.reduceat(~leaves, begins, dtype=np.int64) if len(at_ms) else begins
+    middles = begins + n_joins
     times_s = np.round(span.start_s + at_ms[begins] / 1000, 3)
-    node_names = np.array(names, dtype=object)
-    # The nodes of a job often join and leave together: equal sets are stored once.
-    unique_sets: dict[frozenset[str], frozenset[str]] = {_EMPTY: _EMPTY}
-
-    def node_set(listed: list[str]) -> frozenset[str]:
-        nodes = frozenset(listed)
-        return unique_sets.setdefault(nodes, nodes)
-
-    events: list[PoolEvent] = []
     if not len(at_ms) or at_ms[0] != 0:
-        events.append(PoolEvent(span.start_s, PoolChanged()))
-    for first in range(0, len(times_s), _AT_ONCE):
-        last = min(first + _AT_ONCE, len(times_s))
-        chunk_names = node_names[node[cuts[first] : cuts[last]]].tolist()
-        chunk_times_s = times_s[first:last].tolist()
-        ends = (cuts[first + 1 : last + 1] - cuts[first]).tolist()
-        begin = 0
-        for at_s, end, count in zip(chunk_times_s, ends, n_joins[first:last].tolist(), strict=True):
-            middle = begin + count  # joins come before leaves
-            joined, left = node_set(chunk_names[begin:middle]), node_set(chunk_names[middle:end])
-            events.append(PoolEvent(at_s, PoolChanged(joined, left)))
-            begin = end
+        times_s = np.concatenate(([span.start_s], times_s))
+        cuts, middles = np.concatenate(([0], cuts)), np.concatenate(([0], middles))
     if not len(at_ms) or at_ms[-1] != length_of(span):
-        events.append(PoolEvent(span.end_s, PoolChanged()))
-    return tuple(events)
+        times_s = np.append(times_s, span.end_s)
+        cuts, middles = np.append(cuts, len(at_ms)), np.append(middles, len(at_ms))
+    is_idle = np.zeros(len(groups), dtype=np.bool_)
+    return GroupedEvents(groups, times_s, cuts, middles, group.astype(np.int32), is_idle)

@@ -18,6 +18,7 @@ from bftrainer_replay.logs.job_needs import JobUse
 from bftrainer_replay.logs.jobs import JobTable
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
 from bftrainer_replay.logs.model import NO_FACTS, EventLog, GpuFacts, levels
+from bftrainer_replay.logs.node_groups import NodeGroups
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.span import TrustedSpan
 
@@ -64,7 +65,8 @@ def log_in_gpus(
     )
     in_gpus = replace(log, queue=None, site=NO_FACTS, machine_nodes=len(names))
     events, all_events = (
-        idle_events(periods, names, span, options.debounce_s) for periods in (usable, every)
+        idle_events(periods, NodeGroups.alone(names), span, options.debounce_s)
+        for periods in (usable, every)
     )
     with_stranded = replace(in_gpus, events=all_events) if facts.cores.any() else None
     return replace(in_gpus, events=events, gpus=GpuFacts(per_node, log, with_stranded))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bftrainer_replay.logs.job_needs import JobNeeds
 from bftrainer_replay.logs.jobs import JobTable
+from bftrainer_replay.logs.node_groups import NodeGroups
 
 _MOST_BYTES = 64_000_000
 _MOST_SETS = 512
@@ -90,14 +91,16 @@ class LoggedNodes:
         ]
 
 
-def nodes_from_jobs(table: JobTable, finish_s: float) -> LoggedNodes:
+def nodes_from_jobs(
+    table: JobTable, grouped: JobTable, groups: NodeGroups, finish_s: float
+) -> LoggedNodes:
     """Derive what each node has from the jobs that ran on it: its partitions, its constraints, and
     the most cores and devices that jobs used at once.
 
-    The table's jobs name their nodes. Jobs that still run are taken to end at ``finish_s``.
+    The table's jobs name their nodes; ``grouped`` are the same jobs on ``groups`` of nodes. Jobs
+    that still run are taken to end at ``finish_s``.
     """
-    n_nodes = len(table.names)
-    max_sets = min(_MOST_SETS, max(1, _MOST_BYTES // max(n_nodes, 1)))
+    max_sets = min(_MOST_SETS, max(1, _MOST_BYTES // max(len(table.names), 1)))
     partitions = _NodeSets.prepared([needs.partition for needs in table.all_needs], table, max_sets)
     constraints = _NodeSets.prepared(
         [needs.constraint for needs in table.all_needs], table, max_sets
@@ -110,29 +113,30 @@ def nodes_from_jobs(table: JobTable, finish_s: float) -> LoggedNodes:
         np.array([dict(use.devices).get(device, 0.0) for use in table.all_uses])
         for device in devices
     ]
-    peaks = np.zeros((len(amounts), n_nodes))
+    peaks = np.zeros((len(amounts), len(groups)))
     job_s = busy_s = 0.0
-    for begin, end, places, job in table.node_groups():
-        members = table.members[places]
+    for begin, end, places, job in grouped.node_groups():
+        members = grouped.members[places]
         for node_sets in (partitions, constraints):
-            node_sets.add(table.needs[job], members)
+            node_sets.add(table.needs[job], groups.first[members])
         start_s = np.minimum(table.start_s[job], finish_s)
         end_s = np.minimum(table.end_s[job], finish_s)
         timeline = _NodeTimeline.from_places(members - begin, start_s, end_s)
         for amount, peak in zip(amounts, peaks, strict=True):
             if amount.any():
                 peak[begin:end] = timeline.peaks(amount[table.use[job]], end - begin)
-        group_job_s, group_busy_s = timeline.job_and_busy_s()
+        group_job_s, group_busy_s = timeline.job_and_busy_s(groups.weights[begin:end])
         job_s += group_job_s
         busy_s += group_busy_s
-    nodes_of = partitions.named()
+    peaks = peaks[:, groups.of_node]
+    nodes_of = partitions.named(groups)
     # A job that has run was in one partition, but older versions of sacct keep the list that it was
     # submitted to; a list counts as a partition only if the log has nothing else.
     single = {name: nodes for name, nodes in nodes_of.items() if "," not in name}
     return LoggedNodes(
         names=table.names,
         partitions=single or nodes_of,
-        constraints=constraints.named(),
+        constraints=constraints.named(groups),
         cores=peaks[0],
         devices=dict(zip(devices, peaks[1:], strict=True)),
         jobs_per_busy_node=float(job_s / busy_s) if busy_s else 1.0,
@@ -183,10 +187,12 @@ class _NodeSets:
         """Note that a job with ``needs[k]`` ran on node ``members[k]``, for all k."""
         self.masks[self.mask_index[needs], members] = True
 
-    def named(self) -> dict[str, NodeMask]:
-        """Return the nodes by text, without texts of which no job ran on a node."""
+    def named(self, groups: NodeGroups) -> dict[str, NodeMask]:
+        """Return the nodes by text, without texts of which no job ran on a node; of each of the
+        ``groups``, the first node was added.
+        """
         return {
-            text: nodes
+            text: nodes[groups.first[groups.of_node]]
             for text, nodes in zip(self.texts, self.masks[:-1], strict=True)
             if nodes.any()
         }
@@ -235,13 +241,15 @@ class _NodeTimeline:
             peaks[self.owners] = np.maximum.reduceat(self.sums(amounts), self.edges)
         return peaks
 
-    def job_and_busy_s(self) -> tuple[float, float]:
+    def job_and_busy_s(self, weights: NDArray[np.int64]) -> tuple[float, float]:
         """Return the total seconds of all jobs on all nodes, and the seconds in which a node had
-        any job: their ratio is the mean number of jobs on a busy node.
+        any job: their ratio is the mean number of jobs on a busy node. A node counts as often as
+        its weight says.
         """
         if not len(self.order):
             return 0.0, 0.0
         n_running = self.sums(np.ones(len(self.order) // 2))
         length_s = np.diff(self.at_s, append=self.at_s[-1])
         length_s[self.edges[1:] - 1] = 0.0  # from a node's last end to the next node's first start
+        length_s *= np.repeat(weights[self.owners], np.diff(self.edges, append=len(self.order)))
         return float(np.dot(n_running, length_s)), float(length_s[n_running > 0.5].sum())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, overload
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -17,6 +16,7 @@ from bftrainer_replay.logs.columns import TIMES, Times, parts_of, started_or
 from bftrainer_replay.logs.dialect import GENERIC, Dialect
 from bftrainer_replay.logs.job_needs import NO_NEEDS, JobFact, JobNeeds
 from bftrainer_replay.logs.logged_nodes import LoggedNodes
+from bftrainer_replay.logs.node_groups import NodeGroups
 from bftrainer_replay.logs.resource_use import ResourceUse
 
 OWN_CLOCK = "the log's own clock"
@@ -33,6 +33,128 @@ class PoolEvent:
     at_s: float
     change: PoolChanged
     all_joined: bool = False
+
+
+class GroupedEvents(Sequence[PoolEvent]):
+    """The changes of a pool as arrays of node groups; an item is made when it is asked for.
+
+    Event k is at ``at_s[k]``: the groups ``changed[cuts[k]:middles[k]]`` join, and those up to
+    ``cuts[k + 1]`` leave. ``is_idle`` says of each group whether it is in the pool before the first
+    event. A slice shares the arrays.
+    """
+
+    __slots__ = ("at_s", "changed", "cuts", "groups", "is_idle", "middles")
+
+    def __init__(
+        self,
+        groups: NodeGroups,
+        at_s: NDArray[np.float64],
+        cuts: NDArray[np.int64],
+        middles: NDArray[np.int64],
+        changed: NDArray[Any],
+        is_idle: NDArray[np.bool_],
+    ) -> None:
+        self.groups, self.at_s, self.is_idle = groups, at_s, is_idle
+        self.cuts, self.middles, self.changed = cuts, middles, changed
+
+    def __len__(self) -> int:
+        return len(self.at_s)
+
+    @overload
+    def __getitem__(self, index: int) -> PoolEvent: ...
+    @overload
+    def __getitem__(self, index: slice) -> GroupedEvents: ...
+    def __getitem__(self, index: int | slice) -> PoolEvent | GroupedEvents:
+        if isinstance(index, slice):
+            begin, end, step = index.indices(len(self))
+            assert step == 1, "events are in order of time"
+            return self._part(begin, max(begin, end))
+        k = range(len(self))[index]
+        joined = self.groups.nodes_of(self.changed[self.cuts[k] : self.middles[k]])
+        left = self.groups.nodes_of(self.changed[self.middles[k] : self.cuts[k + 1]])
+        return PoolEvent(float(self.at_s[k]), PoolChanged(joined, left))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or len(other) != len(self):
+            return False
+        return all(event == other_event for event, other_event in zip(self, other, strict=True))
+
+    def __hash__(self) -> int:
+        return hash((len(self), *self.at_s[:1].tolist()))
+
+    def _part(self, begin: int, end: int) -> GroupedEvents:
+        """Return the events ``begin`` to ``end`` - 1."""
+        return GroupedEvents(
+            self.groups,
+            self.at_s[begin:end],
+            self.cuts[begin : end + 1],
+            self.middles[begin:end],
+            self.changed,
+            self.idle_after(begin),
+        )
+
+    def idle_after(self, n_events: int) -> NDArray[np.bool_]:
+        """Return which groups are in the pool after the first ``n_events`` events."""
+        toggled = self.changed[self.cuts[0] : self.cuts[n_events]]
+        # A group that is in the pool only leaves, and one that is out only joins.
+        are_odd = np.bincount(toggled, minlength=len(self.groups)) % 2 == 1
+        is_idle: NDArray[np.bool_] = np.logical_xor(self.is_idle, are_odd)
+        return is_idle
+
+    def until(self, at_s: float) -> int:
+        """Return the number of events up to and including ``at_s``."""
+        return int(np.searchsorted(self.at_s, at_s, side="right"))
+
+    def with_changes(self) -> GroupedEvents:
+        """Return the events without those that change nothing."""
+        changes = np.flatnonzero(np.diff(self.cuts))
+        cuts = np.append(self.cuts[changes], self.cuts[-1])
+        middles = self.middles[changes]
+        return GroupedEvents(
+            self.groups, self.at_s[changes], cuts, middles, self.changed, self.is_idle
+        )
+
+    def joined_and_left(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the number of nodes that join and that leave at each event."""
+        weights = self.groups.weights[self.changed[self.cuts[0] : self.cuts[-1]]]
+        sums = np.concatenate(([0], np.cumsum(weights)))
+        at_cuts, at_middles = sums[self.cuts - self.cuts[0]], sums[self.middles - self.cuts[0]]
+        return at_middles - at_cuts[:-1], at_cuts[1:] - at_middles
+
+    def periods(
+        self, start_s: float, end_s: float
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
+        """Return when groups are idle between two times around all events, as arrays (group, start,
+        end) in order of their ends; at the end, of a positive length only.
+        """
+        before, after = self.is_idle.nonzero()[0], self.idle_after(len(self)).nonzero()[0]
+        changed = self.changed[self.cuts[0] : self.cuts[-1]]
+        group = np.concatenate((before, changed, after)).astype(np.int64)
+        at_s = np.concatenate(
+            (
+                np.full(len(before), start_s),
+                np.repeat(self.at_s, np.diff(self.cuts)),
+                np.full(len(after), end_s),
+            )
+        )
+        # By group, its joins and leaves alternate.
+        order = np.argsort(group, kind="stable")
+        at_s, group = at_s[order], group[order]
+        begins_s, ends_s, groups = at_s[0::2], at_s[1::2], group[0::2]
+        by_end = np.argsort(ends_s, kind="stable")
+        by_end = by_end[(begins_s < ends_s)[by_end] | (ends_s < end_s)[by_end]]
+        return groups[by_end], begins_s[by_end], ends_s[by_end]
+
+
+Events = Sequence[PoolEvent]
+"""A tuple, or :class:`GroupedEvents`."""
+
+
+def times_of(events: Events) -> NDArray[np.float64]:
+    """Return the times of all events."""
+    if isinstance(events, GroupedEvents):
+        return events.at_s
+    return np.array([event.at_s for event in events], dtype=np.float64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -201,7 +323,7 @@ class EventLog:
     the cluster. ``clock`` names the clock of all times. In ``outages`` no node counts as idle.
     """
 
-    events: tuple[PoolEvent, ...]
+    events: Events
     source: str
     note: str = ""
     queue: Queue | None = field(default=None, compare=False)
@@ -237,7 +359,7 @@ class LogWindow:
     start_s: float
     end_s: float
     initial: frozenset[str]
-    events: tuple[PoolEvent, ...]
+    events: Events
     machine_nodes: int
     source: str
     note: str = ""
@@ -355,11 +477,14 @@ def _cut_gpus(
 
 
 def _between(
-    events: Iterable[PoolEvent], start_s: float, end_s: float, chosen: frozenset[str] | None
-) -> tuple[frozenset[str], tuple[PoolEvent, ...]]:
+    events: Events, start_s: float, end_s: float, chosen: frozenset[str] | None
+) -> tuple[frozenset[str], Events]:
     """Return which of the chosen nodes (None: all) are in the pool at ``start_s``, and the events
     that change them after ``start_s`` and up to ``end_s``, all with ``all_joined=False``.
     """
+    if isinstance(events, GroupedEvents) and chosen is None:
+        part = events[events.until(start_s) : events.until(end_s)].with_changes()
+        return events.groups.nodes_of(part.is_idle.nonzero()[0]), part
     pool: set[str] = set()
     inside: list[PoolEvent] = []
     for event in events:
@@ -454,8 +579,10 @@ def pieces(log: LogWindow, starts_s: Sequence[float], length_s: float) -> tuple[
     ascending order. A window ends no later than the log. The queue is dropped.
     """
 
+    times_s = times_of(log.events)
+
     def count_until(at_s: float) -> int:
-        return bisect_right(log.events, at_s, key=lambda event: event.at_s)
+        return int(np.searchsorted(times_s, at_s, side="right"))
 
     windows: list[LogWindow] = []
     pool = set(log.initial)  # after the first n_applied events of the log
@@ -491,6 +618,5 @@ def cut_short(window: LogWindow, end_s: float) -> LogWindow:
     """Return the window up to ``end_s``; all of it if it ends earlier."""
     if end_s >= window.end_s:
         return window
-    return replace(
-        window, end_s=end_s, events=tuple(event for event in window.events if event.at_s <= end_s)
-    )
+    n_events = int(np.searchsorted(times_of(window.events), end_s, side="right"))
+    return replace(window, end_s=end_s, events=window.events[:n_events])

@@ -5,12 +5,12 @@ from idle ones.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bftrainer.counted import counted
 from bftrainer_replay.logs.idle import NodePeriods, length_of
 from bftrainer_replay.logs.model import SilentNodes
 from bftrainer_replay.logs.node_events import EVENTS_COMMAND
+from bftrainer_replay.logs.node_groups import NodeGroups
 from bftrainer_replay.logs.source import Source
 from bftrainer_replay.logs.span import TrustedSpan
 
@@ -25,14 +25,14 @@ the larger is at least this.
 
 
 def remark_on_silence(
-    source: Source, idle: NodePeriods, names: tuple[str, ...], service_h: float, span: TrustedSpan
+    source: Source, idle: NodePeriods, groups: NodeGroups, service_h: float, span: TrustedSpan
 ) -> SilentNodes | None:
     """Look for nodes that ran no job for 48 h or more, and for a quarter of the log or to its end:
     they may have been down.
 
     Return how many there are and the idle share without them, and add a remark; return None if
-    there are none. ``names`` are those of all nodes, and ``service_h`` is the node-hours of the
-    whole cluster.
+    there are none. ``idle`` are periods of ``groups`` of nodes, and ``service_h`` is the node-hours
+    of the whole cluster.
     """
     length_ms = length_of(span)
     hours = idle.length_h
@@ -40,13 +40,14 @@ def remark_on_silence(
     is_silent = (hours >= LEAST_H) & (is_to_end | (hours >= _PART_OF_LOG * length_ms / 3_600_000))
     if not is_silent.any():
         return None
-    nodes = np.unique(idle.nodes[is_silent])
-    nodes_to_end = np.unique(idle.nodes[is_silent & is_to_end])
+    silent = idle.selected(is_silent).of_nodes(groups)
+    nodes = np.unique(silent.nodes)
+    nodes_to_end = np.unique(silent.nodes[silent.until == length_ms])
     # Silent periods count neither as idle time nor as time of the cluster.
-    silent_h = float(hours[is_silent].sum())
-    share = float(hours.sum() / service_h)
-    share_without = float(hours[~is_silent].sum() / max(service_h - silent_h, 1.0))
-    listed = ", ".join(names[node] for node in nodes[:_MAX_LISTED].tolist())
+    silent_h, idle_h = float(silent.length_h.sum()), idle.node_h(groups)
+    share = idle_h / service_h
+    share_without = (idle_h - silent_h) / max(service_h - silent_h, 1.0)
+    listed = ", ".join(groups.names[node] for node in nodes[:_MAX_LISTED].tolist())
     output = f", the output of `{EVENTS_COMMAND}`," if source.dialect.slurm else ""
     hint = "" if source.options.node_events else f" (--node-events FILE{output} tells)"
     source.remarks.append(
@@ -57,7 +58,7 @@ def remark_on_silence(
         f"removed{hint}; without these periods {share_without:.1%} of the node-time is idle, not "
         f"{share:.1%}"
     )
-    renamed = _renamed(idle, is_silent, length_ms)
+    renamed = _renamed(silent, length_ms)
     if renamed:
         source.warnings.append(
             f"{renamed:,} nodes ran their last job before as many others ran their first, so "
@@ -67,12 +68,12 @@ def remark_on_silence(
     return SilentNodes(len(nodes), share, share_without, renamed)
 
 
-def _renamed(idle: NodePeriods, is_silent: NDArray[np.bool_], length_ms: int) -> int:
+def _renamed(silent: NodePeriods, length_ms: int) -> int:
     """Return how many nodes seem to have been renamed: they went out of use at about the time at
     which as many others came into use. 0 if none did. ``length_ms`` is the length of the span.
     """
-    gone_at_ms = idle.since[is_silent & (idle.until == length_ms) & (idle.since > 0)]
-    new_at_ms = idle.until[is_silent & (idle.since == 0) & (idle.until < length_ms)]
+    gone_at_ms = silent.since[(silent.until == length_ms) & (silent.since > 0)]
+    new_at_ms = silent.until[(silent.since == 0) & (silent.until < length_ms)]
     smaller, larger = sorted((len(gone_at_ms), len(new_at_ms)))
     if smaller < _LEAST_RENAMED or smaller < _LEAST_RATIO * larger:
         return 0

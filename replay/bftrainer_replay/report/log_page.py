@@ -193,9 +193,9 @@ def _settings(plan: ReportPlan, rows: Mapping[Cell, SweepRow]) -> Chapter:
 
 def fragments_picture(window: LogWindow) -> Picture:
     """The lengths of the fragments."""
-    lengths_s, counts = np.unique(
-        np.rint(fragments_of(window).length_s).astype(np.int64), return_counts=True
-    )
+    fragments = fragments_of(window)
+    lengths_s, index = np.unique(np.rint(fragments.length_s).astype(np.int64), return_inverse=True)
+    counts = np.bincount(index, fragments.weights, minlength=len(lengths_s)).astype(np.int64)
     rows = list(zip(lengths_s.tolist(), counts.tolist(), strict=True))
     return Picture("fragments", fragments_figure(window), ("length_s", "fragments"), rows)
 

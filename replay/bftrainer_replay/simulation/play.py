@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
+from bftrainer.decide.allocation.exact import Exact
 from bftrainer.decide.core.loop import run
 from bftrainer.decide.domain.model import Trainer
 from bftrainer.decide.domain.ports import Policy
@@ -27,6 +28,9 @@ from bftrainer.decide.policies.requirements import (
 from bftrainer.decide.policies.timed import TimedPolicy
 from bftrainer_replay.analysis.window_fragments import pool_sizes_of
 from bftrainer_replay.logs.model import LogWindow
+from bftrainer_replay.simulation.engine.library import Engine, installed
+from bftrainer_replay.simulation.engine.outcome import EngineRows, runs_of, totals_of
+from bftrainer_replay.simulation.engine.scenario import code_of, is_served, pack
 from bftrainer_replay.simulation.ledger import Ledger, LedgerRow
 from bftrainer_replay.simulation.meter import Meter
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
@@ -76,7 +80,7 @@ class ReplayOutcome:
 
     totals: ReplayTotals
     runs: tuple[ReplayedTrainer, ...]
-    entries: tuple[LedgerRow, ...]
+    entries: Sequence[LedgerRow]
     decisions: int
     decision_s: tuple[float, ...]
     wall_s: float
@@ -89,9 +93,12 @@ def play(
     on_time: OnTime | None = None,
     keep_entries: bool = True,
     skip_queueing: bool = False,
+    engine: Callable[[], Engine | None] = installed,
 ) -> ReplayOutcome:
     """Replay a scenario under a policy. All but the timings is deterministic. Raises if the policy
     cannot serve a trainer.
+
+    The engine that ``engine()`` returns replays what it serves, with the same results.
 
     ``skip_queueing``: no decision where a submission only lengthens the queue, for policies that
     change nothing then.
@@ -112,6 +119,13 @@ def play(
         is_rigid(policy),
         scenario.until_done,
     )
+    library = engine()
+    if library is not None:
+        outcome = _by_engine(library, world, arrivals, policy, max_parallel, keep_entries)
+        if outcome is not None:
+            if on_time is not None:
+                on_time(scenario.window.end_s)
+            return replace(outcome, wall_s=time.perf_counter() - began)
     timed = TimedPolicy(policy, time.perf_counter)
     ledger = Ledger(world, timed, on_time, keep_entries)
     with _rarely_collected():
@@ -123,6 +137,36 @@ def play(
         decisions=len(ledger.took_s),
         decision_s=tuple(ledger.took_s),
         wall_s=time.perf_counter() - began,
+    )
+
+
+def _by_engine(
+    engine: Engine,
+    world: ReplayWorld,
+    arrivals: Sequence[Arrival],
+    policy: Policy,
+    max_parallel: int | None,
+    keep_entries: bool,
+) -> ReplayOutcome | None:
+    """Replay by the engine; None if it does not serve this world, these trainers or the policy."""
+    code = code_of(policy)
+    if code is None or not is_served(world, arrivals):
+        return None
+    packed = pack(world, arrivals, max_parallel, code, keep_rows=keep_entries)
+    if packed is None:
+        return None
+    result = engine.run(packed.structure)
+    if result is None:
+        return None
+    solver = None if code.objective is None else Exact().name
+    ids = [arrival.trainer.id for arrival in packed.arrivals]
+    return ReplayOutcome(
+        totals=totals_of(result),
+        runs=runs_of(packed, result, world.cost_model, rigid=world.rigid),
+        entries=EngineRows(result, ids, solver),
+        decisions=len(result.took_s),
+        decision_s=tuple(result.took_s.tolist()),
+        wall_s=0.0,
     )
 
 

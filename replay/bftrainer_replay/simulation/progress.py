@@ -143,7 +143,7 @@ class ReplayedTrainer:
         self._rates = rates(self.trainer)
         self._costs = _stalls(self.trainer, self.cost_model)
         self.total = math.inf if self.trainer.samples_total is None else self.trainer.samples_total
-        self._bend()
+        self.refresh()
 
     def samples_at(self, at_s: float) -> float:
         """Return the samples done by ``at_s``, less those lost at once (``paper`` costs, killed
@@ -158,7 +158,7 @@ class ReplayedTrainer:
             )
         return samples
 
-    def _bend(self) -> None:
+    def refresh(self) -> None:
         """Compute the values that hold until the next change of nodes, samples or stalls (``rate``,
         ``steady_s``, ``finishes_s``).
 
@@ -203,7 +203,7 @@ class ReplayedTrainer:
             if at_s - behind_s > self.since_s:
                 self.saved = self.samples_at(at_s - behind_s)
         self.samples, self.since_s = samples, at_s
-        self._bend()
+        self.refresh()
 
     def lose_nodes(self, lost: Nodes, at_s: float) -> None:
         """Take the nodes ``lost`` from the trainer, as the scheduler does in a preemption, and
@@ -257,7 +257,7 @@ class ReplayedTrainer:
             self.samples = min(self.samples, self.total) if self.stopped else self.total
         self.finished_s = at_s
         self.node_names, self.nodes = frozenset(), 0
-        self._bend()
+        self.refresh()
 
     def longest_wait_s(self, at_s: float) -> float:
         """Return the longest time at 0 nodes between the trainer's admission and ``at_s``, or its
@@ -294,7 +294,7 @@ class ReplayedTrainer:
             self.slow_rate = 0.0 if switch_s is None else self._rates[len(rescaling.training)]
             self._rescaling = rescaling
         self.node_names, self.nodes = after, len(after)
-        self._bend()
+        self.refresh()
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ def test_every_number_by_hand() -> None:
 
 def test_fragments_and_sizes_by_hand() -> None:
     found = fragments_of(BY_HAND)
-    assert list(zip(found.nodes, found.start_s, found.end_s, strict=True)) == [
+    assert list(zip(found.first_nodes, found.start_s, found.end_s, strict=True)) == [
         ("b", 600, 900),
         ("a", 0, 3600),
         ("c", 600, 7200),

@@ -15,7 +15,8 @@ from bftrainer_replay.logs.dialect import GENERIC
 from bftrainer_replay.logs.first_fit import most_at_once, place
 from bftrainer_replay.logs.idle import idle_events, idle_periods
 from bftrainer_replay.logs.jobs import JobRows, JobTable
-from bftrainer_replay.logs.model import PoolEvent
+from bftrainer_replay.logs.model import Events
+from bftrainer_replay.logs.node_groups import grouped
 from bftrainer_replay.logs.span import TrustedSpan
 
 Jobs = list[tuple[float, float, list[str]]]
@@ -29,11 +30,12 @@ def table_of(jobs: Jobs, names: str = "") -> JobTable:
     return rows.table()
 
 
-def events_of(table: JobTable, span: TrustedSpan, debounce_s: float) -> tuple[PoolEvent, ...]:
-    return idle_events(idle_periods(table, span), table.names, span, debounce_s)
+def events_of(table: JobTable, span: TrustedSpan, debounce_s: float) -> Events:
+    jobs, groups = grouped(table, np.empty(0, dtype=np.int64))
+    return idle_events(idle_periods(jobs, span), groups, span, debounce_s)
 
 
-def seen(events: tuple[PoolEvent, ...]) -> list[tuple[float, str, str]]:
+def seen(events: Events) -> list[tuple[float, str, str]]:
     return [
         (e.at_s, "".join(sorted(e.change.joined)), "".join(sorted(e.change.left))) for e in events
     ]

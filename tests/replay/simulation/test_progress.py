@@ -132,7 +132,7 @@ def test_what_is_kept_between_bends_is_what_the_line_says(
         else:
             trainer.settle(now_s)
         from_scratch = copy.copy(trainer)
-        from_scratch._bend()
+        from_scratch.refresh()
         assert trainer == from_scratch
         assert trainer.steady_s == max(trainer.since_s, trainer.ready_s)
         if math.isfinite(trainer.finishes_s):
