@@ -125,8 +125,8 @@ class QueueChanges:
     job behind it takes nodes and leaves none.
 
     ``busy``: nodes of main jobs at the latest look. ``ended_s``: the latest look at which a job had
-    ended. ``departures``: (look, highest priority of the jobs that had left the queue), the earliest
-    first, with falling priorities.
+    ended. ``departures``: (look, highest priority of the jobs that had left the queue), the
+    earliest first, with falling priorities.
     """
 
     busy: frozenset[str] = frozenset()

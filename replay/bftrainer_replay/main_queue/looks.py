@@ -38,12 +38,13 @@ class QueueView:
 @dataclass(frozen=True, slots=True)
 class LookDecision:
     """What to release. ``blocks``: nothing may be requested now. ``looks_again``: another look is
-    due although nothing may have changed.
+    due although nothing may have changed, and one at ``next_s`` in any case.
     """
 
     release_count: int = 0
     blocks: bool = False
     looks_again: bool = False
+    next_s: float = math.inf
 
 
 NOTHING = LookDecision()
@@ -168,7 +169,8 @@ class YieldsBlindly:
         counts = view.submitted, view.started, view.ended
         counters = JobCounters(view.now_s, *counts, planned_s=cycle_s)
         glance = Glance(PilotS(view.now_s), counters, OwnJobs())
-        decision = next_blind(glance, view.held, self.memory, self.rules.notice_s)
-        self.memory = decision.memory
-        memory = decision.memory
-        return LookDecision(decision.release_count, memory.offers, memory.is_due)
+        memory, notice_s = self.memory, self.rules.notice_s
+        decision = next_blind(glance, view.held, memory, notice_s, view.leaving)
+        self.memory = memory = decision.memory
+        count, next_s = decision.release_count, memory.next_offer_s
+        return LookDecision(count, memory.offers, memory.is_due, next_s)
