@@ -397,7 +397,7 @@ def test_where_no_plan_is_shown_a_job_that_can_never_run_costs_forty_moves_an_ho
 def test_a_job_that_can_never_run_costs_two_moves_an_hour() -> None:
     """The scheduler plans no start for it, although no holder lasts for more than ten minutes."""
     first, second = moves_at_a_busy_site(holding(jobs=[wait(1, 2, is_planned=False)]))
-    assert 2 <= first <= 4
+    assert 2 <= first <= 5, "three offers, of which two lose a node to a job that comes"
     assert second <= 2
 
 
