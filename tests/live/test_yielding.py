@@ -394,11 +394,11 @@ def test_where_no_plan_is_shown_a_job_that_can_never_run_costs_forty_moves_an_ho
     assert second <= first <= 40
 
 
-def test_a_job_that_can_never_run_costs_two_moves_an_hour() -> None:
+def test_a_job_that_can_never_run_costs_two_offers_an_hour() -> None:
     """The scheduler plans no start for it, although no holder lasts for more than ten minutes."""
     first, second = moves_at_a_busy_site(holding(jobs=[wait(1, 2, is_planned=False)]))
     assert 2 <= first <= 5, "three offers, of which two lose a node to a job that comes"
-    assert second <= 2
+    assert second <= 4, "two offers"
 
 
 def test_a_job_that_the_scheduler_plans_again_is_served_at_once() -> None:
