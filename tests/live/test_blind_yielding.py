@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -11,13 +11,14 @@ from bftrainer.pilot.nodes.blind_yielding import (
     MAX_CREDIT,
     MAX_STEPS,
     REFILL_S,
+    RETRY_S,
     VOID_S,
     BlindMemory,
     Glance,
     OwnJobs,
     next_blind,
 )
-from bftrainer.pilot.nodes.yielding import CYCLE_S
+from bftrainer.pilot.nodes.yielding import CYCLE_S, LEAVING_S
 from bftrainer.times import PilotS
 
 NOTICE_S, SERVER_S = 5.0, 1e9
@@ -39,6 +40,7 @@ class HiddenQueue:
     started: int = 0
     ended: int = 0
     cycle_s: float | None = None
+    leaving: int = 0
     memory: BlindMemory = field(default_factory=BlindMemory)
     offers: list[float] = field(default_factory=list)
     moves: list[float] = field(default_factory=list)
@@ -46,7 +48,7 @@ class HiddenQueue:
     def __post_init__(self) -> None:
         self.held = self.nodes
         self.glance()
-        self.memory = BlindMemory(glance=self.memory.glance, waiting=self.waiting)
+        self.memory = replace(self.memory, waiting=self.waiting)
 
     def glance(self, seconds: float = 1.0) -> int:
         """Let the pilot decide ``seconds`` later; return how many nodes it releases."""
@@ -57,7 +59,7 @@ class HiddenQueue:
         counters = JobCounters(server_s, *counts, planned_s=planned_s)
         was_offering = self.memory.offers
         glance = Glance(PilotS(self.now_s), counters, OwnJobs())
-        decision = next_blind(glance, self.held, self.memory, NOTICE_S)
+        decision = next_blind(glance, self.held, self.memory, NOTICE_S, self.leaving)
         self.memory = decision.memory
         self.held -= decision.release_count
         if decision.release_count:
@@ -205,12 +207,21 @@ def test_short_jobs_that_start_all_the_time_do_not_keep_an_offer_open() -> None:
         assert queue.now_s < queue.offers[0] + 45.0
 
 
-def counted(at_s: float, submitted: int, pending: int, pending_at_s: float) -> Glance:
+def counted(
+    at_s: float, submitted: int, pending: int, pending_at_s: float, own_pending: int = 0
+) -> Glance:
     """A glance at counters with a number of pending jobs that is from an earlier moment."""
     counters = JobCounters(
         SERVER_S + at_s, submitted, 0, 0, pending=pending, pending_at_s=SERVER_S + pending_at_s
     )
-    return Glance(PilotS(at_s), counters, OwnJobs())
+    return Glance(PilotS(at_s), counters, OwnJobs(pending=own_pending))
+
+
+def test_a_holder_that_came_after_a_count_hides_no_job_in_it() -> None:
+    memory = next_blind(counted(1.0, 0, 0, -20.0), 4, BlindMemory(), NOTICE_S).memory
+    first = next_blind(counted(2.0, 1, 0, -20.0), 4, memory, NOTICE_S)
+    second = next_blind(counted(12.0, 1, 1, 10.0, own_pending=1), 3, first.memory, NOTICE_S)
+    assert second.release_count == 2, "the job that was counted waits"
 
 
 def test_a_count_from_before_a_submission_ends_no_offer() -> None:
@@ -226,3 +237,49 @@ def test_a_count_from_before_a_submission_ends_no_offer() -> None:
 def test_a_job_that_only_a_later_count_shows_is_offered_nodes() -> None:
     memory = next_blind(counted(1.0, 5, 0, -20.0), 4, BlindMemory(), NOTICE_S).memory
     assert next_blind(counted(12.0, 5, 1, 10.0), 4, memory, NOTICE_S).release_count == 1
+
+
+def test_a_job_that_comes_while_holders_start_gets_nodes_as_soon_as_they_have() -> None:
+    """The scheduler has given them their nodes already, and no payload has said so yet."""
+    memory = next_blind(counted(1.0, 0, 0, -20.0), 0, BlindMemory(), NOTICE_S).memory
+    glance = counted(2.0, 1, 0, -20.0)
+    memory = next_blind(glance, 0, memory, NOTICE_S, is_starting=True).memory
+    assert next_blind(counted(3.0, 1, 0, -20.0), 4, memory, NOTICE_S).release_count == 1
+
+
+def test_no_offer_is_void_while_released_holders_are_ending() -> None:
+    """On a busy machine they take longer than trainers have; no cycle has seen idle nodes."""
+    queue = HiddenQueue(waiting=1, cycle_s=1.0)
+    queue.ended += 1
+    while queue.held:
+        queue.glance()
+    queue.leaving = 2
+    for _ in range(20):
+        queue.glance()
+        assert queue.memory.offers
+    queue.leaving = 0
+    ended_s = queue.now_s
+    while queue.memory.offers:
+        queue.glance()
+    assert queue.now_s >= ended_s + VOID_S
+
+
+def test_a_holder_that_hangs_while_it_ends_keeps_no_offer_open() -> None:
+    queue = HiddenQueue(waiting=1, cycle_s=1.0, leaving=1)
+    queue.void_offer()
+    assert LEAVING_S < queue.now_s < LEAVING_S + 20.0
+
+
+def test_a_job_of_which_no_event_tells_is_offered_nodes_from_time_to_time() -> None:
+    """It has become eligible at its begin time, say."""
+    queue = HiddenQueue(waiting=1)
+    for _ in range(3):
+        assert queue.is_offered(RETRY_S + 2.0) > RETRY_S - 60.0
+        while queue.memory.offers:
+            queue.glance()
+
+
+def test_nothing_is_offered_while_no_job_waits() -> None:
+    queue = HiddenQueue()
+    for _ in range(int(2 * RETRY_S)):
+        assert queue.glance() == 0

@@ -3,9 +3,12 @@
 The scheduler's counters tell that a job was submitted, has started or has ended, and not which.
 When jobs wait and one has been submitted or has ended, the pilot releases 1, 2, 4 ... nodes, one
 step at each glance, until as many jobs have started as were submitted; after an end, until no job
-waits. If all nodes are released and a complete backfill cycle has used none of them, the offer is
-void: the pilot holds nodes again until the next such event. Void offers are rationed: a job that
-comes when none is left waits for the next one, at most :data:`REFILL_S`.
+waits. If all nodes are released and idle, and a complete backfill cycle has used none of them, the
+offer is void: the pilot holds nodes again until the next such event. Void offers are rationed: a
+job that comes when none is left waits for the next one, at most :data:`REFILL_S`.
+
+An event may be missed, and a job may become eligible without one. So while jobs wait, nodes are
+offered after :data:`RETRY_S` without an event as well.
 
 Own holders count in the same counters. They are expected there before they can be counted, and each
 one takes away one count of others at most once, so no event is lost for good.
@@ -17,7 +20,7 @@ import math
 from dataclasses import dataclass, replace
 
 from bftrainer.cluster.model import JobCounters
-from bftrainer.pilot.nodes.yielding import CLOCK_STEP_S, CYCLE_S
+from bftrainer.pilot.nodes.yielding import CLOCK_STEP_S, CYCLE_S, LEAVING_S
 from bftrainer.times import PilotS
 
 VOID_S = 3.0
@@ -30,6 +33,8 @@ REFILL_S = 60.0
 """After that, there is one for each time so long. Pilots that do not see one another, and a user
 who submits and cancels jobs all the time, would otherwise move all trainers for ever.
 """
+RETRY_S = 600.0
+"""While jobs wait and nothing happens, nodes are offered again after this time."""
 MAX_STEPS = 8
 """No offer takes more steps than this to release all nodes, however many there are."""
 
@@ -109,6 +114,9 @@ class BlindMemory:
     offer is over. ``all_released_s``: since when nothing is left to release. ``bell``: what
     has happened since the latest offer began. ``credit``: how many void offers are allowed.
     ``last_submission_s``: the scheduler's time of the glance that saw the latest submission.
+    ``all_idle_s``: since when all released nodes are idle; ``has_leaving``: some were not when
+    trainers had had their time. ``rest_from_s``: when the
+    latest offer ended, or a job began to wait.
     """
 
     glance: Glance | None = None
@@ -120,6 +128,16 @@ class BlindMemory:
     bell: Bell = Bell()
     credit: float = MAX_CREDIT
     last_submission_s: float = -math.inf
+    all_idle_s: PilotS | None = None
+    has_leaving: bool = False
+    rest_from_s: PilotS = PilotS(-math.inf)
+
+    @property
+    def next_offer_s(self) -> float:
+        """When nodes are offered even if nothing happens; infinite while none are needed."""
+        if self.offers or not self.waiting:
+            return math.inf
+        return self.rest_from_s + RETRY_S
 
     @property
     def offers(self) -> bool:
@@ -144,19 +162,28 @@ class BlindDecision:
 
 
 def next_blind(
-    glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
+    glance: Glance,
+    held_count: int,
+    memory: BlindMemory,
+    notice_s: float,
+    leaving_count: int = 0,
+    *,
+    is_starting: bool = False,
 ) -> BlindDecision:
     """Decide how many held nodes to release after a glance at the scheduler's counters; the same
     glance counts once. The first glance only counts the jobs that wait.
 
-    ``held_count`` nodes can be released. ``notice_s``: how long trainers may take to leave.
+    ``held_count`` nodes can be released, ``leaving_count`` have been and are not idle yet.
+    ``is_starting``: there are holders that are not ready. ``notice_s``: how long trainers may take
+    to leave.
     """
     previous = memory.glance
     if previous is not None and glance.at_s <= previous.at_s:
         return BlindDecision(memory)
     if previous is None:
         waiting = max(glance.counters.pending - glance.own.pending, 0)
-        return BlindDecision(replace(memory, glance=glance, waiting=waiting))
+        first = replace(memory, glance=glance, waiting=waiting, rest_from_s=glance.at_s)
+        return BlindDecision(first)
     others, expected = _split_counts(previous, glance, memory.expected)
     waiting = max(memory.waiting + others.submitted - others.started, 0)
     bell = memory.bell.rung_by(others, glance.at_s)
@@ -166,13 +193,14 @@ def next_blind(
     if glance.counters.pending_at_s > previous.counters.pending_at_s:
         # The scheduler has counted its pending jobs again. A count from before the latest
         # submission may leave that job out: then it only raises the estimate.
-        pending = max(glance.counters.pending - glance.own.pending, 0)
+        # Nor is it certain that holders which are pending now were pending then.
+        counted = glance.counters.pending
+        pending = max(counted - glance.own.pending, 0)
         if pending > waiting:  # jobs whose submissions no offer has answered
             bell = bell.rung_by(OthersCount(pending - waiting, 0, 0), glance.at_s)
         if glance.counters.pending_at_s > last_submission_s:
-            waiting = pending
-        else:
-            waiting = max(pending, waiting)
+            waiting = min(waiting, counted)
+        waiting = max(pending, waiting)
     memory = replace(
         memory,
         glance=glance,
@@ -185,41 +213,78 @@ def next_blind(
     if memory.offers:
         # The nodes of an ended job may be enough for any that waits.
         goal = 0 if others.ended else memory.goal
-        return _continue_offer(glance, held_count, replace(memory, goal=goal), notice_s)
-    if not waiting or not held_count:
-        return BlindDecision(replace(memory, bell=Bell()))
-    if not memory.bell.rings or memory.credit < 1.0:
+        offer = replace(memory, goal=goal)
+        return _continue_offer(glance, held_count, offer, notice_s, leaving_count)
+    if not waiting:
+        return BlindDecision(replace(memory, bell=Bell(), rest_from_s=glance.at_s))
+    if not held_count:  # What happens while holders start counts as soon as they have.
+        bell = memory.bell if is_starting else Bell()
+        return BlindDecision(replace(memory, bell=bell))
+    is_due = memory.bell.rings or glance.at_s >= memory.next_offer_s
+    if not is_due or memory.credit < 1.0:
         return BlindDecision(memory)
+    return _begin_offer(glance, held_count, memory, notice_s, leaving_count)
+
+
+def _begin_offer(
+    glance: Glance, held_count: int, memory: BlindMemory, notice_s: float, leaving_count: int
+) -> BlindDecision:
+    """Release the first nodes, after an event, or because nothing has happened for long."""
     # Over once as many jobs have started as have come; an end may make room for any that waits.
-    goal = 0 if memory.bell.ended else max(waiting - memory.bell.submitted, 0)
-    step = -(-held_count // 2 ** (MAX_STEPS - 1))
-    memory = replace(memory, step=step, goal=goal, all_released_s=None, bell=Bell())
-    return _continue_offer(glance, held_count, memory, notice_s)
+    bell = memory.bell
+    goal = max(memory.waiting - bell.submitted, 0) if bell.rings and not bell.ended else 0
+    offer = replace(
+        memory,
+        step=-(-held_count // 2 ** (MAX_STEPS - 1)),
+        goal=goal,
+        all_released_s=None,
+        bell=Bell(),
+    )
+    return _continue_offer(glance, held_count, offer, notice_s, leaving_count)
 
 
 def _continue_offer(
-    glance: Glance, held_count: int, memory: BlindMemory, notice_s: float
+    glance: Glance, held_count: int, memory: BlindMemory, notice_s: float, leaving_count: int
 ) -> BlindDecision:
     """Continue an offer of nodes: release the next nodes, or end the offer because as many main
     jobs have started as have come, or because none takes the nodes. Call only while nodes are
     offered.
     """
     if memory.waiting <= memory.goal:
-        memory = replace(memory, step=0, bell=Bell())
+        memory = replace(memory, step=0, bell=Bell(), rest_from_s=glance.at_s)
         return BlindDecision(memory, words="a main job has started")
     if held_count:
         count = min(memory.step, held_count)
-        memory = replace(memory, step=2 * memory.step, all_released_s=None)
+        memory = replace(memory, step=2 * memory.step, all_released_s=None, all_idle_s=None)
         return BlindDecision(memory, count)
     if memory.all_released_s is None:
-        return BlindDecision(replace(memory, all_released_s=glance.at_s))
-    idle_s = PilotS(memory.all_released_s + notice_s)
-    if glance.at_s - idle_s < VOID_S or not _has_cycle(glance, idle_s):
+        return BlindDecision(replace(memory, all_released_s=glance.at_s, all_idle_s=None))
+    memory = _with_idle_time(glance, memory, notice_s, leaving_count)
+    idle_s = memory.all_idle_s
+    if idle_s is None or glance.at_s - idle_s < VOID_S or not _has_cycle(glance, idle_s):
         return BlindDecision(memory)
     # The scheduler may not have come to what was submitted in the last seconds.
     bell = memory.bell if glance.at_s - memory.bell.at_s < VOID_S else Bell()
-    memory = replace(memory, step=0, bell=bell, credit=memory.credit - 1.0)
+    memory = replace(memory, step=0, bell=bell, credit=memory.credit - 1.0, rest_from_s=glance.at_s)
     return BlindDecision(memory, words="no main job has started: the nodes are held again")
+
+
+def _with_idle_time(
+    glance: Glance, memory: BlindMemory, notice_s: float, leaving_count: int
+) -> BlindMemory:
+    """Note since when all released nodes are idle: trainers have had their time to leave, and no
+    holder is ending. One that hangs is not waited for.
+    """
+    assert memory.all_released_s is not None
+    notice_end_s = PilotS(memory.all_released_s + notice_s)
+    if memory.all_idle_s is not None or glance.at_s < notice_end_s:
+        return memory
+    if not leaving_count:
+        previous_s = glance.at_s if memory.has_leaving else notice_end_s
+        return replace(memory, all_idle_s=previous_s, has_leaving=False)
+    if glance.at_s >= notice_end_s + LEAVING_S:
+        return replace(memory, all_idle_s=glance.at_s, has_leaving=False)
+    return replace(memory, has_leaving=True)
 
 
 def _has_cycle(glance: Glance, since_s: PilotS) -> bool:

@@ -166,7 +166,12 @@ def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisio
     ready = [h for h in kept if h.is_ready]
     order = sorted(ready, key=lambda h: (h.name in costs, costs.get(h.name, 0.0), -h.asked_s))
     before = facts.memory.blind
-    decision = next_blind(facts.glance, len(order), before, facts.config.nodes.yield_notice_s)
+    leaving = sum(h.given_back_s is not None for h in facts.fragments)
+    notice_s = facts.config.nodes.yield_notice_s
+    is_starting = any(h.ready_s is None for h in kept)
+    decision = next_blind(
+        facts.glance, len(order), before, notice_s, leaving, is_starting=is_starting
+    )
     memory = replace(facts.memory, blind=decision.memory)
     releases = []
     if chosen := order[: decision.release_count]:

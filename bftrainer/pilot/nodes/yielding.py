@@ -6,7 +6,9 @@ from the idle ones first, then from those that are held. Nothing is requested un
 
 The pilot cannot know why a job is pending: it may wait for a reservation of a larger job, a feature
 or a license. So nodes are *offered*. An offer that a complete backfill cycle did not take is void:
-the nodes may be held again until something has changed.
+the nodes may be held again until something has changed. A backfill cycle tries every waiting job on
+all idle nodes. So it also judges jobs that fit on nodes which are idle for others: one cycle is
+enough for a whole queue.
 
 All pilots see the same queue and order the holders of all pilots alike, youngest first. The first
 ones are released, each by its own pilot, so no node is released twice.
@@ -53,6 +55,8 @@ then until the job's offer has been judged again.
 """
 RENEWAL_S = 600.0
 """No holder has to be renewed earlier than this (:data:`.making_way.BUSY_LIMIT_S`)."""
+MAX_DEPARTURES = 64
+"""The number of looks at which jobs left the queue that are remembered one by one."""
 STRANGER_S = 2.0
 """Beyond a look, the holders of a user who has released none for a job before are waited for so
 long: any user may start jobs that look like holders. Pilots of users who have are given their
@@ -100,18 +104,61 @@ class YieldRules:
 
 @dataclass(frozen=True, slots=True)
 class VoidOffer:
-    """The state of the cluster when an offer turned out to be void. The offer is made again once
-    something of this has changed and ``rest_s`` have passed, or after the longest wait.
+    """When an offer turned out to be void. It is made again once the scheduler's plan may have
+    changed after ``since_s`` (:class:`QueueChanges`) and ``rest_s`` have passed after ``at_s``, or
+    after the longest wait.
 
     ``enough_s``: the scheduler's time since which enough nodes are idle for the job, no matter
-    who left them idle.
+    who left them idle. Where it still was not taken then, ``at_s`` is later than ``since_s``.
     """
 
     at_s: PilotS
     rest_s: float
-    busy: frozenset[str]
-    waiting: frozenset[str]
+    since_s: PilotS
     enough_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QueueChanges:
+    """What may have changed the scheduler's plan for a waiting job: the end of a main job, which
+    leaves nodes, and the departure of a job before it, which leaves its reservation. The start of a
+    job behind it takes nodes and leaves none.
+
+    ``busy``: nodes of main jobs at the latest look. ``ended_s``: the latest look at which a job had
+    ended. ``departures``: (look, highest priority of the jobs that had left the queue), the
+    earliest first, with falling priorities.
+    """
+
+    busy: frozenset[str] = frozenset()
+    ended_s: PilotS = PilotS(-math.inf)
+    departures: tuple[tuple[PilotS, float], ...] = ()
+
+    def after_look(self, queue: WaitingQueue, left: Sequence[NodeWait]) -> QueueChanges:
+        """Return the changes after one more look, at which the jobs of ``left`` wait no more.
+
+        Where fewer nodes have become busy than these needed, another job has ended on the nodes
+        that one of them has now, or one was canceled.
+        """
+        started = len(queue.busy - self.busy)
+        has_ended = bool(self.busy - queue.busy) or started < sum(job.size for job in left)
+        ended_s = queue.at_s if has_ended else self.ended_s
+        departures = self.departures
+        if left:
+            priority = max(job.priority for job in left)
+            higher = [entry for entry in departures if entry[1] > priority]
+            departures = (*higher, (queue.at_s, priority))
+        if len(departures) > MAX_DEPARTURES:
+            (_, priority), (at_s, _), *later = departures
+            departures = ((at_s, priority), *later)
+        return QueueChanges(queue.busy, ended_s, departures)
+
+    def concern(self, job: NodeWait, since_s: PilotS) -> bool:
+        """Whether the plan for a job may have changed after a look."""
+        if self.ended_s > since_s:
+            return True
+        return any(
+            at_s > since_s and priority >= job.priority for at_s, priority in self.departures
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +167,8 @@ class Offer:
 
     ``blocked_s``: the earliest time at which it may have waited for held nodes. ``released``: own
     nodes, since ``released_s``. ``enough_s``: the scheduler's time of the first of ``looks`` in a
-    row in which enough nodes were idle. ``awaited``: holders of other pilots that are to be
+    row in which the same nodes were idle, enough for the job, for whomever they were released.
+    ``awaited``: holders of other pilots that are to be
     released, the first of these users since ``awaited_s``. ``spare``: nodes that were idle before
     any was released for it; ``refused``: those of them that it did not take, and is not given.
     """
@@ -167,7 +215,8 @@ class YieldMemory:
     went away for which nodes had been released. ``rest_until_s``: until then nothing is requested.
     ``blocks``: whether nothing may be requested. ``reserved``: idle nodes that are not requested.
     ``holders``: (node, job, when it was seen last) of the latest holders of each node, at most
-    :data:`RENEWED` of a node; none while no offer is void.
+    :data:`RENEWED` of a node; none while no offer is void. ``idle_since``: (node, the scheduler's
+    time of the first look of a row in which it was idle).
     """
 
     look_s: PilotS = PilotS(-math.inf)
@@ -181,6 +230,8 @@ class YieldMemory:
     blocks: bool = False
     reserved: frozenset[str] = frozenset()
     holders: tuple[tuple[str, str, PilotS], ...] = ()
+    idle_since: tuple[tuple[str, float], ...] = ()
+    changes: QueueChanges = QueueChanges()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,14 +287,18 @@ def next_yield(
     releases: list[YieldRelease] = []
     earlier = {offer.job.job: offer for offer in memory.offers}
     waiting = frozenset(job.job for job in queue.jobs)
+    left = [offer.job for offer in memory.offers if offer.job.job not in waiting]
+    changes = memory.changes.after_look(queue, left)
     blocks = False
     for job in sorted(queue.jobs, key=lambda job: (-job.priority, _number(job.job), job.job)):
-        offer = _judged(_offer_of(job, earlier.get(job.job), queue), queue, waiting, pool)
+        offer = _judged(_offer_of(job, earlier.get(job.job), queue), queue, changes, pool)
         if offer.void is None and pool.fits(offer.needs):
             blocks = True
             offer, names = pool.serve(offer, queue)
             if names:
                 releases.append(YieldRelease(job.job, names, reason_of(job)))
+        elif offer.void is None:
+            offer = pool.watch(offer, queue)
         offers.append(offer)
     if blocks and pool.pending:
         names = tuple(sorted(pool.pending))
@@ -268,6 +323,8 @@ def next_yield(
         blocks or queue.at_s < rest_until_s,
         _reserved(offers, queue, holders),
         holders,
+        tuple(sorted(pool.idle_since.items())),
+        changes,
     )
     return YieldDecision(memory, tuple(releases), frozenset(pool.hastened), served)
 
@@ -361,25 +418,28 @@ def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offe
     return replace(earlier, job=job, looks=0, enough_s=None, void=None, spare=none, refused=none)
 
 
-def _judged(offer: Offer, queue: WaitingQueue, waiting: frozenset[str], pool: _Pool) -> Offer:
+def _judged(offer: Offer, queue: WaitingQueue, changes: QueueChanges, pool: _Pool) -> Offer:
     """Return the offer after this look: one that no backfill cycle took has become void, and a void
     one is made again when something has changed.
     """
     if offer.void is not None:
-        if _is_repeated(offer, offer.void, queue, waiting, pool.rules):
+        if _is_repeated(offer, offer.void, queue, changes, pool.rules):
             return _repeated(offer, pool)
         return replace(offer, void=_watched(offer, offer.void, queue, pool))
     enough_s = offer.enough_s
-    if enough_s is None or not pool.has_idle(offer.needs):
+    if enough_s is None:
         return offer
+    if not pool.has_idle(offer.needs, enough_s):
+        return replace(offer, looks=0, enough_s=None)
     if offer.looks < LOOKS or not _has_cycle(queue, enough_s):
         return offer
-    others = replace(offer, refused=offer.spare - offer.job.required, looks=0, enough_s=None)
-    if others.refused and not offer.refused and pool.fits(others.needs):
-        return others
+    if not offer.refused:
+        others = replace(offer, refused=pool.refused(offer, enough_s), looks=0, enough_s=None)
+        if others.refused and pool.fits(others.needs):
+            return others
     count = offer.void_count + 1
     rest_s = min(FIRST_REST_S * 2 ** (count - 1), LONGEST_REST_S)
-    void = VoidOffer(queue.at_s, rest_s, queue.busy, waiting)
+    void = VoidOffer(queue.at_s, rest_s, queue.at_s)
     return replace(offer, void=void, void_count=count)
 
 
@@ -405,7 +465,7 @@ def _watched(offer: Offer, void: VoidOffer, queue: WaitingQueue, pool: _Pool) ->
     """
     if not pool.has_idle(offer.job):
         return replace(void, enough_s=None)
-    if void.enough_s is None:
+    if void.enough_s is None or not pool.has_idle(offer.job, void.enough_s):
         return replace(void, enough_s=queue.server_s)
     if not _has_cycle(queue, void.enough_s):
         return void
@@ -416,19 +476,18 @@ def _is_repeated(
     offer: Offer,
     void: VoidOffer,
     queue: WaitingQueue,
-    waiting: frozenset[str],
+    changes: QueueChanges,
     rules: YieldRules,
 ) -> bool:
-    """Whether a void offer is made again: a main job has started or ended since, or the longest
-    wait has passed. Only the latter counts for a job that is in no plan (:data:`UNPLANNED_VOIDS`).
+    """Whether a void offer is made again: the plan may have changed since, or the longest wait has
+    passed. Only the latter counts for a job that is in no plan (:data:`UNPLANNED_VOIDS`).
     """
     age_s = queue.at_s - void.at_s
     if age_s >= rules.worst_wait_s:
         return True
     if not offer.job.is_planned and offer.void_count >= UNPLANNED_VOIDS:
         return False
-    has_changed = queue.busy != void.busy or not void.waiting <= waiting
-    return has_changed and age_s >= void.rest_s
+    return age_s >= void.rest_s and changes.concern(offer.job, void.since_s)
 
 
 def _served(offer: Offer, queue: WaitingQueue) -> JobServed:
@@ -454,6 +513,7 @@ def _served(offer: Offer, queue: WaitingQueue) -> JobServed:
 class _Pool:
     """The nodes that are left for the jobs further down the queue.
 
+    ``idle_since``: since when each idle node is idle, by the scheduler's clock, for whomever it is.
     ``leaving`` will be idle soon, some of them as soon as the trainers of ``given_back`` fragments
     have left; jobs wait for those in ``awaited_since``. ``own`` and ``others`` are holders by node;
     ``pending`` are own fragments that are not ready; ``starting`` ones have their nodes already.
@@ -468,6 +528,7 @@ class _Pool:
     own: dict[str, HeldFragment]
     others: dict[str, ListedHolder]
     costs: Mapping[str, float]
+    idle_since: Mapping[str, float]
     given_back: Mapping[str, str] = field(default_factory=dict)
     hastened: set[str] = field(default_factory=set)
     starting: frozenset[str] = frozenset()
@@ -478,6 +539,9 @@ class _Pool:
     responsive: frozenset[str] = frozenset()
     awaited_since: dict[str, PilotS] = field(default_factory=dict)
     ended_jobs: set[str] = field(default_factory=set)
+    _idle_sets: dict[float, frozenset[str]] = field(default_factory=dict)
+    _spare_sets: dict[frozenset[str], frozenset[str]] = field(default_factory=dict)
+    _refused_sets: dict[tuple[frozenset[str], float], frozenset[str]] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -511,14 +575,17 @@ class _Pool:
         # A renewal starts in the same cycle as the main job, and leaves that one its nodes.
         renewing = {h.node: h.name for h in waiting if _is_new_renewal(h, queue.at_s, rules)}
         pending = [h for h in waiting if h.node not in renewing]
+        idle = set(queue.idle - ready.keys() - others.keys() - leaving)
+        since = dict(memory.idle_since)
         return cls(
             rules,
             queue.at_s,
-            set(queue.idle - ready.keys() - others.keys() - leaving),
+            idle,
             leaving - ready.keys() - hanging,
             ready,
             others,
             costs,
+            {node: since.get(node, queue.server_s) for node in idle},
             {h.node: h.name for h in own if h.given_back_s is not None and not h.is_released},
             starting=frozenset(h.node for h in waiting if (job_of(h.name), h.node) in listed),
             pending={h.name for h in pending},
@@ -535,9 +602,20 @@ class _Pool:
         """
         return job.required <= self._usable() and self._size(job) > 0
 
-    def has_idle(self, job: NodeWait) -> bool:
-        """Whether enough nodes are idle, so that the scheduler could start it now."""
-        return job.required <= self.idle and len(self.idle & job.nodes) >= self._size(job)
+    def has_idle(self, job: NodeWait, since_s: float = math.inf) -> bool:
+        """Whether enough nodes are idle, so that the scheduler could start it now: of all idle
+        nodes those that were idle at ``since_s`` already and are since then.
+        """
+        idle = self._idle_at(since_s)
+        size = self._size(job) or job.task_size or job.size
+        return job.required <= idle and len(idle & job.nodes) >= size
+
+    def _idle_at(self, since_s: float) -> frozenset[str]:
+        """Return the nodes that are idle since a time of the scheduler's at the latest."""
+        if since_s not in self._idle_sets:
+            idle = frozenset(node for node, idle_s in self.idle_since.items() if idle_s <= since_s)
+            self._idle_sets[since_s] = idle
+        return self._idle_sets[since_s]
 
     def _usable(self) -> set[str]:
         return self.idle | self.leaving | self.own.keys() | self.others.keys()
@@ -551,13 +629,50 @@ class _Pool:
             return job.size
         return usable - usable % job.task_size if job.task_size else 0
 
+    def watch(self, offer: Offer, queue: WaitingQueue) -> Offer:
+        """Return the offer of a job that does not fit on the nodes that the jobs before it leave,
+        after one more look: it is judged by the nodes that are idle for them.
+        """
+        is_enough = self.has_idle(offer.needs)
+        if is_enough and not offer.looks:
+            offer = replace(offer, spare=self._spare(offer))
+        enough_s, looks = self._enough(offer, queue, is_enough=is_enough)
+        none = frozenset[ListedHolder]()
+        never_s = PilotS(math.inf)
+        return replace(offer, looks=looks, enough_s=enough_s, awaited=none, awaited_s=never_s)
+
+    def _spare(self, offer: Offer) -> frozenset[str]:
+        """Return the nodes that are idle before a job is judged by idle nodes, unless any was
+        released for it already.
+        """
+        if offer.released or offer.refused:
+            return offer.spare
+        nodes = offer.job.nodes
+        if nodes not in self._spare_sets:  # one set for all jobs, which may be thousands
+            self._spare_sets[nodes] = self._idle_at(math.inf) & nodes
+        return self._spare_sets[nodes]
+
+    def refused(self, offer: Offer, since_s: float) -> frozenset[str]:
+        """Return the nodes that a job may not have taken because it cannot use them: nodes that
+        were idle before any was released, and since ``since_s``. None, if released ones would have
+        been enough for it.
+        """
+        idle, job = self._idle_at(since_s), offer.job
+        size = self._size(job) or job.task_size or job.size
+        if job.required <= idle and len(idle & (job.nodes - offer.spare)) >= size:
+            return frozenset()
+        if (offer.spare, since_s) not in self._refused_sets:  # one set for all jobs
+            self._refused_sets[offer.spare, since_s] = offer.spare & idle
+        refused = self._refused_sets[offer.spare, since_s]
+        return refused - job.required if job.required else refused
+
     def serve(self, offer: Offer, queue: WaitingQueue) -> tuple[Offer, tuple[str, ...]]:
         """Take the nodes for a job that fits out of the pool. Returns its offer after that, and the
         own fragments to release.
         """
         job = offer.needs
-        if not offer.looks and not offer.released and not offer.refused:
-            offer = replace(offer, spare=frozenset(self.idle & job.nodes))
+        if not offer.looks:
+            offer = replace(offer, spare=self._spare(offer))
         is_enough, size = self.has_idle(job), self._size(job)
         leaving, idle = frozenset(self.leaving), frozenset(self.idle)
         starting = set(self.starting & self.leaving)
@@ -625,6 +740,14 @@ class _Pool:
 
         return sorted(own, key=rank)
 
+    @staticmethod
+    def _enough(offer: Offer, queue: WaitingQueue, *, is_enough: bool) -> tuple[float | None, int]:
+        """Return since when enough nodes are idle for a job, and at how many looks."""
+        if not is_enough:
+            return None, 0
+        since_s = queue.server_s if offer.enough_s is None else offer.enough_s
+        return since_s, offer.looks + 1
+
     def _offered(
         self,
         offer: Offer,
@@ -636,9 +759,7 @@ class _Pool:
         """Return an offer after this look: ``released`` own nodes more, ``others`` awaited from
         other pilots, and whether enough nodes were idle.
         """
-        enough_s = None
-        if is_enough:
-            enough_s = queue.server_s if offer.enough_s is None else offer.enough_s
+        enough_s, looks = self._enough(offer, queue, is_enough=is_enough)
         released_s = offer.released_s
         if released and released_s is None:
             released_s = queue.at_s
@@ -648,7 +769,7 @@ class _Pool:
             offer,
             released=offer.released + released,
             released_s=released_s,
-            looks=offer.looks + 1 if is_enough else 0,
+            looks=looks,
             enough_s=enough_s,
             awaited=others,
             awaited_s=awaited_s if others else PilotS(math.inf),

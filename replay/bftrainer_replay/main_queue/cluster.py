@@ -302,6 +302,8 @@ class Cluster:
             self._expire_at(self.now_s + self.rules.busy_limit_s)
         if decision.looks_again:
             self._look_after(self.now_s)
+        if decision.next_s < math.inf:
+            self._look_after(max(decision.next_s, self.now_s))
         if not decision.blocks and self.idle:
             self._hold()
 
