@@ -16,6 +16,7 @@ from bftrainer_papers.containers.container_world import ContainerJob, WorkerWorl
 from bftrainer_papers.containers.hosts import ContainerHost, WorkerDecision, WorkerPolicy
 from bftrainer_papers.containers.specon import SpeCon
 from bftrainer_papers.flowcon import FlowConWorker
+from bftrainer_papers.policies.flowcon import Rules
 from bftrainer_papers.reproduction import ReproductionOptions, ResultVerdict
 from bftrainer_replay.simulation.losses import FAMILIES, LossCurve
 
@@ -145,7 +146,7 @@ def test_without_contention_flowcon_cannot_change_the_makespan() -> None:
             jobs = flowcon.random_jobs(number, seed)
             free, ours = (
                 flowcon.times(jobs, 0.0, None)[1],
-                flowcon.times(jobs, 0.0, flowcon.SETTINGS[10])[1],
+                flowcon.times(jobs, 0.0, Rules(0.10, 20.0))[1],
             )
             assert ours == pytest.approx(free)
 
