@@ -47,6 +47,11 @@ ONE_RUN = (
     "the thesis reports one run of each setting; its two values for alpha 0.05, interval 30 s "
     "differ by 4.8 points"
 )
+NEVER_SLOW = (
+    "SpeCon moves nothing: it moves a container in its third slow interval, and with the work that "
+    "the default scheduler's mean implies (200 s), few jobs share a worker, and a VAE job alone is "
+    "slow (less than 1 % in 30 s) in its last 46 s only"
+)
 # (jobs, workers, submitted within s): (mean completion, makespan, share of jobs that finish sooner)
 # in %
 PAPER = {
@@ -280,7 +285,9 @@ def single_model_rows(plan: ReproductionOptions) -> list[PaperResult]:
     best, mean, span, sooner = FIXED
     label = "Fig. 6.16, 20 VAE jobs 50 s apart"
     rows = [
-        effect_row(f"{label}: best single completion", best, mean_of(changes, "best"), 15.0),
+        effect_row(
+            f"{label}: best single completion", best, mean_of(changes, "best"), 15.0, NEVER_SLOW
+        ),
         effect_row(f"{label}: mean completion", mean, mean_of(changes, "mean"), 10.0),
         effect_row(f"{label}: makespan", span, mean_of(changes, "span"), 12.0),
         PaperResult(
@@ -305,7 +312,7 @@ def single_model_rows(plan: ReproductionOptions) -> list[PaperResult]:
                 paper,
                 mean_of(changes, "mean"),
                 10.0,
-                ONE_RUN,
+                ONE_RUN if place else "",
             )
             for place, paper in enumerate(papers)
         ]

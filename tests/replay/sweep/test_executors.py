@@ -351,4 +351,9 @@ def test_parquet_needs_pyarrow(grid: Path) -> None:
         return
     rows = sweep(grid, grid.parent / "one").rows
     (grid.parent / "results.parquet").write_bytes(as_parquet(rows) or b"")
-    assert parquet.read_table(grid.parent / "results.parquet").num_rows == len(rows)
+    read_back = parquet.read_table(grid.parent / "results.parquet").to_pylist()
+    assert len(read_back) == len(rows)
+    names = as_csv(rows).decode().splitlines()[0].split(",")
+    assert list(read_back[0]) == names
+    for row, written in zip(read_back, rows, strict=True):
+        assert row == {name: written.get(name) for name in names}
