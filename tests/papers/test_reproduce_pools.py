@@ -79,7 +79,7 @@ def test_virtual_clusters_have_their_own_jobs_and_a_load_that_can_be_served(
 
 def test_the_trace_adds_rows_for_each_virtual_cluster(tmp_path: Path) -> None:
     trace = tmp_path / "philly.csv"
-    rows = [f"2017-10-{day:02} 00:00:00,400000.0,16,0,vc" for day in range(1, 29)]
+    rows = [f"2017-10-{day:02} 00:00:00,250000.0,16,0,vc" for day in range(1, 29)]
     trace.write_text("timestamp,duration,num_gpus,gpu_time,cluster\n" + "\n".join(rows) + "\n")
     found = afs.traced_rows(ReproductionOptions(seeds=(1,)), trace)
     assert {row.what.partition(":")[0] for row in found} == {"vc (28 jobs, 27 days)"}
