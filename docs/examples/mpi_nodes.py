@@ -17,6 +17,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -42,8 +43,15 @@ def command_file(node: str) -> Path:
 
 
 def run_in_shell(command: str) -> NoReturn:
-    """Become a shell that runs the command of ``mpiexec``, which is quoted for one, as for ssh."""
-    os.execvp("/bin/sh", ["/bin/sh", "-c", command])  # noqa: S606
+    """Become a shell that runs the command of ``mpiexec``, which is quoted for one, as for ssh.
+
+    The command starts a daemon, which gets a folder of its own for temporary files: Open MPI
+    4.1.4's daemons of one user and host create the same folders there, and one that finds that
+    another has just created a folder ends with status 213.
+    """
+    os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="mpi-")
+    script = f"trap 'rm -rf \"$TMPDIR\"' EXIT\n{command}\nexit $?"
+    os.execvp("/bin/sh", ["/bin/sh", "-c", script])  # noqa: S606
 
 
 def act_as_agent(node: str, command: str) -> None:
@@ -85,7 +93,10 @@ def run_mpiexec(program: list[str], ranks_per_node: int) -> int:
     hosts = ",".join(f"{node}:{ranks_per_node}" for node in nodes)
     ranks = str(ranks_per_node * len(nodes))
     command = ["mpiexec", "--host", hosts, "-n", ranks, *program]
-    status = subprocess.call(command)  # noqa: S603
+    # As for a daemon; one on this node may still be ending.
+    with tempfile.TemporaryDirectory(prefix="mpi-", ignore_cleanup_errors=True) as folder:
+        environment = {**os.environ, "TMPDIR": folder}
+        status = subprocess.call(command, env=environment)  # noqa: S603
     # A status of 128 and a signal's number would say that this worker was killed, and so that its
     # node was lost. mpiexec ends with 205 where it has lost the daemon of another node.
     if status < 0:

@@ -211,9 +211,16 @@ def _by_pool(
         ),
         PaperResult(f"{label}: extra jobs per 100 at best", 17.4, best.extra, "", 10.0),
         PaperResult(f"{label}: best pool", 110, best.nodes, "nodes", 40, signed=False),
-        PaperResult(f"{label}: mean decision time", 0.4, float(every.mean()), "s", 0.4),
         PaperResult(
-            f"{label}: decision time p95", 1.49, float(np.percentile(every, 95)), "s", 1.49
+            f"{label}: mean decision time", 0.4, float(every.mean()), "s", 0.4, signed=False
+        ),
+        PaperResult(
+            f"{label}: decision time p95",
+            1.49,
+            float(np.percentile(every, 95)),
+            "s",
+            1.49,
+            signed=False,
         ),
     ]
     return rows

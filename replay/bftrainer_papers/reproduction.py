@@ -6,6 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from pathlib import Path
+
+_WIDEST_TOLERANCE = 0.5
+"""Of the effect: a wider tolerance says nothing of its size."""
 
 
 class ResultVerdict(Enum):
@@ -24,9 +28,10 @@ class PaperResult:
     """A published value and ours: ``paper`` and ``ours`` in ``unit``, within if |ours - paper| <=
     ``tolerance`` (None: nothing is claimed).
 
-    With ``signed``, the sign is a direction (better or worse) and must be right as well. Values
-    without a direction (shares of jobs, numbers of nodes) are within or have failed. If the paper
-    gives a direction and no value, ours must have the ``sign`` (+1 or -1).
+    With ``signed``, the value is an effect, and ours must lie on the paper's side of ``neutral``,
+    the value of no effect (0; 1 for a factor). A tolerance of more than half the effect confirms a
+    direction only. Values without a direction (shares of jobs, numbers of nodes) are within or have
+    failed. If the paper gives a direction and no value, ours must have the ``sign`` (+1 or -1).
     """
 
     what: str
@@ -37,6 +42,7 @@ class PaperResult:
     sign: int = 0
     signed: bool = True
     why: str = ""
+    neutral: float = 0.0
 
     @property
     def verdict(self) -> ResultVerdict:
@@ -46,10 +52,12 @@ class PaperResult:
                 return ResultVerdict.SHOWN
             return ResultVerdict.DIRECTION if self.ours * self.sign > 0 else ResultVerdict.FAILED
         near = abs(self.ours - self.paper) <= self.tolerance
-        if not self.signed or self.paper == 0:
+        effect = self.paper - self.neutral
+        if not self.signed or effect == 0:
             return ResultVerdict.WITHIN if near else ResultVerdict.FAILED
-        if self.ours * self.paper > 0:
-            return ResultVerdict.WITHIN if near else ResultVerdict.DIRECTION
+        if (self.ours - self.neutral) * effect > 0:
+            narrow = self.tolerance <= _WIDEST_TOLERANCE * abs(effect)
+            return ResultVerdict.WITHIN if near and narrow else ResultVerdict.DIRECTION
         return ResultVerdict.FAILED
 
 
@@ -69,12 +77,13 @@ OnStep = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class ReproductionOptions:
     """The extent of a run: ``seeds`` of generated workloads; with ``full``, every setting of the
-    paper.
+    paper. ``arrivals``: a trace of job submissions, for AFS.
     """
 
     seeds: Sequence[int] = (1, 2, 3)
     full: bool = False
     on_step: OnStep | None = None
+    arrivals: Path | None = None
 
     def step(self, text: str) -> None:
         """Report progress."""

@@ -39,6 +39,8 @@ POOL_POLICIES = (
     "afs-l",
     "afs-p",
     "srtf",
+    "themis",
+    "tiresias-l",
     "fcfs-rigid",
     "plain",
     "loss-phase",

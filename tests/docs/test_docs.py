@@ -106,6 +106,62 @@ def test_every_command_is_in_the_documentation() -> None:
     check(group, "bftrainer")
 
 
+def commands_of(text: str) -> list[str]:
+    """Return what follows ``bftrainer`` in the shell blocks and the inline code of a page."""
+    lines = [
+        line.strip().removeprefix("$ ")
+        for _, body in FENCE.findall(text)
+        for line in body.replace("\\\n", " ").splitlines()
+    ]
+    codes = re.findall(r"`([^`\n]+)`", FENCE.sub("", text))
+    starts = (
+        re.match(r"(?:mpiexec .*|\S+=\S+ )?bftrainer ([a-z].*)", code) for code in lines + codes
+    )
+    return [start[1] for start in starts if start]
+
+
+def unknown_word(words: list[str]) -> str | None:
+    """Return the first word that is no command or no option of its command; None if there is
+    none.
+    """
+    command: click.Command = group
+    while isinstance(command, click.Group) and words:
+        subcommand = command.get_command(click.Context(command), words[0])
+        if subcommand is None:
+            return words[0]
+        command, words = subcommand, words[1:]
+    options = {option for p in command.params for option in (*p.opts, *p.secondary_opts)}
+    for word in words:
+        if word in ("|", "&&", ">", "#", "--"):
+            return None
+        option = word.partition("=")[0].rstrip(".,;:)'")
+        if re.match("--[a-z]", option) and option not in options | {"--help", "--version"}:
+            return option
+    return None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
+    if page.name == "CHANGELOG.md":  # it names options of the past
+        return
+    unknown = {code: unknown_word(code.split()) for code in commands_of(page.read_text())}
+    assert {code: word for code, word in unknown.items() if word is not None} == {}
+
+
+def test_the_named_parts_name_files_that_exist() -> None:
+    """A test without a folder is beside the one before it."""
+    page = (ROOT / "docs" / "named-parts.md").read_text()
+    rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| ")]
+    names = [re.findall(r"`([^`]+)`", row[-1]) for row in rows]
+    for row in names:
+        folder = ROOT
+        for name in row:
+            path = ROOT / name if "/" in name else folder / name
+            assert path.exists(), name
+            folder = path.parent
+    assert sum(map(len, names)) >= 20
+
+
 # --- The benchmarks of the docs still run: nobody else runs them between two measurements
 
 BENCHES = [

@@ -10,13 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from support.horovod_trainer import Trainer
+from support.live_machine import eventually
 from support.patience import PATIENCE
 
 from bftrainer.errors import InputFileError, InvalidValueError
+from bftrainer.system.processes import ProcessId, identify, this_process
 from bftrainer.wires.hosts_file import HostSlots, parse_hosts
 from bftrainer.wires.paths import TrainerDirectory
 from bftrainer_drivers.common.membership import Member
@@ -93,9 +96,11 @@ def test_an_odd_name_of_a_node_is_refused(script: DiscoveryScript, node: str) ->
 
 def test_it_prints_nothing_once_the_driver_has_been_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as driver:
+        process = identify(driver.pid)
+        assert process is not None
         for number, host in enumerate((os.uname().nodename, "el$e where")):
             path = tmp_path / f"{number}.sh"
-            path.write_text(format_script(HOSTS[:1], host, driver.pid))
+            path.write_text(format_script(HOSTS[:1], host, process))
             path.chmod(0o700)
         assert printed(tmp_path / "0.sh") == "n1:4\n"
         driver.kill()
@@ -104,11 +109,67 @@ def test_it_prints_nothing_once_the_driver_has_been_killed(tmp_path: Path) -> No
     assert printed(tmp_path / "1.sh") == "n1:4\n"
 
 
+def test_it_prints_nothing_if_another_process_has_the_drivers_pid(tmp_path: Path) -> None:
+    """Its name, which anybody may choose, looks like the end of the name and the next fields."""
+    me = this_process()
+    path = tmp_path / "discover_hosts.sh"
+    for process, text in (
+        (me, "n1:4\n"),
+        (replace(me, started="1@boot"), ""),
+        (ProcessId(2**22 + 1, me.started), ""),
+    ):
+        path.write_text(format_script(HOSTS[:1], os.uname().nodename, process))
+        path.chmod(0o700)
+        assert printed(path) == text
+    program = "import ctypes; ctypes.CDLL(None).prctl(15, b'x) S 1 * $y (', 0, 0, 0); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE) as driver:
+        eventually(lambda: "x) S" in Path(f"/proc/{driver.pid}/comm").read_text())
+        odd = identify(driver.pid)
+        assert odd is not None
+        path.write_text(format_script(HOSTS[:1], os.uname().nodename, odd))
+        assert printed(path) == "n1:4\n"
+        driver.kill()
+
+
+def test_a_driver_that_dies_while_it_writes_leaves_the_last_hosts(
+    script: DiscoveryScript, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script.publish(HOSTS[:1])
+
+    def die(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "replace", die)
+        patched.setattr(os, "rename", die)
+        with pytest.raises(KeyboardInterrupt):
+            script.publish(HOSTS)
+    assert script.read() == {"n1": 4}
+    assert printed(script.path) == "n1:4\n"
+    script.publish(HOSTS)
+    assert script.read() == SLOTS
+
+
+@pytest.mark.parametrize("what", ["missing", "pipe", "link", "folder"])
+def test_what_is_no_file_is_not_read(script: DiscoveryScript, tmp_path: Path, what: str) -> None:
+    match what:
+        case "pipe":
+            os.mkfifo(script.path)
+        case "link":
+            target = tmp_path / "target"
+            target.write_text(format_script(HOSTS, "here", this_process()))
+            script.path.symlink_to(target)
+        case "folder":
+            script.path.mkdir()
+    with pytest.raises(InputFileError):
+        script.read()
+
+
 @pytest.mark.parametrize(
-    ("line", "where"), [("n1", ":6"), ("n1:0", ":6"), ("n1:2:71", ":6"), ("$(b):1", ":6")]
+    ("line", "where"), [("n1", ":10"), ("n1:0", ":10"), ("n1:2:71", ":10"), ("$(b):1", ":10")]
 )
 def test_another_script_is_not_read(script: DiscoveryScript, line: str, where: str) -> None:
-    text = format_script(HOSTS[:1], "here", 1)
+    text = format_script(HOSTS[:1], "here", this_process())
     with pytest.raises(InputFileError, match=where):
         parse_script(text.replace("n1:4", line), "script")
     with pytest.raises(InputFileError, match="expected cat"):
@@ -149,6 +210,10 @@ def test_horovods_own_discovery_reads_it(script: DiscoveryScript, tmp_path: Path
     assert option == "--host-discovery-script"
     script.publish(HOSTS)
     assert HostDiscoveryScript(value, 1).find_available_hosts_and_slots() == SLOTS
+    script.path.chmod(0o600)
+    assert HostDiscoveryScript(value, 1).find_available_hosts_and_slots() == SLOTS, (
+        "as on a file system that executes no file"
+    )
     script.publish(())
     assert HostDiscoveryScript(value, 1).find_available_hosts_and_slots() == {}
     assert not list(tmp_path.rglob("injected"))

@@ -24,6 +24,7 @@ from support.mpi import (
     size_now,
     uninterrupted,
 )
+from support.patience import PATIENCE
 
 from bftrainer.wires.hosts_file import HostSlots
 from bftrainer.wires.paths import TrainerDirectory
@@ -100,3 +101,50 @@ def test_several_workers_per_node_are_refused_in_one_line(tmp_path: Path) -> Non
     assert ended.stderr == (
         "mpi_nodes.py: set slots = 1 in the trainer file, and --ranks-per-node here\n"
     )
+
+
+MPIEXEC = """#!/bin/sh
+echo "$TMPDIR" > mpiexec.folder
+ls -d "$TMPDIR" > mpiexec.was_there
+for node in n1 n2; do
+    $OMPI_MCA_plm_rsh_agent $node "echo \\"\\$TMPDIR\\" > $node.folder; ls -d \\"\\$TMPDIR\\" >&2; exit 3" &
+done
+wait
+while [ ! -s n2.folder ]; do sleep 0.05; done
+exit 213
+"""
+"""Starts a daemon on each of two nodes, which writes its folder for temporary files; then ends as
+mpiexec does whose own session folder cannot be created.
+"""
+
+
+def test_each_daemon_has_its_own_folder_for_temporary_files(tmp_path: Path) -> None:
+    """Daemons of one user and host that share theirs fail now and then, with status 213."""
+    programs, temporary = tmp_path / "bin", tmp_path / "temporary"
+    programs.mkdir()
+    temporary.mkdir()
+    (programs / "mpiexec").write_text(MPIEXEC)
+    (programs / "mpiexec").chmod(0o755)
+    names = {
+        "PATH": f"{programs}:{os.environ['PATH']}",
+        "TMPDIR": str(temporary),
+        "BFTRAINER_HOSTS": "n1:1,n2:1",
+        "BFTRAINER_TRAINER_DIR": str(tmp_path),
+        "BFTRAINER_INCARNATION": "3",
+        "LOCAL_WORLD_SIZE": "1",
+    }
+    workers = [
+        subprocess.Popen(
+            [sys.executable, str(MPI_NODES), "true"],
+            env={**os.environ, **names, "RANK": str(rank), "BFTRAINER_NODE": f"n{rank + 1}"},
+            cwd=tmp_path,
+        )
+        for rank in (0, 1)
+    ]
+    statuses = [worker.wait(timeout=60 * PATIENCE) for worker in workers]
+    assert statuses == [1, 3], "213 is no signal; a daemon's own status is passed on"
+    folders = [(tmp_path / f"{name}.folder").read_text() for name in ("mpiexec", "n1", "n2")]
+    assert len(set(folders)) == 3
+    assert all(folder.startswith(f"{temporary}/mpi-") for folder in folders)
+    assert (tmp_path / "mpiexec.was_there").read_text() == folders[0]
+    assert not list(temporary.iterdir()), "nothing is left"

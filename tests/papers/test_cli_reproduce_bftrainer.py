@@ -59,6 +59,7 @@ def test_what_is_missing_or_out_of_place_is_said(
         (["bftrainer", "--log", str(log), "--out", out, "--workers", "0"], "--workers 0"),
         (["bftrainer", "--log", str(tmp_path / "none"), "--out", out], "none"),
         (["afs", "--out", out], "--out is an option of"),
+        (["specon", "--arrivals", out], "--arrivals is an option of"),
     ):
         assert run(["replay", "reproduce", *arguments]) == 2
         assert told in capfd.readouterr().err

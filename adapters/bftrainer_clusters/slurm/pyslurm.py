@@ -35,11 +35,12 @@ def probe(env: Mapping[str, str] | None = None, timeout_s: float = 30.0) -> str:
     :class:`~bftrainer.errors.UserError` if not.
     """
     try:
-        return command.run(code_command(_PROBE), timeout_s=timeout_s, env=env).strip()
+        printed = command.run(code_command(_PROBE), timeout_s=timeout_s, env=env)
     except CommandError as error:
         raise UserError(
             f"pyslurm cannot be used here ({error.problem}); set slurm.backend = 'commands'"
         ) from error
+    return printed.strip().rpartition("\n")[2]  # above, what was printed during the import
 
 
 def pyslurm_check(slurm_version: str, is_used: bool, version: Callable[[], str] = probe) -> Check:

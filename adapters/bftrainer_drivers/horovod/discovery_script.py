@@ -8,7 +8,6 @@ second, and no process is started for that.
 
 from __future__ import annotations
 
-import os
 import shlex
 import socket
 from collections.abc import Iterable
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from bftrainer.errors import InputFileError, InvalidValueError
 from bftrainer.system.files import write_atomically
+from bftrainer.system.processes import ProcessId, this_process
 from bftrainer.system.regular import read_regular
 from bftrainer.wires.hosts_file import MAX_BYTES, HostSlots, is_host_name, is_slot_count
 from bftrainer.wires.paths import TrainerDirectory
@@ -24,20 +24,25 @@ from bftrainer.wires.paths import TrainerDirectory
 _FIRST, _LAST = "cat <<'HOSTS'", "HOSTS"
 
 
-def format_script(hosts: Iterable[HostSlots], host: str, pid: int) -> str:
+def format_script(hosts: Iterable[HostSlots], host: str, driver: ProcessId) -> str:
     """Format the script that prints ``node:slots`` for each node of ``hosts``, in their order.
 
-    ``host`` and ``pid`` name the driver's process. On its host the script prints nothing once the
-    process has ended, because the nodes may have other jobs by then. Raises
-    :class:`InvalidValueError` for a node's name that Horovod's shell commands could misread.
+    On ``host``, the script prints nothing once the process ``driver`` has ended, even if another
+    process has its pid by then: the nodes may have other jobs. Raises :class:`InvalidValueError`
+    for a node's name that Horovod's shell commands could misread.
     """
+    started = driver.started.partition("@")[0]  # clock ticks since boot
     lines = [f"{node}:{slots}" for node, slots in slots_by_node(hosts).items()]
     return "\n".join(
         [
             "#!/bin/sh",
             "# Prints the hosts that bftrainer's driver announces to Horovod. The driver replaces",
             "# this file at each change.",
-            f'[ "$(uname -n)" != {shlex.quote(host)} ] || [ -d /proc/{pid} ] || exit 0',
+            f'if [ "$(uname -n)" = {shlex.quote(host)} ]; then',
+            f"    {{ read -r stat < /proc/{driver.pid}/stat; }} 2>/dev/null || exit 0",
+            "    set -f -- ${stat##*) }  # the fields after the name of the program",
+            f'    [ "${{20}}" = {started} ] || exit 0',
+            "fi",
             _FIRST,
             *lines,
             _LAST,
@@ -83,14 +88,16 @@ class DiscoveryScript:
 
     def publish(self, hosts: Iterable[HostSlots]) -> None:
         """Let the script print these hosts from now on. Raises ``OSError``."""
-        text = format_script(hosts, socket.gethostname(), os.getpid())
+        text = format_script(hosts, socket.gethostname(), this_process())
         write_atomically(self.path, text.encode(), mode=0o755)
 
     def options(self) -> list[str]:
-        """Return the options of ``horovodrun`` that let it go by the script. The path is quoted:
-        Horovod gives it to a shell.
+        """Return the options of ``horovodrun`` that let it go by the script.
+
+        Horovod gives the value to a shell: the path is quoted, and ``sh`` reads the script on file
+        systems as well that execute none (``noexec``).
         """
-        return ["--host-discovery-script", shlex.quote(str(self.path))]
+        return ["--host-discovery-script", f"sh {shlex.quote(str(self.path))}"]
 
     def read(self) -> dict[str, int]:
         """Return the slots of each node that the script prints. Raises :class:`InputFileError`."""

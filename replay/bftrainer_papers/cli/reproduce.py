@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -36,8 +37,14 @@ NAMES = ("bftrainer", "modelarts", "afs", "loss-phase", "flowcon", "specon")
     is_flag=True,
     help=(
         "Run every setting of the paper (modelarts: 20 minutes per seed; bftrainer: a quarter "
-        "of an hour)."
+        "of an hour), and with --arrivals every virtual cluster."
     ),
+)
+@click.option(
+    "--arrivals",
+    type=FILE,
+    metavar="TRACE",
+    help="afs: also replay virtual clusters of this trace of Philly.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @click.option(
@@ -60,7 +67,13 @@ NAMES = ("bftrainer", "modelarts", "afs", "loss-phase", "flowcon", "specon")
 )
 @ended_by_signals()
 def reproduce(
-    name: str, seeds: int, full: bool, as_json: bool, where: str | None, **of_bftrainer: Any
+    name: str,
+    seeds: int,
+    full: bool,
+    arrivals: Path | None,
+    as_json: bool,
+    where: str | None,
+    **of_bftrainer: Any,
 ) -> None:
     """Run a paper's experiment and print the published values next to bftrainer's.
 
@@ -73,7 +86,7 @@ def reproduce(
     \b
     Example:
       bftrainer replay reproduce loss-phase
-      bftrainer replay reproduce afs --seeds 6
+      bftrainer replay reproduce afs --seeds 6 --arrivals philly.csv
       bftrainer replay reproduce bftrainer --log summit.csv.gz --out reproduction
     """
     from importlib import import_module
@@ -84,6 +97,8 @@ def reproduce(
 
     if seeds < 1:
         raise UserError(f"--seeds {seeds}: expected 1 or more")
+    if arrivals is not None and name != "afs":
+        raise UserError("--arrivals is an option of: bftrainer replay reproduce afs")
     options = BFTrainerOptions(**of_bftrainer)
     given = (*options.given(), *([] if where is None else ["--workers"]))
     if name != "bftrainer" and given:
@@ -106,6 +121,7 @@ def reproduce(
             tuple(range(1, seeds + 1)),
             full,
             lambda text: status.update(text) if stderr.is_terminal else None,
+            arrivals,
         )
         report = module.reproduce(extent)
     show(report, as_json=as_json)

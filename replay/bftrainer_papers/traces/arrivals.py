@@ -28,7 +28,8 @@ MOST_GPUS = 1_000_000
 @dataclass(frozen=True, slots=True)
 class TracedJob:
     """A job of a trace. ``run_s`` is how long it ran on its ``gpus`` (None: not in the trace),
-    ``model`` what it trained.
+    ``model`` what it trained, ``cluster`` the virtual cluster that it was submitted to ("": not in
+    the trace).
     """
 
     id: str
@@ -36,6 +37,7 @@ class TracedJob:
     gpus: int
     run_s: float | None = None
     model: str | None = None
+    cluster: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +124,11 @@ def _philly(line: int, cells: Cells) -> TracedJob:
             f"timestamp is {cells['timestamp']!r:.40}, expected a time like 2017-10-09 07:01:55"
         ) from error
     return TracedJob(
-        f"line{line}", at_s, _gpus(cells, "num_gpus"), number(cells, "duration", limit=MOST)
+        f"line{line}",
+        at_s,
+        _gpus(cells, "num_gpus"),
+        number(cells, "duration", limit=MOST),
+        cluster=cells.get("cluster", "").strip(),
     )
 
 

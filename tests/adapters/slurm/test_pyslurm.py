@@ -111,6 +111,15 @@ def test_a_pyslurm_that_works_tells_its_version(tmp_path: Path) -> None:
     assert probe({"PYTHONPATH": str(tmp_path)}) == "25.11.0"
 
 
+def test_what_a_pyslurm_prints_while_it_is_imported_is_not_its_version(tmp_path: Path) -> None:
+    """A site's wrapper may announce itself; the line of doctor would be two."""
+    (tmp_path / "pyslurm.py").write_text(
+        "print('site module 1.2 loaded')\n__version__ = '26.5.0'\n"
+        "Nodes = Jobs = type('X', (), {'load': 1})\n"
+    )
+    assert probe({"PYTHONPATH": str(tmp_path)}) == "26.5.0"
+
+
 @pytest.mark.parametrize(
     ("slurm", "pyslurm", "state", "words"),
     [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import pickle
 import shutil
@@ -343,12 +345,24 @@ def test_without_mpi4py_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> 
         pass
 
 
-def test_parquet_needs_pyarrow(grid: Path) -> None:
-    try:
-        import pyarrow.parquet as parquet
-    except ImportError:
-        assert as_parquet(()) is None
-        return
-    rows = sweep(grid, grid.parent / "one").rows
-    (grid.parent / "results.parquet").write_bytes(as_parquet(rows) or b"")
-    assert parquet.read_table(grid.parent / "results.parquet").num_rows == len(rows)
+def test_parquet_is_read_back_as_the_csv_table(grid: Path, tmp_path: Path) -> None:
+    need_package("pyarrow")
+    import pyarrow.parquet as parquet
+
+    rows = sweep(grid, tmp_path / "one").rows
+    path = tmp_path / "results.parquet"
+    path.write_bytes(as_parquet(rows) or b"")
+    read_back = parquet.read_table(path).to_pylist()
+    written = list(csv.DictReader(io.StringIO(as_csv(rows).decode())))
+    assert len(read_back) == len(rows) > 1
+    assert [list(row) for row in read_back] == [list(row) for row in written]
+    as_text = [
+        {name: "" if value is None else str(value) for name, value in row.items()}
+        for row in read_back
+    ]
+    assert as_text == written, "every cell, also of a column with numbers and text"
+
+
+def test_without_pyarrow_there_is_no_parquet(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert as_parquet(()) is None
