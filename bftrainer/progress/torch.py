@@ -40,7 +40,7 @@ from bftrainer.progress.virtual_ranks import (
     VirtualSampler,
     check_kept,
 )
-from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
+from bftrainer.scaling import Batches, LearningRate, LearningRateRule, Scaling
 from bftrainer.wires.data_summary import DataSummary
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ class Training(StepLoop):
             change between two starts, and only its length is compared, on all ranks; the present
             epoch continues at the same share of the samples.
         virtual_ranks: A power of two: the training has the same bits with 1 to so many workers. The
-            loop then calls :meth:`gradients`, and ``batch`` is the global batch. None: no virtual
-            ranks.
+            loop then calls :meth:`gradients`, and ``batch`` is the global batch, whatever
+            ``scaling`` is. None: no virtual ranks.
         reporter: Default: a new ``Reporter``.
 
     Raises:
@@ -120,7 +120,9 @@ class Training(StepLoop):
         self._virtual_count = virtual_ranks
         self._begin(model, optimizer, checkpoint, checkpoint_every_s, keep)
         source = parts(data, batch, loader_options)
-        self.batches = batches(scaling if virtual_ranks is None else Scaling.STRONG, source.batch)
+        self.batches = batches(scaling, source.batch)
+        if virtual_ranks is not None:
+            self.batches = Batches(Scaling.STRONG, self.batches.global_batch)
         self._virtual = self._virtual_ranks(virtual_ranks, seed)
         if isinstance(schedule, str):
             if schedule != _SCRIPT:
@@ -365,11 +367,6 @@ class Training(StepLoop):
         """
         if count is None:
             return None
-        if self.batches.scaling is not Scaling.STRONG:
-            raise InvalidValueError(
-                'virtual_ranks: expected scaling = "strong" in the trainer file, got '
-                f'"{self.batches.scaling.value}": the global batch must not follow the workers'
-            )
         check_kept(self._keep)
         virtual = VirtualRanks(self.model, self.optimizer, count, seed, self.rank, self.size)
         virtual.compare_workers()

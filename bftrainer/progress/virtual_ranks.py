@@ -273,7 +273,8 @@ class VirtualRanks:
             total.add(tree, vector)
         (own_piece,) = total.sums()
         result = sent.new_empty(self._size * piece)
-        dist.all_gather_into_tensor(result, own_piece.contiguous())
+        gather = getattr(dist, "all_gather_single", None)  # its name since torch 2.13
+        (gather or dist.all_gather_into_tensor)(result, own_piece.contiguous())
         return result[:length]
 
     def _arithmetic(self) -> str:
