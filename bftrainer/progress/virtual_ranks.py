@@ -594,7 +594,7 @@ def _copy_from_rank_0(tensors: Sequence[torch.Tensor]) -> None:
 def _has_group() -> bool:
     import torch.distributed as dist
 
-    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+    return bool(dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1)
 
 
 def _collective_calls() -> int:
