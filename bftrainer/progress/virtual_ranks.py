@@ -148,6 +148,7 @@ class VirtualRanks:
             )
         weights = [weight for weight in self._model.parameters() if weight.requires_grad]
         accumulated = [weight.grad for weight in weights]
+        _clear_gradients(weights)
         statistics = _running_statistics(self._model)
         before = [tensor.clone() for tensor in statistics]
         counters = _batch_counters(self._model)
@@ -155,7 +156,6 @@ class VirtualRanks:
         self._buffers.begin()
         total = TreeSum()
         for virtual_rank, batch in zip(self.own, batches):
-            _clear_gradients(weights)
             if virtual_rank != self.own.start:
                 _copy([*statistics, *counters], [*before, *counts_before])
                 self._buffers.restore()
@@ -163,8 +163,13 @@ class VirtualRanks:
             loss = self._backward(loss_of, batch, weight_of(virtual_rank))
             parts = [*_gradients_of(weights), *statistics, *self._buffers.changes(virtual_rank)]
             parts += [_used(weights), loss.reshape(1).float()]
-            total.add(range(virtual_rank, virtual_rank + 1), self._flat(parts))
-        lengths = [part.numel() for part in parts]
+            lengths = [part.numel() for part in parts]
+            vector = self._flat(parts)
+            # Memory: the gradients are in the vector now, and the sum owns that.
+            parts.clear()
+            _clear_gradients(weights)
+            total.add(range(virtual_rank, virtual_rank + 1), vector)
+            del vector
         mean = self._reduced(total.sums(), sum(lengths)).div_(self.count)
         *means, used, loss = mean.split(lengths)
         _set_gradients(weights, accumulated, means, used.tolist())

@@ -39,6 +39,7 @@ BROKEN = {
     "log": REPORTS
     + f"""
 import time
+from pathlib import Path
 line = b"x" * 99 + b"\\n"
 began_s, written, step = time.monotonic(), 0, 0
 with open("/dev/stdout", "wb") as out:
@@ -46,6 +47,7 @@ with open("/dev/stdout", "wb") as out:
         while written < (time.monotonic() - began_s) * {LOG_BYTES_S}:
             written += out.write(line * 1000)
         step += 1
+        Path("written").write_text(str(written))
         if report.step(step=step, samples=step):
             report.leave()
         time.sleep(0.02)
@@ -83,9 +85,10 @@ def measure(path: Path, kind: str, seconds: float) -> tuple[list[float], str]:
         eventually(lambda: all(trains(on, name) for name in GOOD), 300)
         if kind:
             submit(on, kind)
-        began_s, before = time.monotonic(), trained_node_s(on)
+        began_s, before = next_usage(on)
         time.sleep(seconds)
-        window_s, after = time.monotonic() - began_s, trained_node_s(on)
+        ended_s, after = next_usage(on)
+        window_s = ended_s - began_s
         note = "" if not kind else standing(on, kind)
         on.end(pilot)
     used = [end - begin for begin, end in zip(before, after, strict=True)]
@@ -110,6 +113,16 @@ def lines_of(path: Path) -> list[str]:
     return path.read_text().splitlines() if path.exists() else []
 
 
+def next_usage(on: Machine) -> tuple[float, list[float]]:
+    """Wait until the pilot has written the usage, which it does every few seconds; return when that
+    was, and the node-seconds.
+    """
+    before = trained_node_s(on)
+    while (usage := trained_node_s(on)) == before:
+        time.sleep(0.05)
+    return time.monotonic(), usage
+
+
 def trained_node_s(on: Machine) -> list[float]:
     with closing(open_store(on.state)) as store:
         registry = Registry(store)
@@ -120,7 +133,10 @@ def standing(on: Machine, kind: str) -> str:
     with closing(open_store(on.state)) as store:
         record = Registry(store).trainer(kind)
     logs = sum(path.stat().st_size for path in on.state.glob(f"trainers/{kind}/logs/**/*.log"))
-    return f"{record.status.value} {record.reason[:70]} (logs: {logs / 1e6:.1f} MB)"
+    path = on.work / "written"
+    written = int(path.read_text() or 0) if path.exists() else 0
+    text = f"{record.status.value} {record.reason[:70]}"
+    return f"{text} (wrote {written / 1e6:.0f} MB, kept {logs / 1e6:.1f} MB)"
 
 
 if __name__ == "__main__":

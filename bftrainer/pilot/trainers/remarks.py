@@ -111,7 +111,8 @@ def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
 _CERTAIN = re.compile(
     r"the command cannot be started: |the driver cannot be started: "
     r"|can't open file '.*': \[Errno 2\]|\b(SyntaxError|IndentationError|TabError): "
-    r"|ModuleNotFoundError: No module named |\b(ImportError|NameError|InvalidValueError): "
+    r"|ModuleNotFoundError: No module named |\bImportError: cannot import name "
+    r"|\b(NameError|InvalidValueError): "
     r"|\berror: (unrecognized arguments|the following arguments are required): "
     r"|\bno step within \S+ s of its start \(first_step_s\)"
 )
