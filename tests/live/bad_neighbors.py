@@ -132,7 +132,7 @@ def trained_node_s(on: Machine) -> list[float]:
 def standing(on: Machine, kind: str) -> str:
     with closing(open_store(on.state)) as store:
         record = Registry(store).trainer(kind)
-    logs = sum(path.stat().st_size for path in on.state.glob(f"trainers/{kind}/logs/**/*.log"))
+    logs = sum(path.stat().st_size for path in on.state.glob(f"trainers/{kind}/logs/**/*.log*"))
     path = on.work / "written"
     written = int(path.read_text() or 0) if path.exists() else 0
     text = f"{record.status.value} {record.reason[:70]}"
