@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -409,8 +411,8 @@ from bftrainer.errors import InvalidValueError
 from bftrainer.progress import Reporter
 from bftrainer.progress.torch import Training
 
-folder, rank = Path(sys.argv[1]), int(sys.argv[2])
-dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
+folder = Path(sys.argv[1])
+torch.manual_seed(1)
 model = torch.nn.Linear(2, 1)
 data = torch.utils.data.TensorDataset(torch.randn(16, 2, generator=torch.Generator().manual_seed(1)))
 training = Training(model, torch.optim.SGD(model.parameters(), 0.1), data, batch=8, virtual_ranks=4,
@@ -418,13 +420,22 @@ training = Training(model, torch.optim.SGD(model.parameters(), 0.1), data, batch
 
 
 def loss_of(batch):
-    loss = model(batch[0]).mean()
+    return model(batch[0]).mean()
+
+
+def collective_loss_of(batch):
+    loss = loss_of(batch)
     dist.all_reduce(loss.detach())
     return loss
 
 
+batch = next(iter(training.loader))
+loss = training.gradients(loss_of, batch)
+print(training.size, loss.item().hex(), model.weight.grad.sum().item().hex())
+if training.size == 1:
+    sys.exit()
 try:
-    training.gradients(loss_of, next(iter(training.loader)))
+    training.gradients(collective_loss_of, batch)
 except InvalidValueError as error:
     print(error)
 dist.destroy_process_group()
@@ -432,13 +443,25 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_collective_calls_within_a_step_are_refused(tmp_path: Path) -> None:
+def test_a_group_that_training_forms_and_collective_calls_that_are_refused(tmp_path: Path) -> None:
     need_package("torch")
     (tmp_path / "member.py").write_text(COLLECTIVE)
     argv = [sys.executable, "-W", "ignore", str(tmp_path / "member.py"), str(tmp_path)]
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    environment = os.environ | {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"}
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": "2"}
     members = [
-        subprocess.Popen([*argv, str(rank)], stdout=subprocess.PIPE, text=True) for rank in range(2)
+        subprocess.Popen(
+            argv,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment | group | {"RANK": str(rank)},
+        )
+        for rank in range(2)
     ]
+    alone = subprocess.run(argv, stdout=subprocess.PIPE, text=True, env=environment, check=True)
     for member in members:
-        text = member.communicate(timeout=60 * PATIENCE)[0]
-        assert text.startswith("loss_of calls torch.distributed"), text
+        bits, refusal = member.communicate(timeout=60 * PATIENCE)[0].splitlines()
+        assert bits.replace("2 ", "1 ", 1) == alone.stdout.strip()
+        assert refusal.startswith("loss_of calls torch.distributed")
