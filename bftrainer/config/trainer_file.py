@@ -142,7 +142,8 @@ class TrainerSpec(ConfigTable):
     stage_in: tuple[str, ...] = ()
     """Shell lines to run once per fragment before its first worker, to copy data to the node."""
     started_per: StartedPer = StartedPer.WORKER
-    scaling: Scaling = Scaling.WEAK
+    scaling: Scaling | None = None
+    """How the global batch follows the number of nodes. Default: as the script says, else weak."""
     global_batch: Count | None = None
     stop_s: Positive = 30.0
     """Seconds for the final checkpoint after a request to stop; then the workers are killed."""

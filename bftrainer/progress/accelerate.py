@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from bftrainer.errors import InvalidValueError
 from bftrainer.progress.torch import Scaling, Training, current_training
 
 __all__ = ["AcceleratedTraining", "Scaling", "current_training"]
@@ -30,7 +31,7 @@ class AcceleratedTraining(Training):
         model: The prepared model.
         optimizer: The prepared optimizer.
         data: The data set, or the script's ``DataLoader``, prepared or not.
-        options: The other arguments of ``Training``.
+        options: The other arguments of ``Training``, but ``virtual_ranks``.
     """
 
     def __init__(
@@ -42,6 +43,11 @@ class AcceleratedTraining(Training):
         **options: Any,
     ) -> None:
         self.accelerator = accelerator
+        if options.get("virtual_ranks") is not None:
+            raise InvalidValueError(
+                "virtual_ranks: Accelerate reduces the gradients itself: expected "
+                "bftrainer.progress.torch.Training"
+            )
         super().__init__(model, optimizer, data, **options)
         if self.batches.scaling is Scaling.STRONG:
             # A prepared scheduler would step once for each worker; here a step has as many samples

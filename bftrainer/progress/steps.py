@@ -126,7 +126,7 @@ class StepLoop:
             )
         _check_weights(model, optimizer, keep or {})
         if self._forms_group:  # no DistributedDataParallel has been wrapped around the model
-            self._averaging = GradientAverage(model, self.size)
+            self._average_gradients()
         self.step_number = 0
         """Steps since training began."""
         self._every_s = every_s
@@ -138,6 +138,10 @@ class StepLoop:
         self._trained_s, self._losses, self._begun_at = 0.0, 0, time.monotonic()
         """Training time before this start; how many starts before it had lost work."""
         self._is_last = False
+
+    def _average_gradients(self) -> None:
+        """Average the gradients of all workers in each ``backward()`` from now on."""
+        self._averaging = GradientAverage(self.model, self.size)
 
     def _report(self, reporter: Reporter | None) -> None:
         """Begin to report, and to count the steps of the optimizer."""

@@ -19,6 +19,7 @@ script trains as well, and resumes from its checkpoint. A loop over steps wants 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,13 +27,20 @@ from bftrainer.errors import InvalidValueError
 from bftrainer.progress.agreement import numbers_from_rank_0
 from bftrainer.progress.data_set import check_ranks, check_start, samples_are_fixed, summary_of
 from bftrainer.progress.elastic import Kept
-from bftrainer.progress.loaders import parts
+from bftrainer.progress.loaders import LoaderParts, parts
 from bftrainer.progress.pairs import paired
 from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
 from bftrainer.progress.script_values import KeptAttributes
 from bftrainer.progress.steps import StepLoop, current_training
-from bftrainer.scaling import LearningRate, LearningRateRule, Scaling
+from bftrainer.progress.virtual_ranks import (
+    SeededSamples,
+    StepBatches,
+    VirtualRanks,
+    VirtualSampler,
+    check_kept,
+)
+from bftrainer.scaling import Batches, LearningRate, LearningRateRule, Scaling
 from bftrainer.wires.data_summary import DataSummary
 
 if TYPE_CHECKING:
@@ -73,11 +81,15 @@ class Training(StepLoop):
         compare_data: Whether the data set must be the one of the start before. If not, it may
             change between two starts, and only its length is compared, on all ranks; the present
             epoch continues at the same share of the samples.
+        virtual_ranks: A power of two: the training has the same bits with 1 to so many workers. The
+            loop then calls :meth:`gradients`, and ``batch`` is the global batch, whatever
+            ``scaling`` is. None: no virtual ranks.
         reporter: Default: a new ``Reporter``.
 
     Raises:
-        InvalidValueError: The data have no length or no batch size, the weights are sharded, or the
-            data set is another one than on rank 0 or at the start before.
+        InvalidValueError: The data have no length or no batch size, the weights are sharded, the
+            data set is another one than on rank 0 or at the start before, or the model cannot be
+            trained with virtual ranks.
     """
 
     _ends_left_epochs = True
@@ -100,13 +112,18 @@ class Training(StepLoop):
         keep: Mapping[str, Kept] | None = None,
         loader_options: Mapping[str, object] | None = None,
         compare_data: bool = True,
+        virtual_ranks: int | None = None,
         reporter: Reporter | None = None,
     ) -> None:
         import torch
 
+        self._virtual_count = virtual_ranks
         self._begin(model, optimizer, checkpoint, checkpoint_every_s, keep)
         source = parts(data, batch, loader_options)
         self.batches = batches(scaling, source.batch)
+        if virtual_ranks is not None:
+            self.batches = Batches(Scaling.STRONG, self.batches.global_batch)
+        self._virtual = self._virtual_ranks(virtual_ranks, seed)
         if isinstance(schedule, str):
             if schedule != _SCRIPT:
                 raise InvalidValueError(
@@ -124,17 +141,11 @@ class Training(StepLoop):
             rates = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
             self._shares = [rate / rates[0] for rate in rates]
             self.rate = LearningRate(float(rates[0]), source.batch, rule, warmup_steps)
-        self.sampler = Sampler(
-            source.data,
-            self.batches,
-            self.rank,
-            self.size,
-            seed=seed,
-            shuffle=source.shuffle,
-            compare_data=compare_data,
-        )
+        self.sampler = self._make_sampler(source, seed, compare_data)
+        samples = source.data if virtual_ranks is None else SeededSamples(source.data, seed)
         self.loader = _Loader(
-            torch.utils.data.DataLoader(source.data, batch_sampler=self.sampler, **source.options),
+            torch.utils.data.DataLoader(samples, batch_sampler=self.sampler, **source.options),
+            source.data,
             self,
         )
         summary = (
@@ -226,6 +237,39 @@ class Training(StepLoop):
         self._epoch_values[key] = self._values.pop(key)
         return result
 
+    def gradients(self, loss_of: Callable[[Any], torch.Tensor], batch: Any) -> torch.Tensor:
+        """Compute the gradients of a batch of :attr:`loader`, in place of :meth:`backward`.
+
+        ::
+
+            for batch in training.loader:
+                optimizer.zero_grad()
+                loss = training.gradients(loss_of, batch)
+                optimizer.step()
+                training.step(loss)
+
+        Args:
+            loss_of: Returns the mean loss of a batch. With virtual ranks, it is called once for
+                each of this worker's, with the batch of that one, and must not use
+                ``torch.distributed``.
+            batch: What the loader has yielded: a batch, or those of this worker's virtual ranks.
+
+        Returns:
+            The loss without its graph: of this worker's batch, with virtual ranks of the global
+            batch.
+
+        Raises:
+            InvalidValueError: With virtual ranks, the batch is not the loader's, ``loss_of`` uses
+                ``torch.distributed``, or gradients are sparse.
+        """
+        if self._virtual is None:
+            loss = loss_of(batch)
+            self.backward(loss)
+            return loss.detach()
+        loss = self._virtual.gradients(loss_of, batch, self.step_number, self._virtual_weight)
+        self._note_loss(loss)
+        return loss
+
     def backward(
         self, loss: torch.Tensor, *, unscaled: torch.Tensor | None = None, **options: Any
     ) -> None:
@@ -234,6 +278,11 @@ class Training(StepLoop):
         With strong scaling, the batches of workers may differ by one sample. ``unscaled`` is the
         loss to report, if a scaler has multiplied ``loss``; ``options`` go to ``backward()``.
         """
+        if self._virtual is not None:
+            raise InvalidValueError(
+                "virtual_ranks: call training.gradients(loss_of, batch) in place of "
+                "training.backward(loss)"
+            )
         self._note_loss(loss if unscaled is None else unscaled)
         self._weighted(loss).backward(**options)
 
@@ -284,6 +333,63 @@ class Training(StepLoop):
         """
         for group, rate in zip(self.optimizer.param_groups, self._own_rates):
             group["lr"] = rate
+
+    def _average_gradients(self) -> None:
+        if self._virtual_count is None:
+            super()._average_gradients()
+
+    def _make_sampler(self, source: LoaderParts, seed: int, compare_data: bool) -> Sampler:
+        """Return the sampler that gives the order of the data."""
+        if self._virtual_count is None:
+            return Sampler(
+                source.data,
+                self.batches,
+                self.rank,
+                self.size,
+                seed=seed,
+                shuffle=source.shuffle,
+                compare_data=compare_data,
+            )
+        return VirtualSampler(
+            source.data,
+            self.batches,
+            self.rank,
+            self.size,
+            virtual_ranks=self._virtual_count,
+            seed=seed,
+            shuffle=source.shuffle,
+            compare_data=compare_data,
+        )
+
+    def _virtual_ranks(self, count: int | None, seed: int) -> VirtualRanks | None:
+        """Return the virtual ranks of a training that has some. Raises InvalidValueError if it
+        cannot have them.
+        """
+        if count is None:
+            return None
+        check_kept(self._keep)
+        virtual = VirtualRanks(self.model, self.optimizer, count, seed, self.rank, self.size)
+        virtual.compare_workers()
+        return virtual
+
+    def _virtual_weight(self, virtual_rank: int) -> float:
+        """Return the factor of the mean loss of a virtual rank."""
+        assert self._virtual_count is not None
+        return self.batches.weight(virtual_rank, self._virtual_count)
+
+    def _next_batch(self, batches: Iterator[Any]) -> Any:
+        """Return the next batch of the loader; those of a step with virtual ranks."""
+        if self._virtual is None:
+            return next(batches)
+        first = next(batches)
+        return StepBatches([first, *islice(batches, len(self._virtual.own) - 1)])
+
+    def _seed_batch(self) -> None:
+        """Seed what the loop draws for the batch that comes now."""
+        if self._virtual is None:
+            self._seed()
+        else:
+            self._virtual.seed_whole_step(self.step_number)
 
     def _begin_pass(self) -> None:
         """Finish the pass before this one, in a loop without :meth:`epochs`."""
@@ -340,6 +446,8 @@ class Training(StepLoop):
         }
         if self.sampler.summary is not None:
             position["data"] = self.sampler.summary.as_dict()
+        if self._virtual is not None:
+            position["virtual_ranks"] = self._virtual.state_dict()
         return position
 
     def _restore(self, content: Mapping[str, Any]) -> None:
@@ -355,6 +463,8 @@ class Training(StepLoop):
         # The script may have loaded a checkpoint of its own into the optimizer, with the rate of
         # another size.
         self.rate.base = content.get("base", self.rate.base)
+        if self._virtual is not None and "virtual_ranks" in content:
+            self._virtual.load_state_dict(content["virtual_ranks"])
 
     def _check_ranks(self, summary: DataSummary) -> None:
         """Compare the data sets of all ranks, which all make this object now."""
@@ -375,6 +485,8 @@ class Training(StepLoop):
     def _advance(self) -> int:
         epoch = self.sampler.epoch
         self.sampler.advance()
+        if self._virtual is not None:
+            self._virtual.end_step()
         self._at_epoch_end = self.step_loader.counts and self.sampler.epoch != epoch
         return self.sampler.samples
 
@@ -388,10 +500,10 @@ class Training(StepLoop):
 class _Loader:
     """A ``DataLoader`` that sets the learning rate before each batch."""
 
-    def __init__(self, loader: Any, training: Training) -> None:
+    def __init__(self, loader: Any, data: Any, training: Training) -> None:
         self._loader = loader
         self._training = training
-        self.dataset = loader.dataset
+        self.dataset = data
         self.num_workers = loader.num_workers
 
     def __len__(self) -> int:
@@ -404,12 +516,12 @@ class _Loader:
         while True:
             training._seed("data")
             try:
-                batch = next(batches)
+                batch = training._next_batch(batches)
             except StopIteration:
                 training._iterates = False
                 return
             training.apply_rate()
-            training._seed()
+            training._seed_batch()
             yield training.placed(batch)
 
 

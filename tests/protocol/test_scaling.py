@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.errors import InvalidValueError
+from bftrainer.pilot.trainers.trainer_message import trainer_message
 from bftrainer.progress import Batches, LearningRate, LearningRateRule, Scaling, batches
 
 TRAINER = {
@@ -62,6 +64,14 @@ def test_the_trainer_file_outvotes_the_script(tmp_path: Path) -> None:
     assert batches(Scaling.WEAK, 32, {}) == Batches(Scaling.WEAK, 32)
     (tmp_path / "trainer.json").write_text(json.dumps(TRAINER | {"scaling": None}))
     assert batches(Scaling.WEAK, 32, here) == Batches(Scaling.WEAK, 32)
+
+
+def test_a_trainer_file_without_scaling_leaves_it_to_the_script(tmp_path: Path) -> None:
+    spec = TrainerSpec(name="a", command=("python", "a.py"), max_nodes=1)
+    message = {**TRAINER, "scaling": trainer_message(spec).scaling}
+    (tmp_path / "trainer.json").write_text(json.dumps(message))
+    here = {"BFTRAINER_TRAINER_DIR": str(tmp_path)}
+    assert batches(Scaling.STRONG, 32, here) == Batches(Scaling.STRONG, 32)
 
 
 def test_linear_learning_rate_with_warm_up_by_hand() -> None:

@@ -243,6 +243,8 @@ class FakeLauncher:
     takes_s: float = 0.5
     slow: dict[str, float] = field(default_factory=dict)
     behaviour: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    """What the driver says of a trainer that fails, by name."""
     drivers: dict[str, FakeDriver] = field(default_factory=dict)
     orders: list[tuple[str, str, frozenset[str]]] = field(default_factory=list)
     overlaps: list[str] = field(default_factory=list)
@@ -265,7 +267,7 @@ class FakeLauncher:
         self._note("start", name, there)
         self._say(name, Started())
         if self.behaviour.get(name) == "fails":
-            how = {"reason": "status 1", "tail": ("boom",)}
+            how = {"reason": self.reasons.get(name, "status 1"), "tail": ("boom",)}
             self.clock.after(self.takes_s, lambda: self._end(name, Ending.FAILED, **how))  # type: ignore[arg-type]
         else:
             self.clock.after(self.slow.get(name, self.takes_s), lambda: self._run(name))

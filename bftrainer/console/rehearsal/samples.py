@@ -40,13 +40,21 @@ def judge(record: Record, scaling: Scaling, global_batch: int | None) -> Rehears
         f"{count:g} per step with {size} worker{'s' * (size != 1)}"
         for size, count in sorted(per_step.items())
     )
-    has_constant_batch = len(per_step) > 1 and len(set(per_step.values())) == 1
-    if has_constant_batch and scaling is Scaling.WEAK:
+    if scaling is Scaling.WEAK and scaling_of(record) is Scaling.STRONG:
         text += (
             "; the batch does not grow with the size: the trainer file should have scaling "
             '= "strong"'
         )
     return _CHECK.passed(text)
+
+
+def scaling_of(record: Record) -> Scaling:
+    """Return how the global batch followed the number of workers: strong scaling only if it was the
+    same at two sizes or more.
+    """
+    per_step = batches(record)
+    is_constant = len(per_step) > 1 and len(set(per_step.values())) == 1
+    return Scaling.STRONG if is_constant else Scaling.WEAK
 
 
 def batches(record: Record) -> dict[int, float]:

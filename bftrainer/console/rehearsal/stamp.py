@@ -34,7 +34,7 @@ def key_of(spec: TrainerSpec) -> str:
         spec.launcher,
         spec.setup,
         spec.started_per.value,
-        spec.scaling.value,
+        spec.scaling.value if spec.scaling is not None else None,
         spec.stop_signal,
     ]
     return hashlib.sha256(json.dumps(facts).encode() + content).hexdigest()

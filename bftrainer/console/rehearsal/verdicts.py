@@ -54,18 +54,19 @@ def judge(record: Record, spec: TrainerSpec) -> list[RehearsalFinding]:
             _kill_finding(record, is_pool=True),
             _process_finding(record),
         ]
+    scaling = spec.scaling or samples.scaling_of(record)
     return [
         _start_finding(record, spec),
         _stop_finding(record, spec),
         _checkpoint_finding(record),
         _change_finding(record),
         _contiguity_finding(record),
-        samples.judge(record, spec.scaling, spec.global_batch),
+        samples.judge(record, scaling, spec.global_batch),
         _kill_finding(record),
         _truncation_finding(record),
         _state_finding(record),
         ranks.judge(record),
-        rates.judge(record, spec.scaling),
+        rates.judge(record, scaling),
         order.judge(record),
         random_numbers.judge(record),
         _process_finding(record),

@@ -111,14 +111,19 @@ def repeat_text(samples: float, lost_nodes: int, *, loaded: bool) -> str:
 _CERTAIN = re.compile(
     r"the command cannot be started: |the driver cannot be started: "
     r"|can't open file '.*': \[Errno 2\]|\b(SyntaxError|IndentationError|TabError): "
-    r"|ModuleNotFoundError: No module named "
+    r"|ModuleNotFoundError: No module named |\bImportError: cannot import name "
+    r"|\b(NameError|InvalidValueError): "
+    r"|\berror: (unrecognized arguments|the following arguments are required): "
+    r"|\bno step within \S+ s of its start \(first_step_s\)"
 )
-"""Errors that come again on every node that has the same files."""
+"""Errors that come again on every node that has the same files, and hangs before the first step,
+each of which holds nodes for ``first_step_s``.
+"""
 
 
 def is_certain_error(text: str) -> bool:
-    """Whether a failure will come again at every start, because a program or file is missing or is
-    no program.
+    """Whether a failure will come again at every start: a program or module is missing, a script
+    has an error or refuses its arguments, or it hangs before its first step.
     """
     return _CERTAIN.search(text) is not None
 
