@@ -6,12 +6,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.clusters_under_test import ClusterUnderTest, RealSlurm
+from support.clusters_under_test import OAR, ClusterUnderTest, RealSlurm
 from support.lsf_under_test import QUEUE, LsfLab, StandInLsf
 from support.memory_under_test import InMemory
+from support.needs import need
+from support.oar_lab import Lab as OarLab
+from support.oar_lab import missing_oar, started
+from support.oar_under_test import LiveOar
 
 
-@pytest.fixture(params=["slurm", "lsf", "memory"])
+@pytest.fixture(scope="session")
+def oar_lab() -> Iterator[OarLab]:
+    """One OAR for all tests of a process."""
+    need(missing_oar())
+    yield from started()
+
+
+@pytest.fixture(params=["slurm", "lsf", "memory", OAR])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterUnderTest]:
     name, _, several = request.param.partition(", ")
     most = int(several.split()[0]) if several else 1
@@ -24,6 +35,11 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterU
         memory = InMemory(tmp_path)
         yield memory
         memory.close()
+        return
+    if name == "oar":
+        live = LiveOar(request.getfixturevalue("oar_lab"), tmp_path)
+        yield live
+        live.close()
         return
     lab = request.getfixturevalue("lab")
     real = RealSlurm(lab, tmp_path, nodes_per_holder=most)

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from bftrainer.cluster.model import Fragment
 from bftrainer.cluster.ports import NodeHolder, Scheduler
 from bftrainer.fragment_names import job_of
@@ -26,7 +28,9 @@ from bftrainer_drivers.common.command_line import step_command
 from support.ordered_workers import WORKER_MARK
 from support.slurm_lab import Lab, wait_until
 
-HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "memory"]
+OAR = pytest.param("oar", marks=[pytest.mark.root, pytest.mark.slow])
+"""A live OAR runs in namespaces, which only root can make."""
+HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "memory", OAR]
 """For the fixture ``cluster``, where jobs of several nodes matter."""
 
 
