@@ -9,17 +9,7 @@ import pytest
 from support.clusters_under_test import OAR, ClusterUnderTest, RealSlurm
 from support.lsf_under_test import QUEUE, LsfLab, StandInLsf
 from support.memory_under_test import InMemory
-from support.needs import need
-from support.oar_lab import Lab as OarLab
-from support.oar_lab import missing_oar, started
 from support.oar_under_test import LiveOar
-
-
-@pytest.fixture(scope="session")
-def oar_lab() -> Iterator[OarLab]:
-    """One OAR for all tests of a process."""
-    need(missing_oar())
-    yield from started()
 
 
 @pytest.fixture(params=["slurm", "lsf", "memory", OAR])

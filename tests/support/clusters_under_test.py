@@ -28,8 +28,10 @@ from bftrainer_drivers.common.command_line import step_command
 from support.ordered_workers import WORKER_MARK
 from support.slurm_lab import Lab, wait_until
 
-OAR = pytest.param("oar", marks=[pytest.mark.root, pytest.mark.slow])
-"""A live OAR runs in namespaces, which only root can make."""
+OAR = pytest.param("oar", marks=[pytest.mark.root, pytest.mark.nightly])
+"""A live OAR runs in namespaces, which only root can make. The suites take minutes there, since each
+of its decisions takes seconds; tests/oar/test_verbs_on_oar.py is shorter.
+"""
 HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "memory", OAR]
 """For the fixture ``cluster``, where jobs of several nodes matter."""
 

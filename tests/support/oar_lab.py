@@ -64,10 +64,6 @@ _CONFIGURATION = {
     "DB_BASE_PASSWD": "oar",
     "DB_BASE_PASSWD_RO": "oar",
     "SERVER_HOSTNAME": "head",
-    # A plan adds it to the end of each job.
-    "SCHEDULER_JOB_SECURITY_TIME": "1",
-    # One second between two turns of the scheduler, not five: tests wait for turns.
-    "SCHEDULER_MIN_TIME_BETWEEN_2_CALLS": "1",
 }
 
 
@@ -96,7 +92,11 @@ class Lab:
     nodes: int = 8
     cores: int = 2
     turn_s: int = 1
-    """SCHEDULER_MIN_TIME_BETWEEN_2_CALLS; OAR's own default is 5."""
+    """SCHEDULER_MIN_TIME_BETWEEN_2_CALLS: one second between two turns of the scheduler, since tests
+    wait for turns; OAR's own default is 5.
+    """
+    security_s: int = 1
+    """SCHEDULER_JOB_SECURITY_TIME, which a plan adds to each job; OAR's own default is 60."""
     process: subprocess.Popen[bytes] | None = field(default=None, init=False)
     first: int = field(default=0, init=False)
     """The first process inside the namespaces, by its number outside."""
@@ -211,7 +211,11 @@ class Lab:
     def _configure(self) -> None:
         path = self.root / "etc" / "oar.conf"
         text = path.read_text()
-        values = {**_CONFIGURATION, "SCHEDULER_MIN_TIME_BETWEEN_2_CALLS": str(self.turn_s)}
+        values = {
+            **_CONFIGURATION,
+            "SCHEDULER_MIN_TIME_BETWEEN_2_CALLS": str(self.turn_s),
+            "SCHEDULER_JOB_SECURITY_TIME": str(self.security_s),
+        }
         for key, value in values.items():
             text, count = re.subn(rf"^#?{key}=.*$", f'{key}="{value}"', text, flags=re.MULTILINE)
             assert count == 1, key
@@ -240,12 +244,13 @@ class Lab:
         return run(entered, timeout_s=60, env=_system_environment())
 
     def oarsub(self, *words: str, user: str = MAIN_USER) -> str:
-        """Submit a job as a user; return its id."""
+        """Submit a job as a user; return its id, of an array that of the first."""
         as_user = ("setpriv", f"--reuid={user}", "--regid=nogroup", "--clear-groups")
         quiet = ("-d", "/", "-O", "/dev/null", "-E", "/dev/null")
         said = self.run(*as_user, "oarsub", *quiet, *words)
-        (job,) = re.findall(r"^OAR_JOB_ID=(\d+)$", said, re.MULTILINE)
-        return str(job)
+        job = re.search(r"^OAR_JOB_ID=(\d+)$", said, re.MULTILINE)
+        assert job is not None, said
+        return job[1]
 
     def query(self, sql: str) -> str:
         """Ask the database, unaligned and without a header."""

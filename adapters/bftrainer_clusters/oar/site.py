@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from bftrainer.api import Observation
+from bftrainer.cluster.model import Observation
 from bftrainer.config.trainer_file import Count, Positive
 from bftrainer.system.command import failure, outcome, parsed, run
 from bftrainer.system.users import own_name

@@ -13,14 +13,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bftrainer.api import (
-    Availability,
-    NodeView,
-    PendingJob,
-    Reservation,
-    SchedulerError,
-    UnknownStateError,
-)
+from bftrainer.cluster.model import Availability, NodeView, PendingJob, Reservation
+from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_clusters.simple import JobPhase, JobRecord
 
 BESTEFFORT = "besteffort"
