@@ -1,11 +1,11 @@
 """How long main jobs wait on a live OAR whose nodes are all taken: by plain besteffort jobs, and by a
 pilot's holders with trainings in them; and how many steps the trainings do again.
 
-Both runs have the same jobs (1, 2 or 4 of 8 nodes) at about the same intervals. A wait is the time
-from before oarsub to the job's first line. OAR has its own default values. Needs root, OAR's
-packages, and twice --minutes:
+Two OARs run side by side, so that they meet the same load, and get the same jobs (1, 2 or 4 of 8
+nodes) at about the same intervals. A wait is the time from before oarsub to the job's first line. OAR
+has its own default values. Needs root and OAR's packages:
 
-    .venv/bin/python tests/oar/main_jobs.py --jobs 20 --minutes 30
+    .venv/bin/python tests/oar/main_jobs.py --jobs 20 --minutes 60
 """
 
 from __future__ import annotations
@@ -20,9 +20,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TypeVar
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from support.live_machine import Machine, eventually, machine
@@ -32,6 +34,7 @@ from support.oar_pilot import CONFIG, repeated_steps
 SIZES = (1, 1, 2, 4)
 RUNS_S = 15
 TRAINERS = ("a", "b")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,7 @@ def main_jobs(lab: Lab, folder: Path, sizes: list[int], every_s: float) -> list[
     for size in sizes:
         due_s = time.monotonic() + every_s
         waits.append(wait_of(lab, starts, size))
-        print(f"  {waits[-1]}", flush=True)
+        print(f"{folder.name}: {waits[-1]}", flush=True)
         time.sleep(max(due_s - time.monotonic(), 0))
     return waits
 
@@ -140,7 +143,7 @@ def summary(waits: list[Wait]) -> str:
     )
 
 
-def in_folder(measure: Callable[[Path], object]) -> object:
+def in_folder(measure: Callable[[Path], Result]) -> Result:
     folder = Path(tempfile.mkdtemp(prefix="bftrainer-oar."))
     folder.chmod(0o711)
     try:
@@ -152,7 +155,7 @@ def in_folder(measure: Callable[[Path], object]) -> object:
 def measure() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--jobs", type=int, default=20)
-    parser.add_argument("--minutes", type=float, default=30, help="of each of the two runs")
+    parser.add_argument("--minutes", type=float, default=60, help="of the run, at least")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, help="JSON file for the waits")
     chosen = parser.parse_args()
@@ -161,18 +164,16 @@ def measure() -> None:
     draw = random.Random(chosen.seed)
     sizes = [draw.choice(SIZES) for _ in range(chosen.jobs)]
     every_s = chosen.minutes * 60 / chosen.jobs
-    print(f"beside a pilot, load {os.getloadavg()[0]:.0f}:", flush=True)
-    held = in_folder(lambda folder: beside_a_pilot(folder, sizes, every_s))
-    assert isinstance(held, tuple)
-    waits, training = held
-    print(summary(waits))
-    print(f"{training.steps} steps, {training.repeated} of them again after a kill", flush=True)
-    print(f"beside plain besteffort jobs, load {os.getloadavg()[0]:.0f}:", flush=True)
-    plain = in_folder(lambda folder: beside_plain_jobs(folder, sizes, every_s))
-    assert isinstance(plain, list)
-    print(summary(plain))
+    with ThreadPoolExecutor(2) as both:
+        held = both.submit(in_folder, lambda folder: beside_a_pilot(folder, sizes, every_s))
+        plain = both.submit(in_folder, lambda folder: beside_plain_jobs(folder, sizes, every_s))
+        (waits, training), beside_plain = held.result(), plain.result()
+    print(f"load {os.getloadavg()[0]:.0f} on {os.cpu_count()} cores")
+    print(f"beside a pilot: {summary(waits)}")
+    print(f"{training.steps} steps, {training.repeated} of them again after a kill")
+    print(f"beside plain besteffort jobs: {summary(beside_plain)}")
     if chosen.out is not None:
-        rows = {"pilot": [*map(asdict, waits)], "plain": [*map(asdict, plain)]}
+        rows = {"pilot": [*map(asdict, waits)], "plain": [*map(asdict, beside_plain)]}
         chosen.out.write_text(json.dumps({**rows, "training": asdict(training)}, indent=1))
 
 

@@ -2,8 +2,8 @@
 node, in namespaces of their own.
 
 Debian's OAR 2.5.9 (oar-server, oar-node, oar-user) has fixed paths, addresses and ports. So all of it
-runs in private namespaces of mounts, network, host names and processes, where /etc/oar, /var/lib/oar,
-/var/log, /run, /etc/passwd and /etc/hosts are the lab's own: nothing outside changes, and the end of
+runs in private namespaces of mounts, network, host names and processes, where /etc, /var/lib/oar,
+/var/log and /run are the lab's own: nothing outside changes, and the end of
 the first process is the end of all. Processes of jobs are visible in /proc of this machine, and files
 are where they are. Needs root; 8 nodes are there after about 8 s on 2 cores.
 """
@@ -36,9 +36,7 @@ _START = """\
 set -eu
 mount --make-rprivate /
 mount -t proc proc /proc
-mount --bind {root}/passwd /etc/passwd
-mount --bind {root}/hosts /etc/hosts
-mount --bind {root}/etc /etc/oar
+mount --bind {root}/etc /etc
 mount --bind {root}/oar /var/lib/oar
 mount --bind {root}/log /var/log
 mount -t tmpfs -o mode=755 tmpfs /run
@@ -114,8 +112,9 @@ class Lab:
         for name in ("bin", "run", "pg", "log", "home"):
             (self.root / name).mkdir(mode=0o755)
         (self.root / "home" / ".bashrc").touch()
-        shutil.copytree("/etc/oar", self.root / "etc", copy_function=_copy_with_owner)
-        shutil.copytree("/var/lib/oar", self.root / "oar", copy_function=_copy_with_owner)
+        # All of /etc: when somebody replaces /etc/passwd, a mount on that one file is gone.
+        run(["cp", "-a", "/etc", str(self.root / "etc")], timeout_s=60)
+        run(["cp", "-a", "/var/lib/oar", str(self.root / "oar")], timeout_s=60)
         self._write_files()
         with (self.root / "log" / "lab.log").open("wb") as log:
             self.process = subprocess.Popen(
@@ -149,9 +148,6 @@ class Lab:
         programs = _postgres_programs()
         assert programs is not None
         shutil.chown(self.root / "pg", "postgres")
-        shutil.chown(self.root / "oar", "oar", "oar")
-        for folder in ("oar/.ssh", "oar/phoenix"):
-            shutil.chown(self.root / folder, "oar", "oar")
         (self.root / "pg" / "password").write_text("admin\n")
         as_postgres = (
             f"setpriv --reuid=postgres --regid=postgres --init-groups env PATH={programs}:$PATH"
@@ -170,10 +166,10 @@ class Lab:
             f"{own.pw_name}:x:{own.pw_uid}:{own.pw_gid}::{home}:/bin/bash",
             f"{MAIN_USER}:x:61111:65534::{home}:/bin/bash",
         ]
-        self._write("passwd", "\n".join(lines))
+        self._write("etc/passwd", "\n".join(lines))
         hosts = ["127.0.0.1 localhost head"]
         hosts += [f"127.0.1.{number} {name}" for number, name in zip(numbers, names, strict=True)]
-        self._write("hosts", "\n".join(hosts))
+        self._write("etc/hosts", "\n".join(hosts))
         self._configure()
         self._write(
             "bin/start-database",
@@ -209,7 +205,7 @@ class Lab:
         )
 
     def _configure(self) -> None:
-        path = self.root / "etc" / "oar.conf"
+        path = self.root / "etc" / "oar" / "oar.conf"
         text = path.read_text()
         values = {
             **_CONFIGURATION,
@@ -319,13 +315,6 @@ class Lab:
 
 def _system_environment() -> dict[str, str]:
     return {**scrubbed(os.environ), "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-
-
-def _copy_with_owner(source: str, target: str) -> str:
-    shutil.copy2(source, target)
-    status = Path(source).stat()
-    os.chown(target, status.st_uid, status.st_gid)
-    return target
 
 
 def started(**settings: int) -> Iterator[Lab]:

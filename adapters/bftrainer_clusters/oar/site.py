@@ -66,7 +66,7 @@ class OarCluster(SimpleCluster[OarSettings]):
         # Nodes last: a job that starts meanwhile is in one of the answers.
         now_s = time.time()
         jobs = self._ask(("oarstat", "-J"), text.parse_jobs)
-        plan = self._ask(("oarstat", "-J", "--gantt", _period(now_s)), text.parse_plan)
+        plan = self._ask(plan_argv(now_s), text.parse_plan)
         nodes = self._ask(("oarnodes", "-J"), lambda answer: text.parse_nodes(answer, plan))
         pending, reservations = text.pending_jobs(jobs, plan), text.reservations(jobs, plan)
         return Observation(now_s, nodes, pending, reservations)
@@ -90,7 +90,7 @@ class OarCluster(SimpleCluster[OarSettings]):
 
     def list(self) -> tuple[JobRecord, ...]:
         owner = own_name()
-        argv = ("oarstat", "-J", "-f", "--sql", _of_owner(owner, time.time() - ENDED_S))
+        argv = own_argv(owner, time.time())
         jobs = self._ask(argv, lambda answer: text.parse_own(answer, owner))
         changed = [job.record.id for job in jobs if not job.is_besteffort]
         self.changed = self.submitted.intersection(changed)
@@ -128,21 +128,19 @@ class OarCluster(SimpleCluster[OarSettings]):
         return parsed(argv, answer, parse)
 
 
-def _period(now_s: float) -> str:
-    """Return the period of plans, in the local time that oarstat reads."""
-    return ", ".join(
-        time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at_s))
-        for at_s in (now_s, now_s + PLANS_S)
-    )
+def plan_argv(now_s: float) -> tuple[str, ...]:
+    """Build the question for all plans; oarstat reads local time."""
+    times = (time.localtime(at_s) for at_s in (now_s, now_s + PLANS_S))
+    period = ", ".join(time.strftime("%Y-%m-%d %H:%M:%S", local) for local in times)
+    return ("oarstat", "-J", "--gantt", period)
 
 
-def _of_owner(owner: str, since_s: float) -> str:
-    """Return the condition for the jobs of a user that are not over, or not for long."""
+def own_argv(owner: str, now_s: float) -> tuple[str, ...]:
+    """Build the question for the jobs of a user that are not over, or not for long."""
     quoted = owner.replace("'", "''")
-    return (
-        f"job_user = '{quoted}' AND (state NOT IN ('Terminated', 'Error') "
-        f"OR stop_time >= {since_s:.0f})"
-    )
+    active = "state NOT IN ('Terminated', 'Error')"
+    condition = f"job_user = '{quoted}' AND ({active} OR stop_time >= {now_s - ENDED_S:.0f})"
+    return ("oarstat", "-J", "-f", "--sql", condition)
 
 
 SITE = SimpleSite(

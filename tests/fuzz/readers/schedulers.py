@@ -34,6 +34,8 @@ _GIVEN: dict[str, object] = {
     "what": "jobs",
     "name": "idle",
     "uid": 0,
+    "owner": "root",
+    "plan": {},
     "priorities": {"idle": 1},
 }
 """Arguments by name."""
@@ -157,7 +159,7 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
 
 
 def _parsers() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for scheduler in ("slurm", "lsf"):
+    for scheduler in ("slurm", "lsf", "oar"):
         package = importlib.import_module(f"bftrainer_clusters.{scheduler}")
         for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda each: each.name):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
@@ -229,6 +231,10 @@ def readers() -> Iterator[Reader]:
         "lsf.jobs.parse_running",
         "lsf.node_waits.parse_jobs",
         "lsf.pilot_job.parse_job",
+        "oar.text.parse_jobs",
+        "oar.text.parse_nodes",
+        "oar.text.parse_own",
+        "oar.text.parse_plan",
     )
     for name, function in _parsers():
         is_json = name in of_json
