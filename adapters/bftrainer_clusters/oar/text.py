@@ -43,7 +43,7 @@ Fields = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class OarJob:
     """A job of ``oarstat -J``."""
 
     owner: str
@@ -54,7 +54,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class OarPlan:
     """A job of ``oarstat --gantt``: its nodes and times, also those that it is planned for."""
 
     state: str
@@ -72,38 +72,40 @@ def objects(text: str) -> dict[str, Fields]:
     if not text.strip():
         return {}
     answer = json.loads(text)
-    if not isinstance(answer, dict) or not all(isinstance(each, dict) for each in answer.values()):
+    if not isinstance(answer, dict) or not all(
+        isinstance(value, dict) for value in answer.values()
+    ):
         raise SchedulerError("OAR's answer is no JSON object of objects")
     return answer
 
 
-def parse_jobs(text: str) -> dict[str, Job]:
+def parse_jobs(text: str) -> dict[str, OarJob]:
     """Read ``oarstat -J``: the jobs of all users that are not over, by id."""
     return {id_: _job(fields) for id_, fields in objects(text).items()}
 
 
-def _job(fields: Fields) -> Job:
+def _job(fields: Fields) -> OarJob:
     is_besteffort = BESTEFFORT in fields["types"]
-    return Job(
+    return OarJob(
         fields["owner"],
         BESTEFFORT if is_besteffort else fields["queue"],
-        _known(fields["state"]),
+        _job_state(fields["state"]),
         fields["reservation"] != "None",
         fields["state"] != "Hold" and not fields["dependencies"],
     )
 
 
-def _known(state: str) -> str:
+def _job_state(state: str) -> str:
     if state not in JOB_STATES:
         raise UnknownStateError("job", state)
     return state
 
 
-def parse_plan(text: str) -> dict[str, Planned]:
+def parse_plan(text: str) -> dict[str, OarPlan]:
     """Read ``oarstat --gantt``, which prints an object also where no job is."""
     return {
-        str(id_): Planned(
-            _known(job["state"]),
+        str(id_): OarPlan(
+            _job_state(job["state"]),
             frozenset(job["network_address"]),
             float(job["start_time"]),
             float(job["stop_time"]),
@@ -112,22 +114,25 @@ def parse_plan(text: str) -> dict[str, Planned]:
     }
 
 
-def parse_nodes(text: str, plan: Mapping[str, Planned]) -> tuple[NodeView, ...]:
+def parse_nodes(text: str, plan: Mapping[str, OarPlan]) -> tuple[NodeView, ...]:
     """Read ``oarnodes -J``: one object per resource, usually a core. Resources without a network
     address are no nodes (licenses).
     """
-    resources: dict[str, list[Fields]] = defaultdict(list)
-    for resource in sorted(objects(text).values(), key=lambda each: int(each["resource_id"])):
+    by_node: dict[str, list[Fields]] = defaultdict(list)
+    for resource in sorted(
+        objects(text).values(), key=lambda resource: int(resource["resource_id"])
+    ):
         if resource["network_address"] and resource["type"] == "default":
-            resources[resource["network_address"]].append(resource)
-    if not resources:
+            by_node[resource["network_address"]].append(resource)
+    if not by_node:
         raise SchedulerError("oarnodes shows no node")
     waiting = [job for job in plan.values() if job.state in _WAIT]
     active = [job for job in plan.values() if job.state not in _WAIT | _OVER]
     planned = frozenset[str]().union(*(job.nodes for job in waiting))
     occupied = frozenset[str]().union(*(job.nodes for job in active))
     return tuple(
-        _node(name, each, name in occupied, name in planned) for name, each in resources.items()
+        _node(name, resources, name in occupied, name in planned)
+        for name, resources in by_node.items()
     )
 
 
@@ -143,7 +148,8 @@ def _node(name: str, resources: list[Fields], is_occupied: bool, is_planned: boo
     has_jobs = is_occupied or any(
         resource.get("jobs") or resource["suspended_jobs"] == "YES" for resource in resources
     )
-    ends = [upto for each in resources if 0 < (upto := int(each["available_upto"])) < _FOREVER_S]
+    times = [int(resource["available_upto"]) for resource in resources]
+    ends = [time_s for time_s in times if 0 < time_s < _FOREVER_S]
     if states != {"Alive"}:
         availability = Availability.UNUSABLE
     elif has_jobs:
@@ -163,7 +169,7 @@ def _node(name: str, resources: list[Fields], is_occupied: bool, is_planned: boo
     )
 
 
-def pending_jobs(jobs: Mapping[str, Job], plan: Mapping[str, Planned]) -> tuple[PendingJob, ...]:
+def pending_jobs(jobs: Mapping[str, OarJob], plan: Mapping[str, OarPlan]) -> tuple[PendingJob, ...]:
     """Return the jobs that wait, with OAR's plan for them. Reservations are none of them."""
     return tuple(
         _pending(id_, job, plan.get(id_))
@@ -172,7 +178,7 @@ def pending_jobs(jobs: Mapping[str, Job], plan: Mapping[str, Planned]) -> tuple[
     )
 
 
-def _pending(id_: str, job: Job, planned: Planned | None) -> PendingJob:
+def _pending(id_: str, job: OarJob, planned: OarPlan | None) -> PendingJob:
     if planned is None:  # OAR shows the size of a job only in its plan
         return PendingJob(id_, job.owner, (job.queue,), 1, is_eligible=job.is_eligible)
     size = len(planned.nodes)
@@ -180,7 +186,9 @@ def _pending(id_: str, job: Job, planned: Planned | None) -> PendingJob:
     return PendingJob(id_, job.owner, (job.queue,), size, starts_s, nodes, job.is_eligible)
 
 
-def reservations(jobs: Mapping[str, Job], plan: Mapping[str, Planned]) -> tuple[Reservation, ...]:
+def reservations(
+    jobs: Mapping[str, OarJob], plan: Mapping[str, OarPlan]
+) -> tuple[Reservation, ...]:
     """Return the reservations that OAR has accepted and that have not begun."""
     return tuple(
         Reservation(id_, planned.starts_s, planned.ends_s, planned.nodes)
@@ -191,7 +199,7 @@ def reservations(jobs: Mapping[str, Job], plan: Mapping[str, Planned]) -> tuple[
 
 
 @dataclass(frozen=True, slots=True)
-class OwnJob:
+class OarOwnJob:
     """A job of the pilot's user, of ``oarstat -J -f``. ``is_besteffort``: OAR ends it for others,
     and does not start it again.
     """
@@ -200,16 +208,16 @@ class OwnJob:
     is_besteffort: bool
 
 
-def parse_own(text: str, owner: str) -> tuple[OwnJob, ...]:
+def parse_own(text: str, owner: str) -> tuple[OarOwnJob, ...]:
     """Read ``oarstat -J -f``: the jobs of this owner."""
     return tuple(_own(id_, job) for id_, job in objects(text).items() if job["owner"] == owner)
 
 
-def _own(id_: str, job: Fields) -> OwnJob:
+def _own(id_: str, job: Fields) -> OarOwnJob:
     starts_s, walltime_s = job["startTime"], job["walltime"]
     ends_s = float(starts_s) + float(walltime_s) if starts_s and walltime_s else None
     record = JobRecord(id_, job["name"] or "", job["state"], ends_s, _reason(job["events"]))
-    return OwnJob(record, BESTEFFORT in job["types"] and "idempotent" not in job["types"])
+    return OarOwnJob(record, BESTEFFORT in job["types"] and "idempotent" not in job["types"])
 
 
 def _reason(events: Iterable[Fields]) -> str:
