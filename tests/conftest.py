@@ -17,6 +17,9 @@ from hypothesis import settings
 from support.minutes import pytest_runtest_makereport as pytest_runtest_makereport
 from support.minutes import pytest_terminal_summary as pytest_terminal_summary
 from support.needs import need
+from support.oar_lab import Lab as OarLab
+from support.oar_lab import missing_oar
+from support.oar_lab import started as started_oar
 from support.promises import PromiseBrokenError
 from support.slurm_accounting import missing_accounting
 from support.slurm_lab import Lab, Settings
@@ -97,7 +100,18 @@ DAEMONS = frozenset({"slurm_version", "elastic_horovod", "browser"})
 pyproject.toml.
 """
 REAL = frozenset(
-    {"contract", "drivers", "horovod", "live", "lsf", "record", "rehearsal", "slurm", "torchrun"}
+    {
+        "contract",
+        "drivers",
+        "horovod",
+        "live",
+        "lsf",
+        "oar",
+        "record",
+        "rehearsal",
+        "slurm",
+        "torchrun",
+    }
 )
 """Folders whose tests run other programs against the clock."""
 
@@ -177,3 +191,10 @@ def lab(running_lab: Lab) -> Iterator[Lab]:
 def site_lab(slurm_version: SlurmVersion) -> Iterator[Lab]:
     """Eight nodes for everybody, and two more for pilots, in a partition of their own."""
     yield from started(Settings(service=2), slurm_version)
+
+
+@pytest.fixture(scope="session")
+def oar_lab() -> Iterator[OarLab]:
+    """A live OAR with eight nodes, for root's tests; each test leaves it empty."""
+    need(missing_oar())
+    yield from started_oar()

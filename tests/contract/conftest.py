@@ -6,15 +6,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.clusters_under_test import ClusterUnderTest, RealSlurm
+from support.clusters_under_test import OAR, ClusterUnderTest, RealSlurm
 from support.lsf_under_test import QUEUE, LsfLab, StandInLsf
 from support.memory_under_test import InMemory
+from support.oar_under_test import LiveOar
 from support.pbs_lab import PbsLab
 from support.pbs_under_test import QUEUE as PBS_QUEUE
 from support.pbs_under_test import StandInPbs
 
 
-@pytest.fixture(params=["slurm", "lsf", "pbs", "memory"])
+@pytest.fixture(params=["slurm", "lsf", "pbs", "memory", OAR])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterUnderTest]:
     name, _, several = request.param.partition(", ")
     most = int(several.split()[0]) if several else 1
@@ -32,6 +33,11 @@ def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ClusterU
         memory = InMemory(tmp_path)
         yield memory
         memory.close()
+        return
+    if name == "oar":
+        live = LiveOar(request.getfixturevalue("oar_lab"), tmp_path)
+        yield live
+        live.close()
         return
     lab = request.getfixturevalue("lab")
     real = RealSlurm(lab, tmp_path, nodes_per_holder=most)

@@ -47,8 +47,8 @@ from bftrainer_replay.playback.trace_site import Timeline, TraceCluster, TraceCo
 
 
 def test_the_installed_sites() -> None:
-    assert installed_names(SITE_GROUP) == ("allocation", "lsf", "pbs", "slurm", "trace")
-    assert [name for name, _ in batch_systems()] == ["lsf", "pbs", "slurm"]
+    assert installed_names(SITE_GROUP) == ("allocation", "lsf", "oar", "pbs", "slurm", "trace")
+    assert [name for name, _ in batch_systems()] == ["lsf", "oar", "pbs", "slurm"]
     assert {name for name in installed_names(SITE_GROUP) if find_site(name).runs_here} == {"trace"}
 
 
@@ -59,7 +59,7 @@ def test_a_name_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> No
         match=r"unknown holder 'slrum', did you mean 'slurm'\? valid: allocation, lsf",
     ):
         build_site(config, tmp_path, SystemClock())
-    with pytest.raises(UnknownNameError, match="unknown scheduler 'trace'; valid: lsf, pbs, slurm"):
+    with pytest.raises(UnknownNameError, match="unknown scheduler 'trace'; valid: lsf, oar, pbs, slurm"):
         observed_site("trace", None, "", SystemClock())
     assert "unknown holder 'flux'" in complaint(
         bftrainer("init", "--holder", "flux", "--state", tmp_path / "s")

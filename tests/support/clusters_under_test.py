@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+import pytest
+
 from bftrainer.cluster.model import Fragment
 from bftrainer.cluster.ports import NodeHolder, Scheduler
 from bftrainer.fragment_names import job_of
@@ -26,7 +28,11 @@ from bftrainer_drivers.common.command_line import step_command
 from support.ordered_workers import WORKER_MARK
 from support.slurm_lab import Lab, wait_until
 
-HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "pbs", "memory"]
+OAR = pytest.param("oar", marks=[pytest.mark.root, pytest.mark.nightly])
+"""A live OAR runs in namespaces, which only root can make. The suites take minutes there, since each
+of its decisions takes seconds; tests/oar/test_verbs_on_oar.py is shorter.
+"""
+HOLDERS = ["slurm", "slurm, 3 nodes a holder", "lsf", "pbs", "memory", OAR]
 """For the fixture ``cluster``, where jobs of several nodes matter."""
 
 

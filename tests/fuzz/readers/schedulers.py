@@ -34,6 +34,8 @@ _GIVEN: dict[str, object] = {
     "what": "jobs",
     "name": "idle",
     "uid": 0,
+    "owner": "root",
+    "plan": {},
     "priorities": {"idle": 1},
 }
 """Arguments by name."""
@@ -161,7 +163,7 @@ _WRITTEN: dict[str, tuple[bytes, ...]] = {
 
 
 def _parsers() -> Iterator[tuple[str, Callable[..., Any]]]:
-    for scheduler in ("slurm", "lsf", "pbs"):
+    for scheduler in ("slurm", "lsf", "pbs", "oar"):
         package = importlib.import_module(f"bftrainer_clusters.{scheduler}")
         for found in sorted(pkgutil.iter_modules(package.__path__), key=lambda each: each.name):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
@@ -236,6 +238,10 @@ def readers() -> Iterator[Reader]:
         "lsf.jobs.parse_running",
         "lsf.node_waits.parse_jobs",
         "lsf.pilot_job.parse_job",
+        "oar.text.parse_jobs",
+        "oar.text.parse_nodes",
+        "oar.text.parse_own",
+        "oar.text.parse_plan",
         "pbs.text.parse_nodes",
         "pbs.queue.parse_server",
     )

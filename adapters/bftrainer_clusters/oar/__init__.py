@@ -1,0 +1,1 @@
+"""OAR: nodes, jobs and holders by the commands of its users."""
