@@ -59,7 +59,9 @@ def test_a_name_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> No
         match=r"unknown holder 'slrum', did you mean 'slurm'\? valid: allocation, lsf",
     ):
         build_site(config, tmp_path, SystemClock())
-    with pytest.raises(UnknownNameError, match="unknown scheduler 'trace'; valid: lsf, oar, pbs, slurm"):
+    with pytest.raises(
+        UnknownNameError, match="unknown scheduler 'trace'; valid: lsf, oar, pbs, slurm"
+    ):
         observed_site("trace", None, "", SystemClock())
     assert "unknown holder 'flux'" in complaint(
         bftrainer("init", "--holder", "flux", "--state", tmp_path / "s")
