@@ -70,7 +70,9 @@ def test_garbage_is_collected_as_before_when_a_replay_has_ended(
     try:
         gc.set_threshold(*before)
         with pytest.raises(InterruptedError):
-            play(Scenario(constant(4), arrivals(1)), BFTRAINER, on_time=on_time)
+            play(
+                Scenario(constant(4), arrivals(1)), BFTRAINER, engine=lambda: None, on_time=on_time
+            )
         assert gc.get_threshold() == before
         assert seen[0][0] == (before[0] and max(before[0], 20_000))
     finally:
