@@ -128,9 +128,9 @@ class Themis:
         held = {bidder.name for bidder in bidders if bidder.nodes}
         leases = tuple((name, end_s) for name, end_s in ends_s.items() if name in held)
         lacking = any(bidder.next_size(len(state.pool)) is not None for bidder in able)
-        wake_at_s = min((end_s for _, end_s in leases), default=None) if lacking else None
+        first_end_s = min((end_s for _, end_s in leases), default=None)
         counts = tuple(bidder.nodes for bidder in bidders)
-        return Decision(counts, wake_at_s), Leases(contention, leases)
+        return Decision(counts, first_end_s if lacking else None), Leases(contention, leases)
 
     def _bidder(
         self, active: Active, contention: Contention, began: float, pool: int, has_lease: bool

@@ -102,11 +102,11 @@ def _services(state: State) -> list[AttainedService]:
     previous = state.memory if isinstance(state.memory, tuple) else ()
     admitted = {active.trainer.id for active in state.active}
     services = [service for service in previous if service.id in admitted]
-    known = {service.id for service in services}
+    previous_ids = {service.id for service in services}
     return services + [
         AttainedService(active.trainer.id)
         for active in state.active
-        if active.trainer.id not in known
+        if active.trainer.id not in previous_ids
     ]
 
 
