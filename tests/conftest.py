@@ -140,8 +140,16 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if mark is not None and "slurm_version" in metafunc.fixturenames:
         default = _default_version(metafunc.config)
         names = [default] if metafunc.config.getoption("--slurm") else [*(mark.args or VERSIONS)]
-        values = [None if name == default else name for name in names]
+        values = [
+            pytest.param(None if name == default else name, marks=_marks_of_version(name, names))
+            for name in names
+        ]
         metafunc.parametrize("slurm_version", values, ids=names, indirect=True, scope="session")
+
+
+def _marks_of_version(name: str, names: list[str]) -> list[pytest.MarkDecorator]:
+    """Mark a version between the oldest and the newest one as nightly."""
+    return [] if name in (names[0], names[-1]) else [pytest.mark.nightly]
 
 
 def _has_daemon(item: pytest.Item) -> bool:

@@ -1,8 +1,8 @@
 """Holding, giving back and handing over, on each version of Slurm and each way that sites track
 processes and end jobs.
 
-``make test`` runs the stories with the mark ``every_slurm`` on every version or on the oldest and
-the newest one, the others on one; ``make slurm-versions`` runs all on all.
+``make test`` runs the stories with the mark ``every_slurm`` on the oldest and
+the newest version, ``make nightly`` on those between them; ``make slurm-versions`` runs all on all.
 """
 
 from __future__ import annotations

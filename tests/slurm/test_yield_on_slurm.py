@@ -108,6 +108,7 @@ PLAN_S = 180.0
 WORST_WAIT_S = 120.0
 
 
+@pytest.mark.nightly
 def test_the_first_job_starts_as_planned_and_no_later_job_before_it(
     never_lab: Lab, on_short: Machine, tmp_path: Path
 ) -> None:
