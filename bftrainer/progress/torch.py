@@ -49,6 +49,8 @@ if TYPE_CHECKING:
 __all__ = ["FrozenWeights", "KeptAttributes", "Scaling", "StepLoop", "Training", "current_training"]
 
 _SCRIPT = "script"
+_STEP = "step"
+"""The purpose of the random numbers of a step."""
 
 
 class Training(StepLoop):
@@ -175,6 +177,8 @@ class Training(StepLoop):
         self.report.samples_total = count * self.sampler.size
         while self.sampler.epoch < count:
             epoch = self.sampler.epoch
+            if self._virtual is not None:
+                self._virtual.seed_epoch(epoch)
             yield epoch
             self._count_left()
             self._at_epoch_end = False
@@ -384,10 +388,10 @@ class Training(StepLoop):
         first = next(batches)
         return StepBatches([first, *islice(batches, len(self._virtual.own) - 1)])
 
-    def _seed_batch(self) -> None:
-        """Seed what the loop draws for the batch that comes now."""
-        if self._virtual is None:
-            self._seed()
+    def _seed(self, purpose: str = _STEP) -> None:
+        """Seed what the loop draws; with virtual ranks, for a step, alike on all workers."""
+        if self._virtual is None or purpose != _STEP:
+            super()._seed(purpose)
         else:
             self._virtual.seed_whole_step(self.step_number)
 
@@ -521,7 +525,7 @@ class _Loader:
                 training._iterates = False
                 return
             training.apply_rate()
-            training._seed_batch()
+            training._seed()
             yield training.placed(batch)
 
 
