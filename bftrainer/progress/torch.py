@@ -49,8 +49,6 @@ if TYPE_CHECKING:
 __all__ = ["FrozenWeights", "KeptAttributes", "Scaling", "StepLoop", "Training", "current_training"]
 
 _SCRIPT = "script"
-_STEP = "step"
-"""The purpose of the random numbers of a step."""
 
 
 class Training(StepLoop):
@@ -294,6 +292,12 @@ class Training(StepLoop):
         """Keep the loss of the batch that the step loader gave out, for its report."""
         self._loss, self._worked = loss.detach(), True
 
+    def step(self, loss: torch.Tensor | float | None = None, **metrics: float) -> None:
+        """Count and report a step, as :meth:`StepLoop.step` describes."""
+        super().step(loss, **metrics)
+        # After the report, whose states of random numbers are this rank's own.
+        self._seed_batch()
+
     def end(self) -> None:
         """Count the step of a loop that was left, write the checkpoint, and report the end."""
         self._count_left()
@@ -388,10 +392,10 @@ class Training(StepLoop):
         first = next(batches)
         return StepBatches([first, *islice(batches, len(self._virtual.own) - 1)])
 
-    def _seed(self, purpose: str = _STEP) -> None:
-        """Seed what the loop draws; with virtual ranks, for a step, alike on all workers."""
-        if self._virtual is None or purpose != _STEP:
-            super()._seed(purpose)
+    def _seed_batch(self) -> None:
+        """Seed what the loop draws for the next batch."""
+        if self._virtual is None:
+            self._seed()
         else:
             self._virtual.seed_whole_step(self.step_number)
 
@@ -525,7 +529,7 @@ class _Loader:
                 training._iterates = False
                 return
             training.apply_rate()
-            training._seed()
+            training._seed_batch()
             yield training.placed(batch)
 
 

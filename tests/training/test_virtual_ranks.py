@@ -20,6 +20,7 @@ from support.patience import PATIENCE
 
 from bftrainer import progress
 from bftrainer.errors import InvalidValueError
+from bftrainer.progress.randomness import random_states
 from bftrainer.progress.virtual_ranks import (
     SeededSamples,
     TreeSum,
@@ -338,7 +339,7 @@ def test_random_numbers_of_a_step_do_not_repeat(torch: Any, tmp_path: Path) -> N
 
 
 def test_numbers_drawn_between_steps_are_equal_on_all_ranks(torch: Any, tmp_path: Path) -> None:
-    drawn = []
+    drawn, reported = [], []
     for rank in range(2):
         torch.manual_seed(1 if rank == 0 else 99)  # a script may seed by rank, or not at all
         training = training_of(torch, tmp_path / str(rank))
@@ -348,9 +349,11 @@ def test_numbers_drawn_between_steps_are_equal_on_all_ranks(torch: Any, tmp_path
         at_begin = torch.rand(()).item()
         training.gradients(loss_in(training), next(iter(training.loader)))
         training.optimizer.step()
+        training.report.step = lambda **_: reported.append(random_states())
         training.step()
         drawn.append((at_begin, torch.rand(()).item()))
     assert drawn[0] == drawn[1]
+    assert reported[0] != reported[1]  # the rehearsal compares ranks by these
 
 
 def test_buffers_that_are_caches_may_grow(torch: Any, tmp_path: Path) -> None:
