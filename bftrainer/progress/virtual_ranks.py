@@ -473,7 +473,7 @@ class _OtherBuffers:
         return [(name, buffer) for name, buffer in self._all() if self._has_shape(name, buffer)]
 
     def _has_shape(self, name: str, buffer: torch.Tensor) -> bool:
-        return self._shapes.get(name) == buffer.shape
+        return bool(self._shapes.get(name) == buffer.shape)
 
     def _all(self) -> list[tuple[str, torch.Tensor]]:
         own = {id(tensor) for tensor in _running_statistics(self._model)}
