@@ -271,9 +271,9 @@ def after_failure(
     )
     none_fits = False
     trainer = record.spec.trainer()
-    most = most_nodes((reason, *tail), len(nodes)) if nodes else None
-    if most is not None and most < trainer.max_nodes:
-        unfit = (most + 1, trainer.max_nodes)
+    node_limit = most_nodes((reason, *tail), len(nodes)) if nodes else None
+    if node_limit is not None and node_limit < trainer.max_nodes:
+        unfit = (node_limit + 1, trainer.max_nodes)
         change = replace(change, unfit=unfit)
         none_fits = not fitting_sizes(trainer, (*record.unfit, unfit))
     if memory := _memory_text(reason, tail, nodes):
@@ -287,7 +287,7 @@ def after_failure(
     text = cause(": ".join(filter(None, [memory, reason, last_words(tail)])), record.spec.cwd)
     # An error that comes again on every node counts as certain only before any progress.
     error = " ".join([reason, last_words(tail)])
-    is_certain = not samples and most is None and is_certain_error(error)
+    is_certain = not samples and node_limit is None and is_certain_error(error)
     is_second = any(_are_elsewhere(nodes, earlier) for earlier in certain) or (
         bool(certain) and not lacks_files(error)
     )

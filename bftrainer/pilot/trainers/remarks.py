@@ -150,8 +150,8 @@ def most_nodes(lines: Sequence[str], count: int) -> int | None:
     for line in lines:
         if match := _TOO_MANY_WORKERS.search(line):
             workers = int(match["workers"] or match["sharing"])
-            most = int(match["most"] or match["batch"])
-            return count * most // workers if most < workers else None
+            limit = int(match["most"] or match["batch"])
+            return count * limit // workers if limit < workers else None
     return None
 
 
