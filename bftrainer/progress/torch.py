@@ -175,6 +175,8 @@ class Training(StepLoop):
         self.report.samples_total = count * self.sampler.size
         while self.sampler.epoch < count:
             epoch = self.sampler.epoch
+            if self._virtual is not None:
+                self._virtual.seed_epoch(epoch)
             yield epoch
             self._count_left()
             self._at_epoch_end = False
@@ -290,6 +292,12 @@ class Training(StepLoop):
         """Keep the loss of the batch that the step loader gave out, for its report."""
         self._loss, self._worked = loss.detach(), True
 
+    def step(self, loss: torch.Tensor | float | None = None, **metrics: float) -> None:
+        """Count and report a step, as :meth:`StepLoop.step` describes."""
+        super().step(loss, **metrics)
+        # After the report, whose states of random numbers are this rank's own.
+        self._seed_batch()
+
     def end(self) -> None:
         """Count the step of a loop that was left, write the checkpoint, and report the end."""
         self._count_left()
@@ -385,7 +393,7 @@ class Training(StepLoop):
         return StepBatches([first, *islice(batches, len(self._virtual.own) - 1)])
 
     def _seed_batch(self) -> None:
-        """Seed what the loop draws for the batch that comes now."""
+        """Seed what the loop draws for the next batch."""
         if self._virtual is None:
             self._seed()
         else:

@@ -22,8 +22,11 @@ from bftrainer.scaling import Batches
 if TYPE_CHECKING:
     import torch
 
+    _Version = tuple[torch.Tensor, int]
+
 _VIRTUAL_RANK = "virtual rank"
 _WHOLE_STEP = "whole step"
+_EPOCH = "epoch"
 """Purposes of random numbers: of one virtual rank, and of what a script draws beside them."""
 _CALLERS = 8
 """Calls from ``GradScaler.step`` to a hook of the optimizer, at most."""
@@ -115,6 +118,7 @@ class VirtualRanks:
             _copy_from_rank_0([*self._model.parameters(), *self._model.buffers()])
         self._buffers = _OtherBuffers(self._model)
         self._has_gradients = self._is_scaler_checked = False
+        self._calls = 0  # of gradients() in this step
         stepped = getattr(optimizer, "optimizer", optimizer)
         stepped.register_step_pre_hook(self._check_step)
 
@@ -139,7 +143,7 @@ class VirtualRanks:
 
         Raises:
             InvalidValueError: The batches are not those of a step, or the step has collective
-                calls or sparse gradients.
+                calls, sparse gradients, or changes of weights.
         """
         if not isinstance(batches, StepBatches):
             raise InvalidValueError(
@@ -152,17 +156,19 @@ class VirtualRanks:
         statistics = _running_statistics(self._model)
         before = [tensor.clone() for tensor in statistics]
         counters = _batch_counters(self._model)
-        counts_before = [tensor.clone() for tensor in counters]
+        counts_before = _counts(counters)
+        fixed_weights = _WeightVersions(self._model)
         self._buffers.begin()
         total = TreeSum()
         for virtual_rank, batch in zip(self.own, batches):
             if virtual_rank != self.own.start:
                 _copy([*statistics, *counters], [*before, *counts_before])
                 self._buffers.restore()
-            seed_step(self._seed, step, virtual_rank, _VIRTUAL_RANK)
+            seed_step(self._seed, step, virtual_rank, self._purpose(_VIRTUAL_RANK))
             loss = self._backward(loss_of, batch, weight_of(virtual_rank))
             parts = [*_gradients_of(weights), *statistics, *self._buffers.changes(virtual_rank)]
-            parts += [_used(weights), loss.reshape(1).float()]
+            increments = _counts(counters) - counts_before
+            parts += [_used(weights), increments.float(), loss.reshape(1).float()]
             lengths = [part.numel() for part in parts]
             vector = self._flat(parts)
             # Memory: the gradients are in the vector now, and the sum owns that.
@@ -170,22 +176,35 @@ class VirtualRanks:
             _clear_gradients(weights)
             total.add(range(virtual_rank, virtual_rank + 1), vector)
             del vector
+        fixed_weights.compare()
         mean = self._reduced(total.sums(), sum(lengths)).div_(self.count)
-        *means, used, loss = mean.split(lengths)
+        *means, used, counted, loss = mean.split(lengths)
         _set_gradients(weights, accumulated, means, used.tolist())
         _copy(statistics, means[len(weights) :])
+        # A norm may be one of a branch that only some virtual ranks take.
+        _copy(counters, list(counts_before + counted.ceil().to(counts_before)))
         self._buffers.end([float(part) for part in means[len(weights) + len(statistics) :]])
         self._has_gradients = True
+        self._calls += 1
         self.seed_whole_step(step)
-        return loss[0]
+        # A copy: scripts keep losses, and a part would keep all gradients of its step.
+        return loss[0].clone()
 
     def seed_whole_step(self, step: int) -> None:
         """Seed the numbers that a script draws beside :meth:`gradients`, alike on all workers."""
-        seed_step(self._seed, step, 0, _WHOLE_STEP)
+        seed_step(self._seed, step, 0, self._purpose(_WHOLE_STEP))
+
+    def seed_epoch(self, epoch: int) -> None:
+        """Seed the numbers that a script draws at the begin of an epoch, also after a resume."""
+        seed_step(self._seed, epoch, 0, _EPOCH)
 
     def end_step(self) -> None:
         """Begin the next step, which needs gradients of its own."""
-        self._has_gradients = False
+        self._has_gradients, self._calls = False, 0
+
+    def _purpose(self, purpose: str) -> str:
+        """Return the purpose of random numbers after the present number of calls in this step."""
+        return f"{purpose} {self._calls}" if self._calls else purpose
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps: the number of virtual ranks, and what makes the bits."""
@@ -372,6 +391,12 @@ class SeededSamples:
     def __len__(self) -> int:
         return len(self._data)
 
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the data set, for a ``worker_init_fn``."""
+        if name.startswith("_"):
+            raise AttributeError(name)  # also of an object that is being unpickled
+        return getattr(self._data, name)
+
     def __getitem__(self, place: tuple[int, int]) -> Any:
         epoch, index = place
         seed_step(self._seed, epoch, index, "sample")
@@ -383,55 +408,122 @@ class _OtherBuffers:
     those of virtual rank 0, as DistributedDataParallel takes them from rank 0.
 
     Most of them never change, and a change shows in a counter of torch: only those that changed
-    are copied and sent.
+    are copied and sent. Buffers that a model makes in a step, or makes longer, are caches of its
+    own: they stay as each worker has them.
     """
 
     def __init__(self, model: torch.nn.Module) -> None:
         self._model = model
         self._copies: dict[str, torch.Tensor] = {}
-        self._versions: dict[str, tuple[int, int]] = {}
+        self._versions: dict[str, _Version] = {}
         self._of_virtual_rank_0: dict[str, torch.Tensor] = {}
+        # At the start all workers have the same ones.
+        self._shapes = {name: buffer.shape for name, buffer in self._all()}
         self.begin()
 
     def begin(self) -> None:
         """Copy those that the script has changed since the last step."""
         for name, buffer in self._present():
-            if self._versions.get(name) != _version(buffer):
+            if self._is_changed(name, buffer):
                 self._copies[name] = buffer.detach().clone()
                 self._versions[name] = _version(buffer)
 
     def restore(self) -> None:
         """Restore the values that they had before the step."""
         for name, buffer in self._present():
-            if self._versions[name] != _version(buffer):
+            if self._is_changed(name, buffer):
                 _copy([buffer], [self._copies[name]])
                 self._versions[name] = _version(buffer)
 
     def changes(self, virtual_rank: int) -> list[torch.Tensor]:
-        """Return whether each was changed by a virtual rank, as tensors of one number."""
+        """Return whether each was changed by a virtual rank, as tensors of one number.
+
+        Raises InvalidValueError for a buffer of the checkpoint that has another shape now.
+        """
         flags: list[torch.Tensor] = []
-        for name, buffer in self._present():
-            is_changed = self._versions[name] != _version(buffer)
-            flags.append(buffer.new_full((1,), float(is_changed), dtype=_float_type()))
+        present = dict(self._present())
+        self._check_shapes(present)
+        for name, copy in self._copies.items():
+            buffer = present.get(name)
+            is_changed = buffer is not None and self._is_changed(name, buffer)
+            flags.append(copy.new_full((1,), float(is_changed), dtype=_float_type()))
             if is_changed and virtual_rank == 0:
-                self._of_virtual_rank_0[name] = buffer.detach().clone()
+                self._of_virtual_rank_0[name] = present[name].detach().clone()
         return flags
 
     def end(self, changed: Sequence[float]) -> None:
         """Set those that any virtual rank has changed to the values of virtual rank 0."""
-        names = [name for (name, _), share in zip(self._present(), changed) if share]
-        buffers = dict(self._present())
-        for name in names:
+        present = dict(self._present())
+        for name, share in zip(self._copies, changed):
+            if not share:
+                continue
             value = self._of_virtual_rank_0.get(name, self._copies[name])
-            _copy([buffers[name]], [value])
             if _has_group():
-                _copy_from_rank_0([buffers[name]])
+                _copy_from_rank_0([value])
+            if name in present:
+                _copy([present[name]], [value])
         self._of_virtual_rank_0.clear()
 
+    def _is_changed(self, name: str, buffer: torch.Tensor) -> bool:
+        version = self._versions.get(name)
+        return version is None or version[0] is not buffer or version[1] != buffer._version
+
     def _present(self) -> list[tuple[str, torch.Tensor]]:
+        """Return those that have the shape that they had at the start."""
+        return [(name, buffer) for name, buffer in self._all() if self._has_shape(name, buffer)]
+
+    def _has_shape(self, name: str, buffer: torch.Tensor) -> bool:
+        return bool(self._shapes.get(name) == buffer.shape)
+
+    def _all(self) -> list[tuple[str, torch.Tensor]]:
         own = {id(tensor) for tensor in _running_statistics(self._model)}
         own.update(id(tensor) for tensor in _batch_counters(self._model))
         return [(n, buffer) for n, buffer in self._model.named_buffers() if id(buffer) not in own]
+
+    def _check_shapes(self, present: Mapping[str, torch.Tensor]) -> None:
+        others = {name for name, _ in self._all() if name not in present}
+        if not others:
+            return
+        for prefix, module in self._model.named_modules():
+            for name in set(module._buffers) - module._non_persistent_buffers_set:
+                full_name = f"{prefix}.{name}" if prefix else name
+                if full_name in others:
+                    raise InvalidValueError(
+                        f"virtual_ranks: loss_of changes the shape of the buffer {full_name}, "
+                        "which checkpoints have: make it before Training(...), or use "
+                        "register_buffer(..., persistent=False)"
+                    )
+
+
+class _WeightVersions:
+    """Versions of the weights of a model, which stay the same in a step."""
+
+    def __init__(self, model: torch.nn.Module) -> None:
+        from torch.nn.modules.rnn import RNNBase
+
+        # flatten_parameters() moves the weights of an RNN, and changes no value.
+        moved = {
+            id(weight)
+            for module in model.modules()
+            if isinstance(module, RNNBase)
+            for weight in module.parameters()
+        }
+        self._weights = [
+            (name, weight) for name, weight in model.named_parameters() if id(weight) not in moved
+        ]
+        self._versions = self._present()
+
+    def compare(self) -> None:
+        """Raise InvalidValueError if a weight has changed."""
+        for (name, _), before, now in zip(self._weights, self._versions, self._present()):
+            if before != now:
+                raise InvalidValueError(
+                    f"virtual_ranks: loss_of changes the weight {name}, and virtual ranks need "
+                    "equal weights: change it after training.gradients(...)"
+                )
+
+    def _present(self) -> list[tuple[int, int]]:
+        return [(weight._version, weight.data_ptr()) for _, weight in self._weights]
 
 
 def check_count(count: int, size: int) -> None:
@@ -492,6 +584,11 @@ def _check_model(model: Any, optimizer: Any) -> None:
                 "virtual_ranks: the weights are sharded (FullyShardedDataParallel): expected all "
                 "of them on every worker"
             )
+        if getattr(module, "max_norm", None) is not None and kind.startswith("Embedding"):
+            raise InvalidValueError(
+                f"virtual_ranks: {kind}(max_norm=...) changes the weights of the samples that it "
+                "sees, so workers would have others: expected none"
+            )
     weights = {id(weight) for weight in model.parameters()}
     steps_on = [weight for group in optimizer.param_groups for weight in group["params"]]
     if any(id(weight) not in weights for weight in steps_on):
@@ -530,6 +627,16 @@ def _batch_counters(model: torch.nn.Module) -> list[torch.Tensor]:
     """
     counters = [norm.num_batches_tracked for norm in _norms(model)]
     return [counter for counter in counters if counter is not None]
+
+
+def _counts(counters: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the values of counters as one vector."""
+    import torch
+
+    if not counters:
+        return torch.zeros(0, dtype=torch.int64)
+    device = counters[0].device
+    return torch.stack([counter.reshape(()).to(device) for counter in counters])
 
 
 def _norms(model: torch.nn.Module) -> list[Any]:
@@ -608,8 +715,8 @@ def _collective_calls() -> int:
     """
     import torch.distributed as dist
 
-    if not _has_group():
-        return 0
+    if not (dist.is_available() and dist.is_initialized()):
+        return 0  # a worker that is alone may have a group, and others later
     try:
         groups = list(dist.distributed_c10d._world.pg_map)
         return sum(group._get_sequence_number_for_group() for group in groups)
@@ -617,9 +724,11 @@ def _collective_calls() -> int:
         return 0
 
 
-def _version(tensor: torch.Tensor) -> tuple[int, int]:
-    """Return numbers that change with each change of a tensor's values."""
-    return id(tensor), tensor._version
+def _version(tensor: torch.Tensor) -> _Version:
+    """Return a tensor, which then has its address for itself, and a number that changes with each
+    change of its values.
+    """
+    return tensor, tensor._version
 
 
 def _float_type() -> Any:

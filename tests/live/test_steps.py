@@ -348,14 +348,64 @@ def test_the_status_follows_from_what_the_driver_says(
 def test_an_error_that_comes_at_every_start_is_tried_on_one_more_node(
     reason: str, tail: tuple[str, ...], samples: float, starts: int
 ) -> None:
-    row, count = record(RUNNING, samples_done=samples, samples_at_failure=samples), 0
-    is_over = False
-    while not is_over:
-        outcome = after_failure(row, samples, reason, tail, TrainerChange())
+    errors = [(reason, tail)] * MAX_FAILURES
+    assert starts_of(errors, [some(A), some(B)] * 2, samples) == starts
+
+
+def starts_of(
+    errors: list[tuple[str, tuple[str, ...]]], nodes: list[frozenset[str]], samples: float = 0.0
+) -> int:
+    """Starts until a trainer fails for good, each with an error on nodes of its own."""
+    row = record(RUNNING, samples_done=samples, samples_at_failure=samples)
+    certain: tuple[frozenset[str], ...] = ()
+    for count, ((reason, tail), on) in enumerate(zip(errors, nodes, strict=True), 1):
+        outcome = after_failure(
+            row, samples, reason, tail, TrainerChange(), nodes=on, certain=certain
+        )
         assert outcome.change is not None
-        row, is_over = replace(row, failures=outcome.change.failures or 0), outcome.is_over
-        count += 1
-    assert count == starts
+        if outcome.is_over:
+            return count
+        certain += (on,) if outcome.is_certain else ()
+        row = replace(row, failures=outcome.change.failures or 0)
+    raise AssertionError("it does not fail for good")
+
+
+MISSING = ("status 1", ("Traceback", "ModuleNotFoundError: No module named 'torch'"))
+WRONG = ("status 1", ("Traceback", "NameError: name 'loss' is not defined"))
+OTHER = ("status 1", ("RuntimeError: NCCL error: unhandled system error",))
+
+
+def test_one_node_without_the_files_ends_no_trainer_at_its_second_start() -> None:
+    assert starts_of([MISSING] * 4, [some(A), some("n1#9"), some(A, B), some(A)]) == 4
+    assert starts_of([MISSING] * 4, [some(A), some(A), some(B), some(A)]) == 3
+    assert starts_of([WRONG] * 4, [some(A)] * 4) == 2
+
+
+def test_an_error_that_comes_at_every_start_counts_from_its_own_first_one() -> None:
+    assert starts_of([OTHER, MISSING, MISSING, OTHER], [some(A), some(B), some(C), some(A)]) == 3
+    assert starts_of([OTHER, MISSING, OTHER, OTHER], [some(A), some(B), some(C), some(A)]) == 4
+
+
+@pytest.mark.parametrize(
+    ("error", "unfit", "is_over"),
+    [
+        ("9 workers, but virtual_ranks=8: limit the trainer", (3, 4), False),
+        ("16 workers, but virtual_ranks=8: limit the trainer", (2, 4), False),
+        ("32 workers, but virtual_ranks=8: limit the trainer", (1, 4), True),
+        ("a global batch of 4 cannot be divided among 6 workers", (3, 4), False),
+        ("a global batch of 4 cannot be divided among 8 virtual ranks", None, True),
+    ],
+)
+def test_a_size_that_a_script_refuses_is_not_tried_again(
+    error: str, unfit: tuple[int, int] | None, is_over: bool
+) -> None:
+    row = record(RUNNING, samples_done=0.0, samples_at_failure=0.0, failures=1)
+    tail = ("Traceback", f"[rank0]: bftrainer.errors.InvalidValueError: {error}")
+    outcome = after_failure(
+        row, 0.0, "status 1", tail, TrainerChange(), nodes=some(A, B, C), certain=(some(A),)
+    )
+    assert outcome.change is not None
+    assert (outcome.change.unfit, outcome.is_over) == (unfit, is_over)
 
 
 def managed(view: DriverView) -> ManagedTrainer:

@@ -57,13 +57,16 @@ LONGEST_START_S = 600.0
 
 
 class Convolutions(nn.Module):
-    """BatchNorm, dropout, a branch that only some virtual ranks take, and a buffer that changes."""
+    """BatchNorm, also in a branch that only some virtual ranks take, dropout, and a buffer that
+    changes.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.second = nn.Conv2d(1, 8, 3), nn.Conv2d(8, 16, 3, stride=2)
         self.first_norm, self.second_norm = nn.BatchNorm2d(8), nn.BatchNorm2d(16)
-        self.branch, self.head, self.dropout = nn.Conv2d(16, 16, 1), nn.Linear(16, 10), nn.Dropout()
+        self.branch = nn.Sequential(nn.Conv2d(16, 16, 1), nn.BatchNorm2d(16))
+        self.head, self.dropout = nn.Linear(16, 10), nn.Dropout()
         self.register_buffer("scale", torch.ones(3))
 
     def forward(self, images: torch.Tensor) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from support.patience import PATIENCE
 
 from bftrainer import progress
 from bftrainer.errors import InvalidValueError
+from bftrainer.progress.randomness import random_states
 from bftrainer.progress.virtual_ranks import (
     SeededSamples,
     TreeSum,
@@ -289,6 +291,92 @@ def test_numbers_that_the_loop_draws_are_equal_on_all_ranks(torch: Any, tmp_path
     assert drawn[0] == drawn[1]
 
 
+def test_a_loss_that_a_script_keeps_does_not_keep_the_gradients(torch: Any, tmp_path: Path) -> None:
+    training = training_of(torch, tmp_path, torch.nn.Linear(3, 1000))
+    loss = training.gradients(loss_in(training), next(iter(training.loader)))
+    assert loss.untyped_storage().nbytes() == 4
+
+
+@pytest.mark.parametrize("takers", [{0}, {3}, {1, 2}, {0, 1, 2, 3}], ids=str)
+def test_a_norm_of_a_branch_counts_a_batch_whichever_virtual_ranks_take_it(
+    torch: Any, tmp_path: Path, takers: set[int]
+) -> None:
+    model = torch.nn.ModuleList([torch.nn.Linear(3, 1), torch.nn.BatchNorm1d(3)])
+    training = training_of(torch, tmp_path, model)
+    ranks = iter(range(4))
+
+    def loss_of(part: Any) -> Any:
+        inputs = model[1](part[0]) if next(ranks) in takers else part[0]
+        return model[0](inputs).mean()
+
+    training.gradients(loss_of, next(iter(training.loader)))
+    assert model[1].num_batches_tracked.item() == 1
+
+
+def test_random_numbers_of_a_step_do_not_repeat(torch: Any, tmp_path: Path) -> None:
+    """Two losses of a step, such as those of a GAN, have noise of their own, and so has the
+    script.
+    """
+    training = training_of(torch, tmp_path)
+    drawn: list[float] = []
+
+    def loss_of(part: Any) -> Any:
+        drawn.append(torch.rand(()).item())
+        return training.model(part[0]).mean()
+
+    def step(batch: Any) -> None:
+        for _ in range(2):
+            drawn.append(torch.rand(()).item())
+            training.gradients(loss_of, batch)
+        drawn.append(torch.rand(()).item())
+        training.optimizer.step()
+        training.step()
+
+    batches = iter(training.loader)
+    step(next(batches))
+    step(next(batches))
+    assert len(set(drawn)) == len(drawn) == 22
+
+
+def test_numbers_drawn_between_steps_are_equal_on_all_ranks(torch: Any, tmp_path: Path) -> None:
+    drawn, reported = [], []
+    for rank in range(2):
+        torch.manual_seed(1 if rank == 0 else 99)  # a script may seed by rank, or not at all
+        training = training_of(torch, tmp_path / str(rank))
+        training.rank = rank
+        epochs = training.epochs(1)
+        next(epochs)
+        at_begin = torch.rand(()).item()
+        training.gradients(loss_in(training), next(iter(training.loader)))
+        training.optimizer.step()
+        training.report.step = lambda **_: reported.append(random_states())
+        training.step()
+        drawn.append((at_begin, torch.rand(()).item()))
+    assert drawn[0] == drawn[1]
+    assert reported[0] != reported[1]  # the rehearsal compares ranks by these
+
+
+def test_buffers_that_are_caches_may_grow(torch: Any, tmp_path: Path) -> None:
+    model = torch.nn.Linear(3, 1)
+    model.register_buffer("mask", None, persistent=False)
+    model.register_buffer("angles", torch.zeros(1), persistent=False)
+    model.register_buffer("latest", torch.zeros(3))
+    training = training_of(torch, tmp_path, model)
+    batch = next(iter(training.loader))
+    calls = iter(range(2, 99))
+
+    def loss_of(part: Any) -> Any:
+        length = next(calls)
+        model.register_buffer("mask", torch.ones(length), persistent=False)
+        model.register_buffer("angles", torch.ones(length), persistent=False)
+        model.latest = model.latest + part[0].sum(0)  # by another tensor
+        return model(part[0]).mean()
+
+    for _ in range(2):
+        training.gradients(loss_of, batch)
+    assert torch.equal(model.latest, 2 * batch[0][0].sum(0))
+
+
 # --- What is refused
 
 
@@ -368,6 +456,70 @@ def test_steps_of_another_kind_are_refused(torch: Any, tmp_path: Path) -> None:
     refused(lambda: training.gradients(lambda part: sparse(indices).sum(), batch), "sparse")
 
 
+def test_steps_that_change_weights_or_shapes_are_refused(torch: Any, tmp_path: Path) -> None:
+    """An average of weights in ``loss_of`` would be made once for each virtual rank of a worker."""
+    model = torch.nn.ModuleList([torch.nn.Linear(3, 1), torch.nn.Linear(3, 1)])
+    for weight in model[1].parameters():
+        weight.requires_grad_(False)
+
+    def in_place(part: Any) -> Any:
+        with torch.no_grad():
+            model[1].weight.mul_(0.9).add_(model[0].weight, alpha=0.1)
+        return model[0](part[0]).mean()
+
+    def by_data(part: Any) -> Any:
+        model[1].weight.data = model[1].weight.data * 0.9 + model[0].weight.data * 0.1
+        return model[0](part[0]).mean()
+
+    def longer(part: Any) -> Any:
+        model[1].register_buffer("queue", torch.zeros(len(part[0])))
+        return model[0](part[0]).mean()
+
+    training = training_of(torch, tmp_path, model)
+    batch = next(iter(training.loader))
+    for loss_of in (in_place, by_data):
+        refused(lambda loss_of=loss_of: training.gradients(loss_of, batch), "1.weight", "after")
+    refused(lambda: training.gradients(longer, batch), "1.queue", "persistent=False")
+    limited = torch.nn.Embedding(3, 1, max_norm=1.0)
+    refused(lambda: training_of(torch, tmp_path, limited), "max_norm")
+
+
+def test_an_rnn_may_move_its_weights(torch: Any, tmp_path: Path) -> None:
+    model = torch.nn.ModuleList([torch.nn.LSTM(3, 2), torch.nn.Linear(2, 1)])
+    training = training_of(torch, tmp_path, model)
+
+    def loss_of(part: Any) -> Any:
+        for weight in model[0].parameters():  # as flatten_parameters() does on a GPU
+            weight.data = weight.data.clone()
+        return model[1](model[0](part[0])[0]).mean()
+
+    training.gradients(loss_of, next(iter(training.loader)))
+
+
+@pytest.mark.slow
+def test_collective_calls_are_refused_before_a_training_grows(tmp_path: Path) -> None:
+    need_package("torch")
+    (tmp_path / "member.py").write_text(COLLECTIVE.replace("if training.size == 1:", "if False:"))
+    argv = [sys.executable, "-W", "ignore", str(tmp_path / "member.py"), str(tmp_path)]
+    group = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "0", "RANK": "0", "WORLD_SIZE": "1"}
+    begin = {"GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1", "FORM_GROUP": "1"}
+    ended = subprocess.run(
+        argv, stdout=subprocess.PIPE, text=True, env=os.environ | group | begin, check=True
+    )
+    assert ended.stdout.splitlines()[1].startswith("loss_of calls torch.distributed")
+
+
+def test_attributes_of_a_data_set_are_those_of_its_samples() -> None:
+    class Data(list[int]):
+        path = "file"
+
+    samples = SeededSamples(Data([1, 2]), 0)
+    assert samples.path == "file"
+    assert pickle.loads(pickle.dumps(SeededSamples([1, 2], 0)))[0, 1] == 2
+    with pytest.raises(AttributeError):
+        _ = samples.other
+
+
 def test_a_scaler_that_the_script_does_not_keep_is_refused(torch: Any, tmp_path: Path) -> None:
     training = training_of(torch, tmp_path)
     scaler = torch.amp.GradScaler("cpu")
@@ -405,7 +557,7 @@ def test_another_number_of_virtual_ranks_than_the_checkpoints_is_refused(
 
 
 COLLECTIVE = """
-import sys, torch, torch.distributed as dist
+import os, sys, torch, torch.distributed as dist
 from pathlib import Path
 from bftrainer.errors import InvalidValueError
 from bftrainer.progress import Reporter
@@ -413,6 +565,8 @@ from bftrainer.progress.torch import Training
 
 folder = Path(sys.argv[1])
 torch.manual_seed(1)
+if "FORM_GROUP" in os.environ:
+    dist.init_process_group("gloo")
 model = torch.nn.Linear(2, 1)
 data = torch.utils.data.TensorDataset(torch.randn(16, 2, generator=torch.Generator().manual_seed(1)))
 training = Training(model, torch.optim.SGD(model.parameters(), 0.1), data, batch=8, virtual_ranks=4,

@@ -46,6 +46,8 @@ class ManagedTrainer:
     """Nodes that were not lost when a worker was killed there, since the last progress."""
     killed_incarnation: int = 0
     """The incarnation of the kill that was counted last."""
+    certain_nodes: tuple[Nodes, ...] = ()
+    """The nodes of each failure under this pilot that will come again on every node."""
     judged_record: TrainerRecord | None = None
     """The record with which the last report was compared."""
 

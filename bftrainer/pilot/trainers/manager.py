@@ -291,6 +291,7 @@ class TrainerManager:
                     nodes=state.ordered,
                     now_s=host_s,
                     ran=trainer.trained_sizes,
+                    certain=trainer.certain_nodes,
                 ),
             )
         return frozenset(withheld)
@@ -344,6 +345,8 @@ class TrainerManager:
         """Carry out an :class:`Outcome`: write usage, notes and the change, and forget a trainer
         that is over.
         """
+        if outcome.is_certain:
+            trainer.certain_nodes = (*trainer.certain_nodes, trainer.state.ordered)
         if outcome.driver_ended:
             # A program that ended well without a report is one that never reports: it has trained.
             # With a fault, the pilot itself has ended the driver of a trainer that cannot go on.
@@ -491,7 +494,14 @@ class TrainerManager:
                     text = f"the driver cannot be started: {error}"
                     self._write(
                         trainer,
-                        after_failure(trainer.record, trainer.samples, text, (), TrainerChange()),
+                        after_failure(
+                            trainer.record,
+                            trainer.samples,
+                            text,
+                            (),
+                            TrainerChange(),
+                            certain=trainer.certain_nodes,
+                        ),
                     )
                     return False
                 # Until the driver reports, it has no workers.

@@ -19,7 +19,9 @@ from bftrainer.pilot.trainers.remarks import (
     cause,
     closing_remark,
     is_certain_error,
+    lacks_files,
     last_words,
+    most_nodes,
     remark,
 )
 from bftrainer.pilot.trainers.steps import TargetState
@@ -29,10 +31,6 @@ from bftrainer.wires.reports import LATE, DriverView, Ending
 from bftrainer.wires.task_board import PUT_ASIDE
 
 MAX_FAILURES = 4
-MAX_CERTAIN_FAILURES = 2
-"""So many failures end a trainer without progress that will fail so on every node: the first one
-may come from a node without the file system.
-"""
 RETRY_S = 5.0
 KILLED_RETRY_S = 1.0
 """The first retry after a worker or a driver was killed comes this soon: the reaper of a driver
@@ -47,12 +45,14 @@ _STARTED = (TrainerStatus.WAITING, TrainerStatus.RUNNING)
 class Outcome:
     """What follows for a trainer from its driver's report. ``notes`` are (kind, text) for the event
     log. ``driver_ended``: its driver has ended; ``is_over``: the trainer has, for good.
+    ``is_certain``: it has failed as it will on every node.
     """
 
     change: TrainerChange | None = None
     notes: tuple[tuple[str, str], ...] = ()
     driver_ended: bool = False
     is_over: bool = False
+    is_certain: bool = False
 
 
 _NO_CHANGE = Outcome()
@@ -67,12 +67,14 @@ def after_view(
     nodes: Nodes,
     now_s: HostS,
     ran: Collection[int] = (),
+    certain: Sequence[Nodes] = (),
 ) -> Outcome:
     """Return what follows from a look at a trainer's driver, on ``nodes``.
 
     ``view`` is what the driver has said until now, ``was`` the same at the look before. ``target``:
     whether the trainer is to run or to stop. ``fault`` is why this pilot has killed the driver;
-    empty if it has not. ``ran``: sizes at which the trainer has trained.
+    empty if it has not. ``ran``: sizes at which the trainer has trained. ``certain``: the nodes of
+    each of its failures that were certain to come.
 
     An end is handled once: the driver's incarnation is remembered with the change.
     """
@@ -86,7 +88,7 @@ def after_view(
         return Outcome(TrainerChange(reason=text)) if status in _STARTED and is_news else _NO_CHANGE
     if view.ending is not None and (was.alive or view.incarnation > record.ended_incarnation):
         return replace(
-            _after_end(record, view, target, fault, nodes, ran, was_dead=not was.alive),
+            _after_end(record, view, target, fault, nodes, ran, certain, was_dead=not was.alive),
             driver_ended=True,
         )
     if status.is_final:
@@ -109,6 +111,7 @@ def _after_end(
     fault: str,
     nodes: Nodes,
     ran: Collection[int],
+    certain: Sequence[Nodes],
     was_dead: bool,
 ) -> Outcome:
     """Return what follows from the end of a trainer's driver.
@@ -146,6 +149,7 @@ def _after_end(
                 change,
                 nodes,
                 ran,
+                certain,
             )
             if ending is Ending.KILLED and outcome.change and outcome.change.failures == 1:
                 return replace(outcome, change=replace(outcome.change, retry_s=KILLED_RETRY_S))
@@ -218,6 +222,11 @@ def _memory_text(reason: str, tail: Sequence[str], nodes: Nodes) -> str:
     return f"{memory_kind} out of memory on {node} at {counted(len(nodes), 'node')}"
 
 
+def _are_elsewhere(fragments: Nodes, earlier: Nodes) -> bool:
+    """Return whether fragments are on other nodes than earlier ones."""
+    return {*map(node_of, fragments)}.isdisjoint(map(node_of, earlier))
+
+
 def unfit_sizes(failed: int, ran: Collection[int], trainer: Trainer) -> tuple[int, int]:
     """Return the sizes, from the least to the most nodes, that will not fit into memory either
     after size ``failed`` did not.
@@ -238,6 +247,7 @@ def after_failure(
     change: TrainerChange,
     nodes: Nodes = frozenset(),
     ran: Collection[int] = (),
+    certain: Sequence[Nodes] = (),
 ) -> Outcome:
     """Return what follows from a failure: a retry later or, after several failures in a row without
     progress, the trainer's end.
@@ -245,7 +255,9 @@ def after_failure(
     ``samples`` is its progress, ``tail`` the end of the log of the worker that failed, on one of
     ``nodes``; ``ran`` are sizes at which it trained. ``change`` is what else is to be changed. The
     note has all of the log's end, the reason the line that says most. A trainer none of whose sizes
-    fits into memory ends at once.
+    fits into memory, or has as few workers as its script allows, ends at once. So does one that has
+    failed before as it will on every node (``certain``: the nodes of each such failure), unless the
+    same nodes may be without its files.
 
     The furthest progress is in the registry: a pilot that comes back must not take work done again
     for progress.
@@ -258,8 +270,13 @@ def after_failure(
         ("failure", f"{reason}: {' | '.join(tail)}" if tail else reason),
     )
     none_fits = False
+    trainer = record.spec.trainer()
+    node_limit = most_nodes((reason, *tail), len(nodes)) if nodes else None
+    if node_limit is not None and node_limit < trainer.max_nodes:
+        unfit = (node_limit + 1, trainer.max_nodes)
+        change = replace(change, unfit=unfit)
+        none_fits = not fitting_sizes(trainer, (*record.unfit, unfit))
     if memory := _memory_text(reason, tail, nodes):
-        trainer = record.spec.trainer()
         unfit = unfit_sizes(len(nodes), ran, trainer)
         change = replace(change, unfit=unfit)
         if other_sizes := [n for n in ran if n != len(nodes)]:
@@ -269,9 +286,12 @@ def after_failure(
         notes += (("memory", f"{memory}; {range_text}"),)
     text = cause(": ".join(filter(None, [memory, reason, last_words(tail)])), record.spec.cwd)
     # An error that comes again on every node counts as certain only before any progress.
-    is_certain = not samples and is_certain_error(" ".join([reason, last_words(tail)]))
-    max_failures = MAX_CERTAIN_FAILURES if is_certain else MAX_FAILURES
-    if none_fits or failures >= max_failures:
+    error = " ".join([reason, last_words(tail)])
+    is_certain = not samples and node_limit is None and is_certain_error(error)
+    is_second = any(_are_elsewhere(nodes, earlier) for earlier in certain) or (
+        bool(certain) and not lacks_files(error)
+    )
+    if none_fits or failures >= MAX_FAILURES or (is_certain and is_second):
         return Outcome(
             replace(change, status=TrainerStatus.FAILED, reason=text, finished=True),
             notes,
@@ -280,5 +300,7 @@ def after_failure(
     text = f"failed {counted(failures, 'time')}, will be retried: {text}"
     retry_s = RETRY_S * 2 ** (failures - 1)
     return Outcome(
-        replace(change, status=TrainerStatus.QUEUED, reason=text, retry_s=retry_s), notes
+        replace(change, status=TrainerStatus.QUEUED, reason=text, retry_s=retry_s),
+        notes,
+        is_certain=is_certain,
     )

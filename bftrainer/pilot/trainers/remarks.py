@@ -119,6 +119,16 @@ _CERTAIN = re.compile(
 """Errors that come again on every node that has the same files, and hangs before the first step,
 each of which holds nodes for ``first_step_s``.
 """
+_WITHOUT_FILES = re.compile(
+    r"the command cannot be started: |can't open file '.*': \[Errno 2\]"
+    r"|ModuleNotFoundError: No module named "
+)
+"""Those of a node that does not have the files."""
+_TOO_MANY_WORKERS = re.compile(
+    r"\b(?P<workers>\d{1,9}) workers, but virtual_ranks=(?P<most>\d{1,9})\b"
+    r"|\ba global batch of (?P<batch>\d{1,9}) cannot be divided among (?P<sharing>\d{1,9}) workers"
+)
+"""Errors of ``bftrainer.progress`` at a size that a training cannot have."""
 
 
 def is_certain_error(text: str) -> bool:
@@ -126,6 +136,23 @@ def is_certain_error(text: str) -> bool:
     has an error or refuses its arguments, or it hangs before its first step.
     """
     return _CERTAIN.search(text) is not None
+
+
+def lacks_files(text: str) -> bool:
+    """Whether a failure may be one of a node that does not have the trainer's files."""
+    return _WITHOUT_FILES.search(text) is not None
+
+
+def most_nodes(lines: Sequence[str], count: int) -> int | None:
+    """Return the largest number of nodes that has not more workers than a script says to allow,
+    after it has refused those of ``count`` nodes; None if it has not.
+    """
+    for line in lines:
+        if match := _TOO_MANY_WORKERS.search(line):
+            workers = int(match["workers"] or match["sharing"])
+            limit = int(match["most"] or match["batch"])
+            return count * limit // workers if limit < workers else None
+    return None
 
 
 def last_words(tail: Sequence[str]) -> str:
