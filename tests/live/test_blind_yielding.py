@@ -279,6 +279,30 @@ def test_a_job_of_which_no_event_tells_is_offered_nodes_from_time_to_time() -> N
             queue.glance()
 
 
+def test_a_pilot_that_takes_over_holders_offers_them_to_jobs_that_wait_already() -> None:
+    """The pilot before it ended in the middle of an offer, or saw no submission."""
+    memory = next_blind(counted(1.0, 5, 1, -20.0), 4, BlindMemory(), NOTICE_S).memory
+    assert next_blind(counted(2.0, 5, 1, -20.0), 4, memory, NOTICE_S).release_count == 1
+    memory = next_blind(counted(1.0, 5, 1, -20.0), 0, BlindMemory(), NOTICE_S).memory
+    assert next_blind(counted(2.0, 5, 1, -20.0), 4, memory, NOTICE_S).release_count == 0
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0])
+def test_a_step_of_the_schedulers_clock_makes_no_blind_offer_void(step_s: float) -> None:
+    """The latest cycle seems to have begun in the future, or long ago."""
+    queue = HiddenQueue(waiting=1)
+    queue.ended += 1
+    planned_s = SERVER_S - 5.0
+    for number in range(60):
+        queue.now_s += 1.0
+        at_s = SERVER_S + queue.now_s + (step_s if number > 5 else 0.0)
+        counters = JobCounters(at_s, 0, 0, 1, planned_s=planned_s)
+        glance = Glance(PilotS(queue.now_s), counters, OwnJobs())
+        decision = next_blind(glance, queue.held, queue.memory, NOTICE_S)
+        queue.memory, queue.held = decision.memory, queue.held - decision.release_count
+        assert queue.memory.offers, "no cycle has begun"
+
+
 def test_nothing_is_offered_while_no_job_waits() -> None:
     queue = HiddenQueue()
     for _ in range(int(2 * RETRY_S)):
