@@ -830,6 +830,18 @@ def test_a_user_who_changes_what_a_job_needs_all_the_time_costs_few_moves() -> N
     assert len(late) <= 3 * (1800.0 / LONGEST_REST_S + 1)
 
 
+def test_short_jobs_on_the_last_node_that_a_job_needs_cost_few_moves() -> None:
+    """The job fits whenever one of them ends, and no longer when the next one starts."""
+    site, moves = holding(jobs=[wait(1, 8)]), list[float]()
+    for number in range(1800):
+        site.busy = {"n0"} if number % 2 else set()
+        site.held.pop("n0", None)
+        moves += plays(site, 2.0, keep_idle=frozenset({"n0"}))
+    assert 10 < len(moves) <= 3600 / LONGEST_REST_S + 8
+    site.busy = set()
+    assert waits_s(site) <= 2.0
+
+
 def test_a_step_of_the_schedulers_clock_makes_no_offer_void() -> None:
     for step_s in (3600.0, -3600.0):
         site = holding(jobs=[wait(1, 2)])

@@ -171,7 +171,9 @@ class Offer:
     """Nodes that are offered to a job.
 
     ``blocked_s``: the earliest time at which it may have waited for held nodes. ``released``: own
-    nodes, since ``released_s``; ``released_before``: those of earlier offers, which were void.
+    nodes, since ``released_s``; ``released_before``: those of earlier offers, which were void or
+    missed: the job did not fit any more, for the ``missed_count``-th time. What is idle then is
+    left to it until ``rest_until_s``.
     ``enough_s``: the scheduler's time of the first of ``looks`` in a row in which the same nodes
     were idle, enough for the job, for whomever they were released. ``awaited``: holders of other
     pilots that are to be released, the first of these users since ``awaited_s``. ``spare``: nodes
@@ -195,6 +197,8 @@ class Offer:
     spare: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     changed_s: PilotS = PilotS(-math.inf)
+    missed_count: int = 0
+    rest_until_s: PilotS = PilotS(-math.inf)
 
     @property
     def needs(self) -> NodeWait:
@@ -310,7 +314,7 @@ def next_yield(
             if names:
                 releases.append(YieldRelease(job.job, names, reason_of(job)))
         elif offer.void is None:
-            offer = pool.watch(offer, queue)
+            offer = pool.watch(_missed(offer, queue), queue)
         offers.append(offer)
     if blocks and pool.pending:
         names = tuple(sorted(pool.pending))
@@ -381,8 +385,9 @@ def _reserved(
     queue: WaitingQueue,
     holders: Iterable[tuple[str, str, PilotS]],
 ) -> frozenset[str]:
-    """Return the idle nodes that are left to jobs whose offer is void: those whose ``holders`` have
-    been renewed meanwhile, as many as each job needs.
+    """Return the idle nodes that are left to jobs, as many as each needs: to those whose offer was
+    missed (:func:`_missed`), and to those whose offer is void, nodes whose ``holders`` have been
+    renewed meanwhile.
 
     So a pilot that is wrong about a job, or whose releases fail, does not keep it waiting for ever.
     """
@@ -393,8 +398,10 @@ def _reserved(
         if counts[node] == RENEWED and node in queue.idle:
             renewed_s[node] = at_s
     reserved: set[str] = set()
-    for offer in offers if renewed_s else ():
-        void = offer.void
+    for offer in offers:
+        if queue.at_s < offer.rest_until_s:
+            reserved.update(sorted(queue.idle & offer.job.nodes)[: offer.job.size])
+        void = offer.void if renewed_s else None
         if void is not None and queue.at_s - void.at_s >= RENEWAL_S:
             usable = sorted(renewed_s.keys() & offer.job.nodes)
             nodes = [node for node in usable if renewed_s[node] >= void.at_s]
@@ -493,6 +500,22 @@ def _repeated(offer: Offer, pool: _Pool) -> Offer:
     """
     is_direct = not offer.job.is_planned and pool.fits(offer.needs)
     return _from_beginning(replace(offer, void=None), offer.refused if is_direct else frozenset())
+
+
+def _missed(offer: Offer, queue: WaitingQueue) -> Offer:
+    """Return the offer of a job that does not fit any more. If nodes were released for it, others
+    have taken some of them: the rest is left idle for a while, longer each time. Trainers would
+    otherwise move whenever a short job ends or starts on the last node that the job needs.
+    """
+    if offer.released == offer.released_before:
+        return offer
+    rest_s = min(FIRST_REST_S * 2 ** min(offer.missed_count, 10), LONGEST_REST_S)
+    return replace(
+        offer,
+        released_before=offer.released,
+        missed_count=offer.missed_count + 1,
+        rest_until_s=PilotS(queue.at_s + rest_s),
+    )
 
 
 def _from_beginning(offer: Offer, refused: frozenset[str] = frozenset()) -> Offer:
