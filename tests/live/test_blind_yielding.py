@@ -28,7 +28,8 @@ NOTICE_S, SERVER_S = 5.0, 1e9
 class HiddenQueue:
     """A cluster with a hidden queue and a pilot that holds its nodes, one glance a second.
 
-    A backfill cycle begins every ``cycle_s`` (None: the scheduler does not show them).
+    A backfill cycle begins every ``cycle_s`` (None: the scheduler does not show them), and is shown
+    ``takes_s`` later, when it is complete.
     ``offers`` are the times at which an offer began, ``moves`` those at which nodes were released.
     """
 
@@ -40,6 +41,7 @@ class HiddenQueue:
     started: int = 0
     ended: int = 0
     cycle_s: float | None = None
+    takes_s: float = 0.0
     leaving: int = 0
     memory: BlindMemory = field(default_factory=BlindMemory)
     offers: list[float] = field(default_factory=list)
@@ -55,7 +57,9 @@ class HiddenQueue:
         self.now_s += seconds
         counts = self.submitted, self.started, self.ended
         server_s = SERVER_S + self.now_s
-        planned_s = server_s - self.now_s % self.cycle_s if self.cycle_s else None
+        planned_s = None
+        if self.cycle_s:
+            planned_s = server_s - self.takes_s - (self.now_s - self.takes_s) % self.cycle_s
         counters = JobCounters(server_s, *counts, planned_s=planned_s)
         was_offering = self.memory.offers
         glance = Glance(PilotS(self.now_s), counters, OwnJobs())
@@ -160,6 +164,33 @@ def test_a_job_that_comes_when_an_offer_is_nearly_void_gets_one_of_its_own() -> 
         queue.glance()
         all_released_s = queue.memory.all_released_s
     queue.submitted += 1
+    assert queue.is_offered(3.0) <= 2.0
+
+
+def in_a_long_cycle() -> HiddenQueue:
+    """A job has come after the cycle began that ends an offer."""
+    queue = HiddenQueue(waiting=1, cycle_s=30.0, takes_s=10.0)
+    queue.ended += 1
+    while queue.memory.all_idle_s is None or queue.now_s % 30.0 != 2.0:
+        queue.glance()
+    queue.submitted += 1
+    while queue.memory.offers:
+        queue.glance()
+    return queue
+
+
+def test_a_job_that_comes_while_a_long_cycle_runs_is_not_judged_by_it() -> None:
+    queue = in_a_long_cycle()
+    assert queue.now_s % 30.0 == 10.0
+    assert queue.is_offered(3.0) <= 2.0
+
+
+def test_a_job_that_no_cycle_has_judged_is_not_forgotten_before_nodes_are_held_again() -> None:
+    queue = in_a_long_cycle()
+    queue.held = 0
+    for _ in range(4):
+        queue.glance()
+    queue.held = queue.nodes
     assert queue.is_offered(3.0) <= 2.0
 
 

@@ -221,7 +221,7 @@ def next_blind(
     if not waiting:
         return BlindDecision(replace(memory, bell=Bell(), rest_from_s=glance.at_s))
     if not held_count:  # What happens while holders start counts as soon as they have.
-        bell = memory.bell if is_starting else Bell()
+        bell = memory.bell if is_starting else _unjudged(glance, memory.bell)
         return BlindDecision(replace(memory, bell=bell))
     is_due = memory.bell.rings or glance.at_s >= memory.next_offer_s
     if not is_due or memory.credit < 1.0:
@@ -266,10 +266,17 @@ def _continue_offer(
     idle_s = memory.all_idle_s
     if idle_s is None or glance.at_s - idle_s < VOID_S or not _has_cycle(glance, idle_s):
         return BlindDecision(memory)
-    # The scheduler may not have come to what was submitted in the last seconds.
-    bell = memory.bell if glance.at_s - memory.bell.at_s < VOID_S else Bell()
-    memory = replace(memory, step=0, bell=bell, credit=memory.credit - 1.0, rest_from_s=glance.at_s)
+    bell, credit = _unjudged(glance, memory.bell), memory.credit - 1.0
+    memory = replace(memory, step=0, bell=bell, credit=credit, rest_from_s=glance.at_s)
     return BlindDecision(memory, words="no main job has started: the nodes are held again")
+
+
+def _unjudged(glance: Glance, bell: Bell) -> Bell:
+    """Return what the scheduler may not have come to while nodes were idle: what happened in the
+    last seconds, or since the latest complete backfill cycle began.
+    """
+    is_judged = glance.at_s - bell.at_s >= VOID_S and _has_cycle(glance, bell.at_s)
+    return Bell() if is_judged else bell
 
 
 def _with_idle_time(
