@@ -842,6 +842,33 @@ def test_short_jobs_on_the_last_node_that_a_job_needs_cost_few_moves() -> None:
     assert waits_s(site) <= 2.0
 
 
+def test_a_node_that_a_job_did_not_take_once_is_offered_again_where_no_other_is_left() -> None:
+    """The job waited for a reservation then. Main jobs have all other nodes since, and the pilot
+    has that one.
+    """
+    site = holding(3, busy=set(NODES[3:7]), jobs=[wait(1, 1), wait(2, 8, 9.0)])
+    while not site.released:
+        plays(site, 2.0, keep_idle=frozenset({"n7"}))
+        assert site.now_s < 60.0
+    site.held, site.busy = {"n7": (900, "a")}, set(NODES[:7])
+    assert site.after(2.0).look() == ()
+    site.jobs = [wait(1, 1)]
+    assert plays(site, 20.0), "the job waits for ever"
+
+
+def test_a_job_that_waits_for_days_has_thousands_of_void_offers() -> None:
+    site = holding(jobs=[wait(1, 2)])
+    site.look()
+    memory = site.memories["a"]
+    (offer,) = memory.offers
+    site.memories["a"] = replace(memory, offers=(replace(offer, void_count=5000),))
+    site.after(2.0).look()
+    site.after(2.0).look()
+    site.planned_s = SERVER_S + site.now_s + 0.5
+    site.after(2.0).look()
+    assert not site.blocks
+
+
 def test_a_step_of_the_schedulers_clock_makes_no_offer_void() -> None:
     for step_s in (3600.0, -3600.0):
         site = holding(jobs=[wait(1, 2)])

@@ -177,8 +177,8 @@ class Offer:
     ``enough_s``: the scheduler's time of the first of ``looks`` in a row in which the same nodes
     were idle, enough for the job, for whomever they were released. ``awaited``: holders of other
     pilots that are to be released, the first of these users since ``awaited_s``. ``spare``: nodes
-    that were idle before any was released for it; ``refused``: those of them that it did not take,
-    and is not given.
+    that were idle before any was released for it; ``refused``: those of them that it did not take
+    in the cycle that began at ``refused_s``, and is not given.
     ``changed_s``: the latest look at which the scheduler's plan for it may have changed.
     """
 
@@ -196,6 +196,7 @@ class Offer:
     void_count: int = 0
     spare: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
+    refused_s: PilotS = PilotS(-math.inf)
     changed_s: PilotS = PilotS(-math.inf)
     missed_count: int = 0
     rest_until_s: PilotS = PilotS(-math.inf)
@@ -477,6 +478,8 @@ def _judged(offer: Offer, queue: WaitingQueue, pool: _Pool) -> Offer:
         if _is_repeated(offer, offer.void, queue, pool.rules):
             return _repeated(offer, pool)
         return replace(offer, void=_watched(offer, offer.void, queue, pool))
+    if offer.refused and not pool.fits(offer.needs):
+        return _void(offer, queue, offer.refused_s)
     enough_s = offer.enough_s
     if enough_s is None:
         return offer
@@ -484,14 +487,20 @@ def _judged(offer: Offer, queue: WaitingQueue, pool: _Pool) -> Offer:
         return replace(offer, looks=0, enough_s=None)
     if offer.looks < LOOKS or not _has_cycle(queue, enough_s):
         return offer
+    cycle_s = _cycle_start_s(queue, enough_s)
     if not offer.refused:
-        others = replace(offer, refused=pool.refused(offer, enough_s), looks=0, enough_s=None)
+        refused = pool.refused(offer, enough_s)
+        others = replace(offer, refused=refused, refused_s=cycle_s, looks=0, enough_s=None)
         if others.refused and pool.fits(others.needs):
             return others
+    return _void(offer, queue, cycle_s)
+
+
+def _void(offer: Offer, queue: WaitingQueue, cycle_s: PilotS) -> Offer:
+    """Return an offer that is void now: the cycle that began at ``cycle_s`` did not take it."""
     count = offer.void_count + 1
-    rest_s = min(FIRST_REST_S * 2 ** (count - 1), LONGEST_REST_S)
-    void = VoidOffer(queue.at_s, rest_s, _cycle_start_s(queue, enough_s), queue.at_s)
-    return replace(offer, void=void, void_count=count)
+    rest_s = min(FIRST_REST_S * 2 ** min(count - 1, 10), LONGEST_REST_S)
+    return replace(offer, void=VoidOffer(queue.at_s, rest_s, cycle_s, queue.at_s), void_count=count)
 
 
 def _repeated(offer: Offer, pool: _Pool) -> Offer:
