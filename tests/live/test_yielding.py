@@ -741,7 +741,7 @@ def plays(
     backfill cycle begins every ``cycle_s``. Returns the times at which it released nodes. Nodes of
     ``keep_idle`` are never held.
     """
-    moves, end_s = [], site.now_s + seconds
+    moves, end_s = list[float](), site.now_s + seconds
     while site.now_s < end_s:
         site.after(2.0)
         site.planned_s = SERVER_S + site.now_s // cycle_s * cycle_s
