@@ -28,7 +28,8 @@ NOTICE_S, SERVER_S = 5.0, 1e9
 class HiddenQueue:
     """A cluster with a hidden queue and a pilot that holds its nodes, one glance a second.
 
-    A backfill cycle begins every ``cycle_s`` (None: the scheduler does not show them).
+    A backfill cycle begins every ``cycle_s`` (None: the scheduler does not show them), and is shown
+    ``takes_s`` later, when it is complete.
     ``offers`` are the times at which an offer began, ``moves`` those at which nodes were released.
     """
 
@@ -40,6 +41,7 @@ class HiddenQueue:
     started: int = 0
     ended: int = 0
     cycle_s: float | None = None
+    takes_s: float = 0.0
     leaving: int = 0
     memory: BlindMemory = field(default_factory=BlindMemory)
     offers: list[float] = field(default_factory=list)
@@ -55,7 +57,9 @@ class HiddenQueue:
         self.now_s += seconds
         counts = self.submitted, self.started, self.ended
         server_s = SERVER_S + self.now_s
-        planned_s = server_s - self.now_s % self.cycle_s if self.cycle_s else None
+        planned_s = None
+        if self.cycle_s:
+            planned_s = server_s - self.takes_s - (self.now_s - self.takes_s) % self.cycle_s
         counters = JobCounters(server_s, *counts, planned_s=planned_s)
         was_offering = self.memory.offers
         glance = Glance(PilotS(self.now_s), counters, OwnJobs())
@@ -160,6 +164,33 @@ def test_a_job_that_comes_when_an_offer_is_nearly_void_gets_one_of_its_own() -> 
         queue.glance()
         all_released_s = queue.memory.all_released_s
     queue.submitted += 1
+    assert queue.is_offered(3.0) <= 2.0
+
+
+def in_a_long_cycle() -> HiddenQueue:
+    """A job has come after the cycle began that ends an offer."""
+    queue = HiddenQueue(waiting=1, cycle_s=30.0, takes_s=10.0)
+    queue.ended += 1
+    while queue.memory.all_idle_s is None or queue.now_s % 30.0 != 2.0:
+        queue.glance()
+    queue.submitted += 1
+    while queue.memory.offers:
+        queue.glance()
+    return queue
+
+
+def test_a_job_that_comes_while_a_long_cycle_runs_is_not_judged_by_it() -> None:
+    queue = in_a_long_cycle()
+    assert queue.now_s % 30.0 == 10.0
+    assert queue.is_offered(3.0) <= 2.0
+
+
+def test_a_job_that_no_cycle_has_judged_is_not_forgotten_before_nodes_are_held_again() -> None:
+    queue = in_a_long_cycle()
+    queue.held = 0
+    for _ in range(4):
+        queue.glance()
+    queue.held = queue.nodes
     assert queue.is_offered(3.0) <= 2.0
 
 
@@ -277,6 +308,30 @@ def test_a_job_of_which_no_event_tells_is_offered_nodes_from_time_to_time() -> N
         assert queue.is_offered(RETRY_S + 2.0) > RETRY_S - 60.0
         while queue.memory.offers:
             queue.glance()
+
+
+def test_a_pilot_that_takes_over_holders_offers_them_to_jobs_that_wait_already() -> None:
+    """The pilot before it ended in the middle of an offer, or saw no submission."""
+    memory = next_blind(counted(1.0, 5, 1, -20.0), 4, BlindMemory(), NOTICE_S).memory
+    assert next_blind(counted(2.0, 5, 1, -20.0), 4, memory, NOTICE_S).release_count == 1
+    memory = next_blind(counted(1.0, 5, 1, -20.0), 0, BlindMemory(), NOTICE_S).memory
+    assert next_blind(counted(2.0, 5, 1, -20.0), 4, memory, NOTICE_S).release_count == 0
+
+
+@pytest.mark.parametrize("step_s", [3600.0, -3600.0])
+def test_a_step_of_the_schedulers_clock_makes_no_blind_offer_void(step_s: float) -> None:
+    """The latest cycle seems to have begun in the future, or long ago."""
+    queue = HiddenQueue(waiting=1)
+    queue.ended += 1
+    planned_s = SERVER_S - 5.0
+    for number in range(60):
+        queue.now_s += 1.0
+        at_s = SERVER_S + queue.now_s + (step_s if number > 5 else 0.0)
+        counters = JobCounters(at_s, 0, 0, 1, planned_s=planned_s)
+        glance = Glance(PilotS(queue.now_s), counters, OwnJobs())
+        decision = next_blind(glance, queue.held, queue.memory, NOTICE_S)
+        queue.memory, queue.held = decision.memory, queue.held - decision.release_count
+        assert queue.memory.offers, "no cycle has begun"
 
 
 def test_nothing_is_offered_while_no_job_waits() -> None:

@@ -326,6 +326,18 @@ def test_a_job_that_no_release_helps_costs_one_void_offer(tmp_path: Path) -> Non
     assert held[-20:] == [8] * 20
 
 
+def test_a_job_that_comes_while_no_blind_pilot_is_there_gets_nodes_from_the_next_one(
+    tmp_path: Path,
+) -> None:
+    """The pilot was killed and is started again, and its holders are still there."""
+    home, cluster = patient(tmp_path / "state", GiveWay.BLIND)
+    home.killed(after_s=30.0)
+    assert len(cluster.held()) == 8
+    job = cluster.submit(2)
+    home.pilot(60)
+    assert job.waited_s <= 10.0
+
+
 def test_holders_are_short_while_the_counters_show_a_waiting_job(tmp_path: Path) -> None:
     home, cluster = patient(tmp_path / "state", GiveWay.BLIND)
     home.at(40.3, lambda: cluster.submit(99))

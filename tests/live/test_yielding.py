@@ -17,7 +17,6 @@ from bftrainer.pilot.nodes.yielding import (
     CYCLE_S,
     LEAVING_S,
     LONGEST_REST_S,
-    MAX_DEPARTURES,
     STRANGER_S,
     Offer,
     QueueChanges,
@@ -445,7 +444,7 @@ def test_many_jobs_with_void_offers_do_not_multiply_what_is_remembered() -> None
     jobs = tuple(wait(number, 1, nodes=frozenset(nodes)) for number in range(1, 301))
     holders = tuple(ListedHolder(str(1000 + i), node, False, "a") for i, node in enumerate(nodes))
     own = [fragment(node, 1000 + i) for i, node in enumerate(nodes)]
-    void = VoidOffer(PilotS(0.0), 60.0, PilotS(0.0))
+    void = VoidOffer(PilotS(0.0), 60.0, PilotS(0.0), PilotS(0.0))
     offers = tuple(Offer(job, PilotS(0.0), PilotS(0.0), void=void) for job in jobs)
     memory = YieldMemory(offers=offers)
     tracemalloc.start()
@@ -708,25 +707,181 @@ def test_no_offer_is_void_before_a_cycle_has_seen_enough_idle_nodes(
         was_void = is_void
 
 
-@given(jobs.filter(bool), st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=80))
-def test_what_concerns_a_job_is_no_less_than_ends_and_departures_before_it(
-    queue: list[NodeWait], events: list[tuple[int, bool]]
+@given(jobs, jobs, st.booleans())
+def test_what_concerns_a_job_is_an_end_or_a_change_before_it(
+    before: list[NodeWait], after: list[NodeWait], ends: bool
 ) -> None:
-    """However many have been: only the times of the oldest ones are merged."""
-    changes, concerns = QueueChanges(frozenset({"n0"})), list[tuple[float, float, bool]]()
-    for number, (priority, ends) in enumerate(events):
-        at_s = PilotS(2.0 * number)
-        busy = changes.busy ^ ({"n0"} if ends else frozenset())
-        left = [wait(number, 0, float(priority))] if priority else []
-        has_ended = bool(changes.busy - busy)
-        seen = WaitingQueue(at_s, SERVER_S, PilotS(0.0), busy=busy)
-        changes = changes.after_look(seen, left)
-        concerns.append((at_s, float(priority), has_ended))
-        assert len(changes.departures) <= MAX_DEPARTURES
-    for job in queue:
-        for since_s in range(-1, 2 * len(events), 7):
-            later = [entry for entry in concerns if entry[0] > since_s]
-            expected = any(ended or 0 < p >= job.priority for _, p, ended in later)
-            assert changes.concern(job, PilotS(since_s)) is expected or not expected
-            if len(changes.departures) < MAX_DEPARTURES:
-                assert changes.concern(job, PilotS(since_s)) is expected
+    """A job before it left the queue, is behind it now, or needs other nodes."""
+    busy = frozenset({"n0"})
+    offers = tuple(Offer(job, PilotS(0.0), PilotS(0.0)) for job in before)
+    memory = YieldMemory(PilotS(0.0), offers, busy=busy)
+    now = {job.job: job for job in after}
+    started = sum(job.size for job in before if job.job not in now)
+    new = {f"x{number}" for number in range(started)}
+    busy_now = frozenset(new if ends else {*new, "n0"})
+    queue = WaitingQueue(PilotS(2.0), SERVER_S, PilotS(0.0), tuple(after), busy=busy_now)
+    changes = QueueChanges.of(memory, queue)
+    for was in before:
+        if was.job in now:
+            job = now[was.job]
+            others = [other for other in before if other.priority >= was.priority]
+            concerned = ends or any(
+                other.job not in now
+                or (now[other.job].size, now[other.job].nodes) != (other.size, other.nodes)
+                or now[other.job].priority < job.priority
+                for other in others
+            )
+            assert changes.concern(was, job) is concerned
+
+
+def plays(
+    site: Site, seconds: float, cycle_s: float = 30.0, keep_idle: frozenset[str] = frozenset()
+) -> list[float]:
+    """Let pilot "a" look every two seconds, and hold again what is idle as soon as it may. A
+    backfill cycle begins every ``cycle_s``. Returns the times at which it released nodes. Nodes of
+    ``keep_idle`` are never held.
+    """
+    moves, end_s = list[float](), site.now_s + seconds
+    while site.now_s < end_s:
+        site.after(2.0)
+        site.planned_s = SERVER_S + site.now_s // cycle_s * cycle_s
+        if site.look():
+            moves.append(site.now_s)
+        if not site.blocks:
+            idle = ALL - site.held.keys() - site.busy - site.reserved - keep_idle
+            site.held |= dict.fromkeys(sorted(idle), (1000 + int(site.now_s), "a"))
+    return moves
+
+
+def test_idle_nodes_that_a_job_cannot_use_do_not_put_its_offers_off_for_ever() -> None:
+    """A node without GPUs is idle all the time, and each backfill cycle judges the job by it."""
+    site = holding(7, jobs=[wait(1, 1)])
+    useless = frozenset({"n7"})
+    for _ in range(8):
+        site.busy = {"n0"}
+        site.held.pop("n0", None)
+        plays(site, 150.0, keep_idle=useless)
+        site.busy = set()
+        plays(site, 150.0, keep_idle=useless)
+    assert len(plays(site, 1900.0, keep_idle=useless)) >= 1
+    site.busy = {"n0"}
+    site.held.pop("n0", None)
+    plays(site, 10.0, keep_idle=useless)
+    site.busy = set()
+    assert plays(site, 130.0, keep_idle=useless), "a job has ended"
+
+
+def test_a_job_that_overtakes_one_before_it_gets_its_offer_again() -> None:
+    site = with_void_offer(wait(2, 7, 9.0))
+    assert site.after(20.0).look() == ()
+    site.jobs = [wait(1, 1, 10.0), wait(2, 7, 9.0)]
+    assert len(site.after(2.0).look()) == 1
+
+
+def test_a_job_behind_one_that_loses_its_priority_gets_its_offer_again() -> None:
+    site = with_void_offer(wait(2, 7, 9.0))
+    assert site.after(20.0).look() == ()
+    site.jobs = [wait(1, 1), wait(2, 7, 0.5)]
+    assert len(site.after(2.0).look()) == 1
+
+
+def test_a_job_before_it_that_needs_less_now_makes_a_void_offer_again() -> None:
+    """Its reservation is another one now."""
+    site = with_void_offer(wait(2, 7, 9.0))
+    assert site.after(20.0).look() == ()
+    site.jobs = [wait(1, 1), wait(2, 6, 9.0)]
+    assert len(site.after(2.0).look()) == 1
+
+
+def test_the_end_of_a_job_after_the_cycle_began_is_not_judged_by_it() -> None:
+    site = holding(7, busy={"n7"}, jobs=[wait(1, 2)])
+    site.look()
+    site.after(2.0).look()
+    site.after(2.0).look()
+    site.planned_s = SERVER_S + site.now_s + 1.5
+    site.busy, site.held["n7"] = set(), (900, "a")
+    site.after(2.0).look()
+    site.held |= dict.fromkeys(ALL - site.held.keys(), (901, "a"))
+    assert not site.blocks
+    assert site.after(10.0).look(), "it may start now that n7 is no longer busy"
+
+
+def test_the_tasks_of_an_array_that_start_elsewhere_keep_no_offer_open() -> None:
+    """Tasks that need a GPU start one after another where there are some, and never on held
+    nodes.
+    """
+    site = holding(6, busy={"n6", "n7"})
+    moves, idle_s = 0, 0.0
+    for left in range(400, 100, -1):
+        site.jobs = [wait(1, left, task_size=1)]
+        moves += bool(plays(site, 2.0))
+        idle_s += 2.0 * len(ALL - site.held.keys() - site.busy)
+    assert idle_s <= 0.3 * 600.0 * 6
+    assert moves <= 4
+
+
+def test_a_user_who_changes_what_a_job_needs_all_the_time_costs_few_moves() -> None:
+    site, moves = holding(jobs=[wait(1, 7)]), list[float]()
+    for _ in range(1800):
+        moves += plays(site, 2.0, cycle_s=5.0)
+        if not site.blocks:
+            site.jobs = [wait(1, 15 - site.jobs[0].size)]
+    late = [at_s for at_s in moves if at_s > 1800.0]
+    assert len(late) <= 3 * (1800.0 / LONGEST_REST_S + 1)
+
+
+def test_short_jobs_on_the_last_node_that_a_job_needs_cost_few_moves() -> None:
+    """The job fits whenever one of them ends, and no longer when the next one starts."""
+    site, moves = holding(jobs=[wait(1, 8)]), list[float]()
+    for number in range(1800):
+        site.busy = {"n0"} if number % 2 else set()
+        site.held.pop("n0", None)
+        moves += plays(site, 2.0, keep_idle=frozenset({"n0"}))
+    assert 10 < len(moves) <= 3600 / LONGEST_REST_S + 8
+    site.busy = set()
+    assert waits_s(site) <= 2.0
+
+
+def test_a_node_that_a_job_did_not_take_once_is_offered_again_where_no_other_is_left() -> None:
+    """The job waited for a reservation then. Main jobs have all other nodes since, and the pilot
+    has that one.
+    """
+    site = holding(3, busy=set(NODES[3:7]), jobs=[wait(1, 1), wait(2, 8, 9.0)])
+    while not site.released:
+        plays(site, 2.0, keep_idle=frozenset({"n7"}))
+        assert site.now_s < 60.0
+    site.held, site.busy = {"n7": (900, "a")}, set(NODES[:7])
+    assert site.after(2.0).look() == ()
+    site.jobs = [wait(1, 1)]
+    assert plays(site, 20.0), "the job waits for ever"
+
+
+def test_a_job_that_waits_for_days_has_thousands_of_void_offers() -> None:
+    site = holding(jobs=[wait(1, 2)])
+    site.look()
+    memory = site.memories["a"]
+    (offer,) = memory.offers
+    site.memories["a"] = replace(memory, offers=(replace(offer, void_count=5000),))
+    site.after(2.0).look()
+    site.after(2.0).look()
+    site.planned_s = SERVER_S + site.now_s + 0.5
+    site.after(2.0).look()
+    assert not site.blocks
+
+
+def test_a_step_of_the_schedulers_clock_makes_no_offer_void() -> None:
+    for step_s in (3600.0, -3600.0):
+        site = holding(jobs=[wait(1, 2)])
+        site.planned_s = SERVER_S - 10.0
+        site.look()
+        site.after(2.0).look()
+        for _ in range(10):
+            queue = site.after(2.0).queue()
+            site.look(queue=replace(queue, server_s=queue.server_s + step_s))
+            assert site.blocks, "no cycle has begun"
+        queue = site.after(2.0).queue()
+        planned_s = queue.server_s + step_s - 1.0
+        for _ in range(3):
+            queue = site.after(2.0).queue()
+            site.look(queue=replace(queue, server_s=queue.server_s + step_s, planned_s=planned_s))
+        assert not site.blocks

@@ -171,7 +171,8 @@ def next_blind(
     is_starting: bool = False,
 ) -> BlindDecision:
     """Decide how many held nodes to release after a glance at the scheduler's counters; the same
-    glance counts once. The first glance only counts the jobs that wait.
+    glance counts once. The first glance only counts the jobs that wait: they have come without an
+    offer if there are holders already, which are those of a pilot before this one.
 
     ``held_count`` nodes can be released, ``leaving_count`` have been and are not idle yet.
     ``is_starting``: there are holders that are not ready. ``notice_s``: how long trainers may take
@@ -182,15 +183,17 @@ def next_blind(
         return BlindDecision(memory)
     if previous is None:
         waiting = max(glance.counters.pending - glance.own.pending, 0)
-        first = replace(memory, glance=glance, waiting=waiting, rest_from_s=glance.at_s)
-        return BlindDecision(first)
+        bell = Bell(waiting, 0, glance.at_s) if held_count or is_starting else Bell()
+        return BlindDecision(
+            replace(memory, glance=glance, waiting=waiting, bell=bell, rest_from_s=glance.at_s)
+        )
     others, expected = _split_counts(previous, glance, memory.expected)
     waiting = max(memory.waiting + others.submitted - others.started, 0)
     bell = memory.bell.rung_by(others, glance.at_s)
     last_submission_s = memory.last_submission_s
     if others.submitted:
         last_submission_s = glance.counters.at_s
-    if glance.counters.pending_at_s > previous.counters.pending_at_s:
+    if glance.counters.pending_at_s != previous.counters.pending_at_s:
         # The scheduler has counted its pending jobs again. A count from before the latest
         # submission may leave that job out: then it only raises the estimate.
         # Nor is it certain that holders which are pending now were pending then.
@@ -218,7 +221,7 @@ def next_blind(
     if not waiting:
         return BlindDecision(replace(memory, bell=Bell(), rest_from_s=glance.at_s))
     if not held_count:  # What happens while holders start counts as soon as they have.
-        bell = memory.bell if is_starting else Bell()
+        bell = memory.bell if is_starting else _unjudged(glance, memory.bell)
         return BlindDecision(replace(memory, bell=bell))
     is_due = memory.bell.rings or glance.at_s >= memory.next_offer_s
     if not is_due or memory.credit < 1.0:
@@ -263,10 +266,17 @@ def _continue_offer(
     idle_s = memory.all_idle_s
     if idle_s is None or glance.at_s - idle_s < VOID_S or not _has_cycle(glance, idle_s):
         return BlindDecision(memory)
-    # The scheduler may not have come to what was submitted in the last seconds.
-    bell = memory.bell if glance.at_s - memory.bell.at_s < VOID_S else Bell()
-    memory = replace(memory, step=0, bell=bell, credit=memory.credit - 1.0, rest_from_s=glance.at_s)
+    bell, credit = _unjudged(glance, memory.bell), memory.credit - 1.0
+    memory = replace(memory, step=0, bell=bell, credit=credit, rest_from_s=glance.at_s)
     return BlindDecision(memory, words="no main job has started: the nodes are held again")
+
+
+def _unjudged(glance: Glance, bell: Bell) -> Bell:
+    """Return what the scheduler may not have come to while nodes were idle: what happened in the
+    last seconds, or since the latest complete backfill cycle began.
+    """
+    is_judged = glance.at_s - bell.at_s >= VOID_S and _has_cycle(glance, bell.at_s)
+    return Bell() if is_judged else bell
 
 
 def _with_idle_time(
@@ -295,6 +305,8 @@ def _has_cycle(glance: Glance, since_s: PilotS) -> bool:
     if planned_s is None or glance.at_s - since_s > CYCLE_S:
         return True
     age_s = glance.counters.at_s - planned_s
+    if age_s < -CLOCK_STEP_S:  # from before the scheduler's clock was set back
+        return False
     return glance.at_s - age_s > since_s + CLOCK_STEP_S
 
 

@@ -17,6 +17,7 @@ ones are released, each by its own pilot, so no node is released twice.
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -55,8 +56,12 @@ then until the job's offer has been judged again.
 """
 RENEWAL_S = 600.0
 """No holder has to be renewed earlier than this (:data:`.making_way.BUSY_LIMIT_S`)."""
-MAX_DEPARTURES = 64
-"""The number of looks at which jobs left the queue that are remembered one by one."""
+UNJUDGED_S = 120.0
+"""Idle nodes by which a job with a void offer is judged put its next offer off for so long at most:
+they may be nodes that it cannot use.
+"""
+STEPPED_S = 60.0
+"""The scheduler's clock has been set if it differs by more from the pilot's than a look before."""
 STRANGER_S = 2.0
 """Beyond a look, the holders of a user who has released none for a job before are waited for so
 long: any user may start jobs that look like holders. Pilots of users who have are given their
@@ -106,59 +111,59 @@ class YieldRules:
 class VoidOffer:
     """When an offer turned out to be void. It is made again once the scheduler's plan may have
     changed after ``since_s`` (:class:`QueueChanges`) and ``rest_s`` have passed after ``at_s``, or
-    after the longest wait.
+    the longest wait after ``offered_s``. ``since_s`` is when the cycle began that did not take it.
 
     ``enough_s``: the scheduler's time since which enough nodes are idle for the job, no matter
-    who left them idle. Where it still was not taken then, ``at_s`` is later than ``since_s``.
+    who left them idle. Where it still was not taken then, ``at_s`` is later than ``offered_s``.
+    ``is_outdated``: the job needs other nodes now.
     """
 
     at_s: PilotS
     rest_s: float
     since_s: PilotS
+    offered_s: PilotS
     enough_s: float | None = None
+    is_outdated: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class QueueChanges:
-    """What may have changed the scheduler's plan for a waiting job: the end of a main job, which
-    leaves nodes, and the departure of a job before it, which leaves its reservation. The start of a
-    job behind it takes nodes and leaves none.
+    """What may have changed the scheduler's plan for a waiting job between two looks: the end of a
+    main job, which leaves nodes, and that one before it is no longer before it or needs other
+    nodes, which changes a reservation. The start of a job behind it takes nodes and leaves none.
 
-    ``busy``: nodes of main jobs at the latest look. ``ended_s``: the latest look at which a job had
-    ended. ``departures``: (look, highest priority of the jobs that had left the queue), the
-    earliest first, with falling priorities.
+    ``ranks``: the negative priorities of the jobs that waited, in order. ``lowest``: for each, the
+    lowest priority that any of these jobs so far has now (none: those that left the queue).
     """
 
-    busy: frozenset[str] = frozenset()
-    ended_s: PilotS = PilotS(-math.inf)
-    departures: tuple[tuple[PilotS, float], ...] = ()
+    has_ended: bool
+    ranks: tuple[float, ...]
+    lowest: tuple[float, ...]
 
-    def after_look(self, queue: WaitingQueue, left: Sequence[NodeWait]) -> QueueChanges:
-        """Return the changes after one more look, at which the jobs of ``left`` wait no more.
+    @classmethod
+    def of(cls, memory: YieldMemory, queue: WaitingQueue) -> QueueChanges:
+        """Return the changes between the look that ``memory`` is from and this one.
 
-        Where fewer nodes have become busy than these needed, another job has ended on the nodes
-        that one of them has now, or one was canceled.
+        Where fewer nodes have become busy than the jobs needed that left the queue, another job has
+        ended on the nodes that one of them has now, or one was canceled.
         """
-        started = len(queue.busy - self.busy)
-        has_ended = bool(self.busy - queue.busy) or started < sum(job.size for job in left)
-        ended_s = queue.at_s if has_ended else self.ended_s
-        departures = self.departures
-        if left:
-            priority = max(job.priority for job in left)
-            higher = [entry for entry in departures if entry[1] > priority]
-            departures = (*higher, (queue.at_s, priority))
-        if len(departures) > MAX_DEPARTURES:
-            (_, priority), (at_s, _), *later = departures
-            departures = ((at_s, priority), *later)
-        return QueueChanges(queue.busy, ended_s, departures)
+        waiting = {job.job: job for job in queue.jobs}
+        earlier = sorted((offer.job for offer in memory.offers), key=lambda job: -job.priority)
+        needed = sum(job.size for job in earlier if job.job not in waiting)
+        has_ended = memory.busy - queue.busy or len(queue.busy - memory.busy) < needed
+        lowest: list[float] = []
+        for was in earlier:
+            job = waiting.get(was.job)
+            priority = job.priority if job is not None and _is_same_need(job, was) else -math.inf
+            lowest.append(min(priority, lowest[-1] if lowest else math.inf))
+        return cls(bool(has_ended), tuple(-job.priority for job in earlier), tuple(lowest))
 
-    def concern(self, job: NodeWait, since_s: PilotS) -> bool:
-        """Whether the plan for a job may have changed after a look."""
-        if self.ended_s > since_s:
+    def concern(self, was: NodeWait, job: NodeWait) -> bool:
+        """Whether the plan for a job may have changed, which ``was`` another at the look before."""
+        if self.has_ended:
             return True
-        return any(
-            at_s > since_s and priority >= job.priority for at_s, priority in self.departures
-        )
+        before = bisect_right(self.ranks, -was.priority)
+        return before > 0 and self.lowest[before - 1] < job.priority
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,11 +171,15 @@ class Offer:
     """Nodes that are offered to a job.
 
     ``blocked_s``: the earliest time at which it may have waited for held nodes. ``released``: own
-    nodes, since ``released_s``. ``enough_s``: the scheduler's time of the first of ``looks`` in a
-    row in which the same nodes were idle, enough for the job, for whomever they were released.
-    ``awaited``: holders of other pilots that are to be
-    released, the first of these users since ``awaited_s``. ``spare``: nodes that were idle before
-    any was released for it; ``refused``: those of them that it did not take, and is not given.
+    nodes, since ``released_s``; ``released_before``: those of earlier offers, which were void or
+    missed: the job did not fit any more, for the ``missed_count``-th time. What is idle then is
+    left to it until ``rest_until_s``.
+    ``enough_s``: the scheduler's time of the first of ``looks`` in a row in which the same nodes
+    were idle, enough for the job, for whomever they were released. ``awaited``: holders of other
+    pilots that are to be released, the first of these users since ``awaited_s``. ``spare``: nodes
+    that were idle before any was released for it; ``refused``: those of them that it did not take
+    in the cycle that began at ``refused_s``, and is not given.
+    ``changed_s``: the latest look at which the scheduler's plan for it may have changed.
     """
 
     job: NodeWait
@@ -178,6 +187,7 @@ class Offer:
     blocked_s: PilotS
     released: int = 0
     released_s: PilotS | None = None
+    released_before: int = 0
     looks: int = 0
     enough_s: float | None = None
     awaited: frozenset[ListedHolder] = frozenset()
@@ -186,6 +196,10 @@ class Offer:
     void_count: int = 0
     spare: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
+    refused_s: PilotS = PilotS(-math.inf)
+    changed_s: PilotS = PilotS(-math.inf)
+    missed_count: int = 0
+    rest_until_s: PilotS = PilotS(-math.inf)
 
     @property
     def needs(self) -> NodeWait:
@@ -216,7 +230,8 @@ class YieldMemory:
     ``blocks``: whether nothing may be requested. ``reserved``: idle nodes that are not requested.
     ``holders``: (node, job, when it was seen last) of the latest holders of each node, at most
     :data:`RENEWED` of a node; none while no offer is void. ``idle_since``: (node, the scheduler's
-    time of the first look of a row in which it was idle).
+    time of the first look of a row in which it was idle). ``busy``: nodes of main jobs.
+    ``server_s``: the scheduler's time of the look.
     """
 
     look_s: PilotS = PilotS(-math.inf)
@@ -231,7 +246,8 @@ class YieldMemory:
     reserved: frozenset[str] = frozenset()
     holders: tuple[tuple[str, str, PilotS], ...] = ()
     idle_since: tuple[tuple[str, float], ...] = ()
-    changes: QueueChanges = QueueChanges()
+    busy: frozenset[str] = frozenset()
+    server_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,23 +298,24 @@ def next_yield(
     """
     if queue.at_s <= memory.look_s:
         return YieldDecision(memory)
+    if _has_stepped(queue, memory):
+        memory = _without_server_times(memory)
     pool = _Pool.of(queue, own, costs, memory, rules)
     offers: list[Offer] = []
     releases: list[YieldRelease] = []
     earlier = {offer.job.job: offer for offer in memory.offers}
     waiting = frozenset(job.job for job in queue.jobs)
-    left = [offer.job for offer in memory.offers if offer.job.job not in waiting]
-    changes = memory.changes.after_look(queue, left)
+    changes = QueueChanges.of(memory, queue)
     blocks = False
     for job in sorted(queue.jobs, key=lambda job: (-job.priority, _number(job.job), job.job)):
-        offer = _judged(_offer_of(job, earlier.get(job.job), queue), queue, changes, pool)
+        offer = _judged(_offer_of(job, earlier.get(job.job), queue, changes), queue, pool)
         if offer.void is None and pool.fits(offer.needs):
             blocks = True
             offer, names = pool.serve(offer, queue)
             if names:
                 releases.append(YieldRelease(job.job, names, reason_of(job)))
         elif offer.void is None:
-            offer = pool.watch(offer, queue)
+            offer = pool.watch(_missed(offer, queue), queue)
         offers.append(offer)
     if blocks and pool.pending:
         names = tuple(sorted(pool.pending))
@@ -324,9 +341,27 @@ def next_yield(
         _reserved(offers, queue, holders),
         holders,
         tuple(sorted(pool.idle_since.items())),
-        changes,
+        queue.busy,
+        queue.server_s,
     )
     return YieldDecision(memory, tuple(releases), frozenset(pool.hastened), served)
+
+
+def _has_stepped(queue: WaitingQueue, memory: YieldMemory) -> bool:
+    """Whether the scheduler's clock has been set since the look before."""
+    if memory.server_s is None:
+        return False
+    passed_s = queue.at_s - memory.look_s
+    return abs(queue.server_s - memory.server_s - passed_s) > STEPPED_S
+
+
+def _without_server_times(memory: YieldMemory) -> YieldMemory:
+    """Return a memory by which all nodes are idle since the next look."""
+    offers = []
+    for offer in memory.offers:
+        void = None if offer.void is None else replace(offer.void, enough_s=None)
+        offers.append(replace(offer, looks=0, enough_s=None, void=void))
+    return replace(memory, offers=tuple(offers), idle_since=())
 
 
 def _latest_holders(
@@ -351,8 +386,9 @@ def _reserved(
     queue: WaitingQueue,
     holders: Iterable[tuple[str, str, PilotS]],
 ) -> frozenset[str]:
-    """Return the idle nodes that are left to jobs whose offer is void: those whose ``holders`` have
-    been renewed meanwhile, as many as each job needs.
+    """Return the idle nodes that are left to jobs, as many as each needs: to those whose offer was
+    missed (:func:`_missed`), and to those whose offer is void, nodes whose ``holders`` have been
+    renewed meanwhile.
 
     So a pilot that is wrong about a job, or whose releases fail, does not keep it waiting for ever.
     """
@@ -363,8 +399,10 @@ def _reserved(
         if counts[node] == RENEWED and node in queue.idle:
             renewed_s[node] = at_s
     reserved: set[str] = set()
-    for offer in offers if renewed_s else ():
-        void = offer.void
+    for offer in offers:
+        if queue.at_s < offer.rest_until_s:
+            reserved.update(sorted(queue.idle & offer.job.nodes)[: offer.job.size])
+        void = offer.void if renewed_s else None
         if void is not None and queue.at_s - void.at_s >= RENEWAL_S:
             usable = sorted(renewed_s.keys() & offer.job.nodes)
             nodes = [node for node in usable if renewed_s[node] >= void.at_s]
@@ -399,9 +437,12 @@ def _number(job: str) -> int:
     return int(job) if job.isdecimal() else 0
 
 
-def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offer:
+def _offer_of(
+    job: NodeWait, earlier: Offer | None, queue: WaitingQueue, changes: QueueChanges
+) -> Offer:
     """Return the offer of a job as of this look: the earlier one, or a new one. The offer of a job
-    that needs other nodes now starts from the beginning.
+    that needs other nodes now starts from the beginning: after more than one void one, only when
+    it has rested, or a user could move trainers at each look.
     """
     if earlier is None:
         submitted_s = queue.before_s
@@ -410,22 +451,35 @@ def _offer_of(job: NodeWait, earlier: Offer | None, queue: WaitingQueue) -> Offe
             submitted_s = PilotS(queue.at_s - age_s)
         blocked_s = PilotS(min(max(submitted_s, queue.before_s), queue.at_s))
         return Offer(job, queue.at_s, blocked_s)
-    was = earlier.job
-    is_same = (job.size, job.nodes, job.required) == (was.size, was.nodes, was.required)
-    if is_same:
-        return replace(earlier, job=job)
-    none = frozenset[str]()
-    return replace(earlier, job=job, looks=0, enough_s=None, void=None, spare=none, refused=none)
+    changed_s = queue.at_s if changes.concern(earlier.job, job) else earlier.changed_s
+    offer = replace(earlier, job=job, changed_s=changed_s)
+    if _is_same_need(job, earlier.job):
+        return offer
+    void = None
+    if offer.void is not None and offer.void_count > 1:
+        void = replace(offer.void, enough_s=None, is_outdated=True)
+    return _from_beginning(replace(offer, void=void))
 
 
-def _judged(offer: Offer, queue: WaitingQueue, changes: QueueChanges, pool: _Pool) -> Offer:
+def _is_same_need(job: NodeWait, was: NodeWait) -> bool:
+    """Whether a job needs what it needed: fewer tasks of an array need the same nodes each."""
+    if (job.nodes, job.required) != (was.nodes, was.required):
+        return False
+    if job.size < was.size and was.task_size:
+        return (job.task_size or job.size) == was.task_size
+    return job.size == was.size
+
+
+def _judged(offer: Offer, queue: WaitingQueue, pool: _Pool) -> Offer:
     """Return the offer after this look: one that no backfill cycle took has become void, and a void
     one is made again when something has changed.
     """
     if offer.void is not None:
-        if _is_repeated(offer, offer.void, queue, changes, pool.rules):
+        if _is_repeated(offer, offer.void, queue, pool.rules):
             return _repeated(offer, pool)
         return replace(offer, void=_watched(offer, offer.void, queue, pool))
+    if offer.refused and not pool.fits(offer.needs):
+        return _void(offer, queue, offer.refused_s)
     enough_s = offer.enough_s
     if enough_s is None:
         return offer
@@ -433,30 +487,81 @@ def _judged(offer: Offer, queue: WaitingQueue, changes: QueueChanges, pool: _Poo
         return replace(offer, looks=0, enough_s=None)
     if offer.looks < LOOKS or not _has_cycle(queue, enough_s):
         return offer
+    cycle_s = _cycle_start_s(queue, enough_s)
     if not offer.refused:
-        others = replace(offer, refused=pool.refused(offer, enough_s), looks=0, enough_s=None)
+        refused = pool.refused(offer, enough_s)
+        others = replace(offer, refused=refused, refused_s=cycle_s, looks=0, enough_s=None)
         if others.refused and pool.fits(others.needs):
             return others
+    return _void(offer, queue, cycle_s)
+
+
+def _void(offer: Offer, queue: WaitingQueue, cycle_s: PilotS) -> Offer:
+    """Return an offer that is void now: the cycle that began at ``cycle_s`` did not take it."""
     count = offer.void_count + 1
-    rest_s = min(FIRST_REST_S * 2 ** (count - 1), LONGEST_REST_S)
-    void = VoidOffer(queue.at_s, rest_s, queue.at_s)
-    return replace(offer, void=void, void_count=count)
+    rest_s = min(FIRST_REST_S * 2 ** min(count - 1, 10), LONGEST_REST_S)
+    return replace(offer, void=VoidOffer(queue.at_s, rest_s, cycle_s, queue.at_s), void_count=count)
 
 
 def _repeated(offer: Offer, pool: _Pool) -> Offer:
     """Return a void offer that is made again, from the beginning. A job that is in no plan gets
     nodes that it has not refused before, if there are enough: one move instead of two.
     """
-    none = frozenset[str]()
     is_direct = not offer.job.is_planned and pool.fits(offer.needs)
-    refused = offer.refused if is_direct else none
-    return replace(offer, void=None, looks=0, enough_s=None, spare=none, refused=refused)
+    return _from_beginning(replace(offer, void=None), offer.refused if is_direct else frozenset())
+
+
+def _missed(offer: Offer, queue: WaitingQueue) -> Offer:
+    """Return the offer of a job that does not fit any more. If nodes were released for it, others
+    have taken some of them: the rest is left idle for a while, longer each time. Trainers would
+    otherwise move whenever a short job ends or starts on the last node that the job needs.
+    """
+    if offer.released == offer.released_before:
+        return offer
+    rest_s = min(FIRST_REST_S * 2 ** min(offer.missed_count, 10), LONGEST_REST_S)
+    return replace(
+        offer,
+        released_before=offer.released,
+        missed_count=offer.missed_count + 1,
+        rest_until_s=PilotS(queue.at_s + rest_s),
+    )
+
+
+def _from_beginning(offer: Offer, refused: frozenset[str] = frozenset()) -> Offer:
+    """Return an offer without what earlier looks say about its nodes, but those ``refused``."""
+    return replace(
+        offer,
+        looks=0,
+        enough_s=None,
+        spare=frozenset(),
+        refused=refused,
+        released_before=offer.released,
+    )
 
 
 def _has_cycle(queue: WaitingQueue, since_s: float) -> bool:
     """Whether a complete backfill cycle has begun after a time of the scheduler's."""
-    is_planned = queue.planned_s is not None and queue.planned_s > since_s + CLOCK_STEP_S
-    return is_planned or queue.server_s - since_s > CYCLE_S
+    return _has_shown_cycle(queue, since_s) or queue.server_s - since_s > CYCLE_S
+
+
+def _has_shown_cycle(queue: WaitingQueue, since_s: float) -> bool:
+    """Whether the scheduler shows such a cycle. One that begins after the look is from before the
+    scheduler's clock was set back.
+    """
+    planned_s = queue.planned_s
+    if planned_s is None or planned_s > queue.server_s + CLOCK_STEP_S:
+        return False
+    return planned_s > since_s + CLOCK_STEP_S
+
+
+def _cycle_start_s(queue: WaitingQueue, enough_s: float) -> PilotS:
+    """Return the pilot's time since which changes may not have been in the plan of the cycle that
+    did not take an offer: its beginning, or where no cycle is shown, when enough nodes were idle.
+    """
+    planned_s = queue.planned_s
+    is_shown = planned_s is not None and _has_shown_cycle(queue, enough_s)
+    begun_s = planned_s if planned_s is not None and is_shown else enough_s
+    return PilotS(queue.at_s - max(queue.server_s - begun_s, 0.0))
 
 
 def _watched(offer: Offer, void: VoidOffer, queue: WaitingQueue, pool: _Pool) -> VoidOffer:
@@ -472,22 +577,19 @@ def _watched(offer: Offer, void: VoidOffer, queue: WaitingQueue, pool: _Pool) ->
     return replace(void, at_s=queue.at_s, enough_s=None)
 
 
-def _is_repeated(
-    offer: Offer,
-    void: VoidOffer,
-    queue: WaitingQueue,
-    changes: QueueChanges,
-    rules: YieldRules,
-) -> bool:
+def _is_repeated(offer: Offer, void: VoidOffer, queue: WaitingQueue, rules: YieldRules) -> bool:
     """Whether a void offer is made again: the plan may have changed since, or the longest wait has
     passed. Only the latter counts for a job that is in no plan (:data:`UNPLANNED_VOIDS`).
     """
-    age_s = queue.at_s - void.at_s
-    if age_s >= rules.worst_wait_s:
+    offered_s = queue.at_s - void.offered_s
+    if offered_s >= rules.worst_wait_s:
         return True
+    has_rested = queue.at_s - void.at_s >= void.rest_s or offered_s >= UNJUDGED_S
+    if void.is_outdated:
+        return has_rested
     if not offer.job.is_planned and offer.void_count >= UNPLANNED_VOIDS:
         return False
-    return age_s >= void.rest_s and changes.concern(offer.job, void.since_s)
+    return has_rested and offer.changed_s > void.since_s
 
 
 def _served(offer: Offer, queue: WaitingQueue) -> JobServed:
@@ -645,7 +747,7 @@ class _Pool:
         """Return the nodes that are idle before a job is judged by idle nodes, unless any was
         released for it already.
         """
-        if offer.released or offer.refused:
+        if offer.released > offer.released_before or offer.refused:
             return offer.spare
         nodes = offer.job.nodes
         if nodes not in self._spare_sets:  # one set for all jobs, which may be thousands

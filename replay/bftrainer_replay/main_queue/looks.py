@@ -130,7 +130,7 @@ class Yields:
         has ended, or one that waited before it has started.
         """
         if offer.void_s < math.inf:
-            rest_s = min(FIRST_REST_S * 2 ** (offer.void_count - 1), LONGEST_REST_S)
+            rest_s = min(FIRST_REST_S * 2 ** min(offer.void_count - 1, 10), LONGEST_REST_S)
             age_s = view.now_s - offer.void_s
             has_changed = view.ended != offer.ended or ahead != offer.ahead
             if not (has_changed and age_s >= rest_s) and age_s < self.rules.worst_wait_s:
