@@ -6,6 +6,7 @@ import importlib.util
 import os
 import random
 import shutil
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -24,6 +25,7 @@ from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer.decide.policies.guard import Guarded
 from bftrainer.decide.policies.plain import Plain
+from bftrainer.errors import BFTrainerError
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
 from bftrainer_replay.simulation.engine.library import Engine
@@ -241,6 +243,31 @@ def test_a_policy_that_the_engine_does_not_know_runs_in_python(engine: Engine) -
     for policy in policies:
         outcome = play(PLAIN_SCENARIO, policy, engine=lambda: engine)
         assert not isinstance(outcome.entries, EngineRows), policy
+
+
+@pytest.mark.parametrize("objective", ["relative-speed", "priority", "throughput"])
+def test_rates_so_different_that_a_quotient_overflows_have_the_error_of_the_core(
+    engine: Engine, objective: str
+) -> None:
+    rates = {"a": 1e-300, "b": 1e20, "c": 1.7e308}
+    trainers = [
+        replace(TRAINER, id=name, curve=Curve((1, 4), (rate / 4, rate)), samples_total=None)
+        for name, rate in rates.items()
+    ]
+    arrivals = tuple(Arrival(0.0, trainer) for trainer in trainers)
+    policy = BFTrainer(build_allocator("exact", 10.0), OBJECTIVES[objective], 1e6)
+    scenario = replace(PLAIN_SCENARIO, arrivals=arrivals)
+    assert ended(scenario, policy, engine) == ended(scenario, policy, None)
+
+
+def ended(scenario: Scenario, policy: Policy, engine: Engine | None) -> str:
+    """The figures, or the error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the core's arithmetic
+        try:
+            return repr(figures(play(scenario, policy, engine=lambda: engine)))
+        except (BFTrainerError, ArithmeticError) as error:
+            return repr(error)
 
 
 def test_a_contradictory_log_has_the_error_of_the_core(engine: Engine) -> None:

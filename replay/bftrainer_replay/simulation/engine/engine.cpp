@@ -250,6 +250,8 @@ class Exact {
         lowest = std::min(lowest, legal);
       }
     }
+    // The scores would be beyond 64 bits: the core decides what that means.
+    if (!std::isfinite(highest) || !std::isfinite(lowest)) throw std::overflow_error("a gain");
     int exponent = 0;
     std::frexp(larger(highest, -lowest), &exponent);
     int bits = std::min(kResolutionBits, kBits - bit_length(std::max(rows_, used_)));
@@ -383,7 +385,7 @@ class Exact {
       for (size_t n = 0; n < used_; ++n, paid += price) {
         if (best - (scores[n] - paid) <= gap) survivors_[j].push_back(static_cast<int64_t>(n));
       }
-      counts[j] = survivors_[j].front();
+      counts[j] = survivors_[j].at(0);
       room -= counts[j];
     }
     best_.assign(1, 0);
@@ -815,6 +817,7 @@ class Replay {
       value.add(demand.weight * gain(demand, answer_[row]));
     }
     row_.value = value.value();
+    if (!std::isfinite(row_.value)) throw std::overflow_error("the value of an answer");
     for (size_t row = 0; row < demands_.size(); ++row) new_counts_[members_[row]] = answer_[row];
   }
 
@@ -883,6 +886,7 @@ class Replay {
     for (int64_t k = 0; k < shape.n_points; ++k) {
       int64_t n1 = shape.nodes[k];
       double v1 = shape.value[k] / unit;
+      if (!std::isfinite(v1)) throw std::overflow_error("a value curve");
       double slope = (v1 - v0) / static_cast<double>(n1 - n0);
       for (int64_t n = n0 + 1; n < n1; ++n) {
         double above = static_cast<double>(n - n0);
@@ -1078,7 +1082,7 @@ void bftrainer_engine_bytes(int64_t* bytes) {
   bytes[4] = sizeof(TrainerOut);
 }
 
-// Run a replay; return a handle, or null if memory is short.
+// Run a replay; return a handle, or null if the engine gives up: the core runs then.
 void* bftrainer_replay(const Input* in) {
   try {
     auto* replay = new Replay(*in);
