@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import random
 import shutil
+import signal
+import threading
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
@@ -28,11 +31,13 @@ from bftrainer.decide.policies.plain import Plain
 from bftrainer.errors import BFTrainerError
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
+from bftrainer_replay.simulation.engine import library
 from bftrainer_replay.simulation.engine.library import Engine
 from bftrainer_replay.simulation.engine.outcome import EngineRows
+from bftrainer_replay.simulation.engine.scenario import PolicyCode, pack
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
-from bftrainer_replay.simulation.replay_world import Arrival, DecideOn
+from bftrainer_replay.simulation.replay_world import Arrival, DecideOn, ReplayWorld
 from bftrainer_replay.workload.curves import TABLE_2
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -282,6 +287,39 @@ def test_rows_can_be_left_out(engine: Engine) -> None:
     assert (len(outcome.entries), outcome.decisions) == (0, len(outcome.decision_s))
     assert outcome.totals == play(PLAIN_SCENARIO, EqualShare(), engine=lambda: None).totals
     assert outcome.decisions > 0
+
+
+def test_a_trainer_without_a_value_counts_once_it_is_submitted(engine: Engine) -> None:
+    late = replace(TRAINER, id="late", priority=1e300, curve=Curve((1, 4), (1e20, 3e20)))
+    scenario = replace(PLAIN_SCENARIO, arrivals=(Arrival(0.0, TRAINER), Arrival(700.0, late)))
+    policy = BFTrainer(build_allocator("exact", 10.0), OBJECTIVES["priority"], 120.0)
+    assert ended(scenario, policy, engine) == ended(scenario, policy, None)
+
+
+def test_ctrl_c_ends_a_replay_of_the_engine(engine: Engine) -> None:
+    """The time of an event is not a number, so that the replay would never end."""
+    world = ReplayWorld(replace(WINDOW), PLAIN_SCENARIO.arrivals)
+    code = PolicyCode(2)
+    packed = pack(world, PLAIN_SCENARIO.arrivals, 2, code, keep_rows=False)
+    assert packed is not None
+    packed.window.event_s[0] = math.nan
+    main = threading.get_ident()
+    timer = threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(packed.structure)
+    timer.join()
+
+
+def test_a_library_of_an_earlier_source_is_refused(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an update of an editable installation: its figures would be those of before."""
+    later = tmp_path / "engine.cpp"
+    later.write_bytes(library.SOURCE.read_bytes() + b"// later\n")
+    monkeypatch.setattr(library, "SOURCE", later)
+    with pytest.raises(OSError, match=r"was not built from .*engine\.cpp; build it again"):
+        Engine(engine.path)
 
 
 def test_a_library_of_something_else_is_refused(tmp_path: Path) -> None:

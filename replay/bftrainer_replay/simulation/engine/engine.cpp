@@ -18,6 +18,10 @@
 #include <utility>
 #include <vector>
 
+#ifndef ENGINE_SOURCE
+#define ENGINE_SOURCE ""  // a library built by hand is not used
+#endif
+
 namespace {
 
 using std::int32_t;
@@ -71,6 +75,7 @@ struct Input {
   const int32_t* left;         // sorted within an event
   const Shape* shapes;
   const TrainerIn* trainers;   // in order of submission
+  const volatile int64_t* stop;  // not 0: the replay is to end without a result
 };
 
 struct Row {  // LedgerRow
@@ -471,6 +476,7 @@ class Replay {
   void run() {
     double at_s;
     while (next_event(at_s)) {
+      if (*in_.stop) throw std::runtime_error("interrupted");
       auto began = std::chrono::steady_clock::now();
       wake_s_ = kInf;
       decide(at_s);
@@ -1071,7 +1077,10 @@ class Replay {
 
 extern "C" {
 
-int64_t bftrainer_engine_version() { return 1; }
+int64_t bftrainer_engine_version() { return 2; }
+
+// The SHA-256 of this file, as the builder has read it.
+const char* bftrainer_engine_source() { return ENGINE_SOURCE; }
 
 // The bytes of the structures that Python has as well.
 void bftrainer_engine_bytes(int64_t* bytes) {
