@@ -28,7 +28,7 @@ from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer.decide.policies.guard import Guarded
 from bftrainer.decide.policies.plain import Plain
-from bftrainer.errors import BFTrainerError
+from bftrainer.errors import BFTrainerError, UserError
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
 from bftrainer_replay.simulation.engine import library
@@ -322,8 +322,17 @@ def test_a_library_of_an_earlier_source_is_refused(
         Engine(engine.path)
 
 
-def test_a_library_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_library_of_something_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "libengine.so"
     path.write_bytes(b"no library")
     with pytest.raises(OSError, match=r"libengine\.so"):
         Engine(path)
+    monkeypatch.setenv(library.CHOICE, str(path))
+    with pytest.raises(UserError, match=r"^BFTRAINER_ENGINE: .*libengine\.so"):
+        library.installed.__wrapped__()
+    monkeypatch.chdir(tmp_path)  # the library of this name of the system is another one
+    monkeypatch.setenv(library.CHOICE, "libc.so.6")
+    with pytest.raises(UserError, match=f"^BFTRAINER_ENGINE: {tmp_path}"):
+        library.installed.__wrapped__()

@@ -761,6 +761,7 @@ class Replay {
     double factor = in_.forward_s / within_s;
     demand.up_s = factor * demand.up_s;
     demand.down_s = factor * demand.down_s;
+    if (!std::isfinite(demand.up_s + demand.down_s)) throw std::overflow_error("a cost");
   }
 
   // line.behind_starts and line._moved_behind

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bftrainer.errors import UserError
 from bftrainer.system.signals import ending_deferred
 
 VERSION = 2
@@ -252,14 +253,16 @@ class Engine:
 
 @functools.cache
 def installed() -> Engine | None:
-    """Return the engine that is installed, or that the environment names; None without one."""
+    """Return the engine that is installed, or that the environment names; None without one. Raises
+    :class:`UserError` if what it names is none.
+    """
     choice = os.environ.get(CHOICE, "")
     if choice == "python" or sys.byteorder != "little":
         return None
     try:
         library = Path(choice).absolute() if choice else SOURCE.with_name("libengine.so")
         return Engine(library)
-    except OSError:
+    except OSError as error:
         if choice:
-            raise
+            raise UserError(f"{CHOICE}: {error}") from error
         return None
