@@ -8,6 +8,7 @@ installation finds it. ``CXX`` names the compiler (c++).
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import sys
@@ -38,7 +39,8 @@ def compile_engine(root: Path, target: Path) -> None:
     compiler = os.environ.get("CXX", "c++")
     part = target.with_name(f".{target.name}.{os.getpid()}")
     source = root / FOLDER / "engine.cpp"
-    command = [compiler, *_FLAGS, *_SELF_CONTAINED, "-o", str(part), str(source)]
+    digest = f'-DENGINE_SOURCE="{hashlib.sha256(source.read_bytes()).hexdigest()}"'
+    command = [compiler, *_FLAGS, *_SELF_CONTAINED, digest, "-o", str(part), str(source)]
     subprocess.run(command, check=True, timeout=900)  # noqa: S603 - a compiler, our source
     part.replace(target)
 

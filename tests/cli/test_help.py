@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -147,6 +149,29 @@ def test_groups_are_completed_and_what_ended_within_a_day_is_listed(tmp_path: Pa
     assert [line.split()[:2] for line in text.splitlines() if line.startswith("a ")] == [
         ["a", "done"]
     ]
+
+
+HOSTILE = (
+    "$(touch x)", "a b", "a\nplain,`id`", "a;id", "-n", "'", "a\x1b[2J", "a*", "~root", "{a,b}",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_name_that_a_shell_could_run_is_not_completed(tmp_path: Path, name: str) -> None:
+    """bash puts what it completes on the command line without quotes."""
+    home = house(tmp_path / "state")
+    home.submit(spec("a", max_nodes=1, group="sweep"))
+    home.submit(spec("b", max_nodes=1, group="other"))
+    home.pilot(30)
+    with closing(sqlite3.connect(home.path / "pilot.db")) as database, database:
+        group = json.dumps(name)[1:-1]
+        database.execute(
+            "UPDATE trainers SET name = ?, spec = replace(spec, 'sweep', ?) WHERE name = 'a'",
+            (name, group),
+        )
+    state = ("--state", str(home.path))
+    assert completed("show", *state, "") == ["b"]
+    assert completed("list", *state, "--group", "") == ["other"]
 
 
 def test_the_rows_of_a_table_have_colors() -> None:

@@ -104,6 +104,9 @@ def test_it_prints_nothing_once_the_driver_has_been_killed(tmp_path: Path) -> No
             path.chmod(0o700)
         assert printed(tmp_path / "0.sh") == "n1:4\n"
         driver.kill()
+        stat = Path(f"/proc/{driver.pid}/stat")
+        eventually(lambda: ") Z " in stat.read_text())
+        assert printed(tmp_path / "0.sh") == ""  # its parent may not have noticed yet
     assert printed(tmp_path / "0.sh") == ""
     # On another host the process cannot be looked up.
     assert printed(tmp_path / "1.sh") == "n1:4\n"

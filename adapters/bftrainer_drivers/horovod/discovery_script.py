@@ -41,7 +41,8 @@ def format_script(hosts: Iterable[HostSlots], host: str, driver: ProcessId) -> s
             f'if [ "$(uname -n)" = {shlex.quote(host)} ]; then',
             f"    {{ read -r stat < /proc/{driver.pid}/stat; }} 2>/dev/null || exit 0",
             "    set -f -- ${stat##*) }  # the fields after the name of the program",
-            f'    [ "${{20}}" = {started} ] || exit 0',
+            # Z: it has ended, and its parent has not noticed.
+            f'    [ "$1" != Z ] && [ "${{20}}" = {started} ] || exit 0',
             "fi",
             _FIRST,
             *lines,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,11 @@ else:
     _ParamType = click.ParamType
 
 
+_HARMLESS = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@%+:/-]*")
+"""What a shell may put on the command line as it is: bash does not quote what it completes, and the
+state directory may be that of a stranger, who calls a trainer ``$(rm *)``."""
+
+
 class TrainerName(_ParamType):
     """The name of a trainer."""
 
@@ -36,8 +42,8 @@ class TrainerName(_ParamType):
     ) -> list[CompletionItem]:
         """Complete the name, unless it is on the command line already."""
         given = ctx.params.get(param.name or "") or ()
-        names = sorted(set(self.names(_state_of(ctx))).difference(given))
-        return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+        names = filter(_HARMLESS.fullmatch, set(self.names(_state_of(ctx))).difference(given))
+        return [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
 
     def names(self, state: Path) -> Iterable[str]:
         """Return the names of all trainers of a state directory; none where it cannot be read."""

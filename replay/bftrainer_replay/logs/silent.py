@@ -46,7 +46,7 @@ def remark_on_silence(
     # Silent periods count neither as idle time nor as time of the cluster.
     silent_h, idle_h = float(silent.length_h.sum()), idle.node_h(groups)
     share = idle_h / service_h
-    share_without = (idle_h - silent_h) / max(service_h - silent_h, 1.0)
+    share_without = max(idle_h - silent_h, 0.0) / max(service_h - silent_h, 1.0)
     listed = ", ".join(groups.names[node] for node in nodes[:_MAX_LISTED].tolist())
     output = f", the output of `{EVENTS_COMMAND}`," if source.dialect.slurm else ""
     hint = "" if source.options.node_events else f" (--node-events FILE{output} tells)"

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import random
 import shutil
+import signal
+import threading
+import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
@@ -24,13 +28,16 @@ from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer.decide.policies.guard import Guarded
 from bftrainer.decide.policies.plain import Plain
+from bftrainer.errors import BFTrainerError, UserError
 from bftrainer_replay.generation.generate import generate
 from bftrainer_replay.logs.model import LogWindow, PoolEvent, cut
+from bftrainer_replay.simulation.engine import library
 from bftrainer_replay.simulation.engine.library import Engine
 from bftrainer_replay.simulation.engine.outcome import EngineRows
+from bftrainer_replay.simulation.engine.scenario import PolicyCode, pack
 from bftrainer_replay.simulation.play import ReplayOutcome, Scenario, play
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
-from bftrainer_replay.simulation.replay_world import Arrival, DecideOn
+from bftrainer_replay.simulation.replay_world import Arrival, DecideOn, ReplayWorld
 from bftrainer_replay.workload.curves import TABLE_2
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -243,6 +250,31 @@ def test_a_policy_that_the_engine_does_not_know_runs_in_python(engine: Engine) -
         assert not isinstance(outcome.entries, EngineRows), policy
 
 
+@pytest.mark.parametrize("objective", ["relative-speed", "priority", "throughput"])
+def test_rates_so_different_that_a_quotient_overflows_have_the_error_of_the_core(
+    engine: Engine, objective: str
+) -> None:
+    rates = {"a": 1e-300, "b": 1e20, "c": 1.7e308}
+    trainers = [
+        replace(TRAINER, id=name, curve=Curve((1, 4), (rate / 4, rate)), samples_total=None)
+        for name, rate in rates.items()
+    ]
+    arrivals = tuple(Arrival(0.0, trainer) for trainer in trainers)
+    policy = BFTrainer(build_allocator("exact", 10.0), OBJECTIVES[objective], 1e6)
+    scenario = replace(PLAIN_SCENARIO, arrivals=arrivals)
+    assert ended(scenario, policy, engine) == ended(scenario, policy, None)
+
+
+def ended(scenario: Scenario, policy: Policy, engine: Engine | None) -> str:
+    """The figures, or the error."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the core's arithmetic
+        try:
+            return repr(figures(play(scenario, policy, engine=lambda: engine)))
+        except (BFTrainerError, ArithmeticError) as error:
+            return repr(error)
+
+
 def test_a_contradictory_log_has_the_error_of_the_core(engine: Engine) -> None:
     twice = PoolEvent(90.0, PoolChanged(left=frozenset({"n1"})))
     scenario = replace(PLAIN_SCENARIO, window=replace(WINDOW, events=(*WINDOW.events, twice)))
@@ -257,8 +289,50 @@ def test_rows_can_be_left_out(engine: Engine) -> None:
     assert outcome.decisions > 0
 
 
-def test_a_library_of_something_else_is_refused(tmp_path: Path) -> None:
+def test_a_trainer_without_a_value_counts_once_it_is_submitted(engine: Engine) -> None:
+    late = replace(TRAINER, id="late", priority=1e300, curve=Curve((1, 4), (1e20, 3e20)))
+    scenario = replace(PLAIN_SCENARIO, arrivals=(Arrival(0.0, TRAINER), Arrival(700.0, late)))
+    policy = BFTrainer(build_allocator("exact", 10.0), OBJECTIVES["priority"], 120.0)
+    assert ended(scenario, policy, engine) == ended(scenario, policy, None)
+
+
+def test_ctrl_c_ends_a_replay_of_the_engine(engine: Engine) -> None:
+    """The time of an event is not a number, so that the replay would never end."""
+    world = ReplayWorld(replace(WINDOW), PLAIN_SCENARIO.arrivals)
+    code = PolicyCode(2)
+    packed = pack(world, PLAIN_SCENARIO.arrivals, 2, code, keep_rows=False)
+    assert packed is not None
+    packed.window.event_s[0] = math.nan
+    main = threading.get_ident()
+    timer = threading.Timer(0.2, lambda: signal.pthread_kill(main, signal.SIGINT))
+    timer.start()
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(packed.structure)
+    timer.join()
+
+
+def test_a_library_of_an_earlier_source_is_refused(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As after an update of an editable installation: its figures would be those of before."""
+    later = tmp_path / "engine.cpp"
+    later.write_bytes(library.SOURCE.read_bytes() + b"// later\n")
+    monkeypatch.setattr(library, "SOURCE", later)
+    with pytest.raises(OSError, match=r"was not built from .*engine\.cpp; build it again"):
+        Engine(engine.path)
+
+
+def test_a_library_of_something_else_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "libengine.so"
     path.write_bytes(b"no library")
     with pytest.raises(OSError, match=r"libengine\.so"):
         Engine(path)
+    monkeypatch.setenv(library.CHOICE, str(path))
+    with pytest.raises(UserError, match=r"^BFTRAINER_ENGINE: .*libengine\.so"):
+        library.installed.__wrapped__()
+    monkeypatch.chdir(tmp_path)  # the library of this name of the system is another one
+    monkeypatch.setenv(library.CHOICE, "libc.so.6")
+    with pytest.raises(UserError, match=f"^BFTRAINER_ENGINE: {tmp_path}"):
+        library.installed.__wrapped__()

@@ -18,6 +18,10 @@
 #include <utility>
 #include <vector>
 
+#ifndef ENGINE_SOURCE
+#define ENGINE_SOURCE ""  // a library built by hand is not used
+#endif
+
 namespace {
 
 using std::int32_t;
@@ -71,6 +75,7 @@ struct Input {
   const int32_t* left;         // sorted within an event
   const Shape* shapes;
   const TrainerIn* trainers;   // in order of submission
+  const volatile int64_t* stop;  // not 0: the replay is to end without a result
 };
 
 struct Row {  // LedgerRow
@@ -250,6 +255,8 @@ class Exact {
         lowest = std::min(lowest, legal);
       }
     }
+    // The scores would be beyond 64 bits: the core decides what that means.
+    if (!std::isfinite(highest) || !std::isfinite(lowest)) throw std::overflow_error("a gain");
     int exponent = 0;
     std::frexp(larger(highest, -lowest), &exponent);
     int bits = std::min(kResolutionBits, kBits - bit_length(std::max(rows_, used_)));
@@ -383,7 +390,7 @@ class Exact {
       for (size_t n = 0; n < used_; ++n, paid += price) {
         if (best - (scores[n] - paid) <= gap) survivors_[j].push_back(static_cast<int64_t>(n));
       }
-      counts[j] = survivors_[j].front();
+      counts[j] = survivors_[j].at(0);
       room -= counts[j];
     }
     best_.assign(1, 0);
@@ -469,6 +476,7 @@ class Replay {
   void run() {
     double at_s;
     while (next_event(at_s)) {
+      if (*in_.stop) throw std::runtime_error("interrupted");
       auto began = std::chrono::steady_clock::now();
       wake_s_ = kInf;
       decide(at_s);
@@ -753,6 +761,7 @@ class Replay {
     double factor = in_.forward_s / within_s;
     demand.up_s = factor * demand.up_s;
     demand.down_s = factor * demand.down_s;
+    if (!std::isfinite(demand.up_s + demand.down_s)) throw std::overflow_error("a cost");
   }
 
   // line.behind_starts and line._moved_behind
@@ -815,6 +824,7 @@ class Replay {
       value.add(demand.weight * gain(demand, answer_[row]));
     }
     row_.value = value.value();
+    if (!std::isfinite(row_.value)) throw std::overflow_error("the value of an answer");
     for (size_t row = 0; row < demands_.size(); ++row) new_counts_[members_[row]] = answer_[row];
   }
 
@@ -883,6 +893,7 @@ class Replay {
     for (int64_t k = 0; k < shape.n_points; ++k) {
       int64_t n1 = shape.nodes[k];
       double v1 = shape.value[k] / unit;
+      if (!std::isfinite(v1)) throw std::overflow_error("a value curve");
       double slope = (v1 - v0) / static_cast<double>(n1 - n0);
       for (int64_t n = n0 + 1; n < n1; ++n) {
         double above = static_cast<double>(n - n0);
@@ -1067,7 +1078,10 @@ class Replay {
 
 extern "C" {
 
-int64_t bftrainer_engine_version() { return 1; }
+int64_t bftrainer_engine_version() { return 2; }
+
+// The SHA-256 of this file, as the builder has read it.
+const char* bftrainer_engine_source() { return ENGINE_SOURCE; }
 
 // The bytes of the structures that Python has as well.
 void bftrainer_engine_bytes(int64_t* bytes) {
@@ -1078,7 +1092,7 @@ void bftrainer_engine_bytes(int64_t* bytes) {
   bytes[4] = sizeof(TrainerOut);
 }
 
-// Run a replay; return a handle, or null if memory is short.
+// Run a replay; return a handle, or null if the engine gives up: the core runs then.
 void* bftrainer_replay(const Input* in) {
   try {
     auto* replay = new Replay(*in);

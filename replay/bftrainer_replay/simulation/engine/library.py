@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import hashlib
 import os
 import sys
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,8 +20,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-VERSION = 1
+from bftrainer.errors import UserError
+from bftrainer.system.signals import ending_deferred
+
+VERSION = 2
 """That of the structures: a library of another version is not used."""
+SOURCE = Path(__file__).with_name("engine.cpp")
+"""A library that was built from another text is not used: an editable installation may have kept
+it."""
 CHOICE = "BFTRAINER_ENGINE"
 """Environment variable: the path of another library, or ``python`` for none."""
 _I64, _F64, _I32 = ctypes.c_int64, ctypes.c_double, ctypes.c_int32
@@ -75,6 +84,7 @@ class ReplayIn(ctypes.Structure):
         ("left", ctypes.c_void_p),
         ("shapes", ctypes.c_void_p),
         ("trainers", ctypes.c_void_p),
+        ("stop", ctypes.c_void_p),
     )
 
 
@@ -167,6 +177,7 @@ class Engine:
     """A compiled library at ``path``. Raises :class:`OSError` if it is none of this version."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         self._library = ctypes.CDLL(str(path))
         try:
             version = self._library.bftrainer_engine_version
@@ -179,6 +190,10 @@ class Engine:
             self._library.bftrainer_engine_bytes(bytes_of.ctypes.data)
         if tuple(bytes_of.tolist()) != _BYTES:
             raise OSError(f"{path} is an engine of another version, expected {VERSION}")
+        self._library.bftrainer_engine_source.restype = ctypes.c_char_p
+        digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()
+        if self._library.bftrainer_engine_source() != digest.encode():
+            raise OSError(f"{path} was not built from {SOURCE}; build it again")
         self._library.bftrainer_replay.restype = ctypes.c_void_p
         self._library.bftrainer_replay.argtypes = [ctypes.POINTER(ReplayIn)]
         self._library.bftrainer_sizes.argtypes = [ctypes.c_void_p] * 2
@@ -187,7 +202,7 @@ class Engine:
 
     def run(self, scenario: ReplayIn) -> Result | None:
         """Run a replay; None if the engine gives up. Other threads run meanwhile."""
-        handle = self._library.bftrainer_replay(ctypes.byref(scenario))
+        handle = self._replayed(scenario)
         if not handle:
             return None
         try:
@@ -209,16 +224,45 @@ class Engine:
             self._library.bftrainer_free(handle)
         return result
 
+    def _replayed(self, scenario: ReplayIn) -> int | None:
+        """Replay in another thread, and return the handle of the result. A signal that ends this
+        thread, such as Ctrl-C, ends the replay at its next event.
+        """
+        stop = ctypes.c_int64(0)
+        scenario.stop = ctypes.addressof(stop)
+        handles: list[int | None] = []
+
+        def replay() -> None:
+            handles.append(self._library.bftrainer_replay(ctypes.byref(scenario)))
+
+        thread = threading.Thread(target=replay, name="engine")
+        try:
+            with ending_deferred():
+                thread.start()
+            thread.join()
+        except BaseException:
+            stop.value = 1
+            while thread.is_alive():  # it reads the memory of the scenario
+                with suppress(KeyboardInterrupt):
+                    thread.join()
+            if handles and handles[0]:
+                self._library.bftrainer_free(handles[0])
+            raise
+        return handles[0]
+
 
 @functools.cache
 def installed() -> Engine | None:
-    """Return the engine that is installed, or that the environment names; None without one."""
+    """Return the engine that is installed, or that the environment names; None without one. Raises
+    :class:`UserError` if what it names is none.
+    """
     choice = os.environ.get(CHOICE, "")
     if choice == "python" or sys.byteorder != "little":
         return None
     try:
-        return Engine(Path(choice) if choice else Path(__file__).with_name("libengine.so"))
-    except OSError:
+        library = Path(choice).absolute() if choice else SOURCE.with_name("libengine.so")
+        return Engine(library)
+    except OSError as error:
         if choice:
-            raise
+            raise UserError(f"{CHOICE}: {error}") from error
         return None

@@ -33,6 +33,7 @@ from bftrainer.decide.domain.ports import Policy
 from bftrainer.decide.policies.bftrainer import BFTrainer
 from bftrainer.decide.policies.equal_share import EqualShare
 from bftrainer.decide.policies.plain import Plain
+from bftrainer.errors import BFTrainerError
 from bftrainer.fragment_names import is_fragment_name
 from bftrainer_replay.logs.model import GroupedEvents, LogWindow, times_of
 from bftrainer_replay.simulation.engine.library import TRAINER_IN, ReplayIn, ShapeIn
@@ -134,7 +135,7 @@ def _pack(window: LogWindow) -> PackedWindow | None:
     """Do the work of :func:`packed_window`."""
     events = window.events
     event_s = np.ascontiguousarray(times_of(events))
-    if (np.diff(event_s, prepend=window.start_s) <= 0).any():
+    if not (np.diff(event_s, prepend=window.start_s) > 0).all():  # not a number: the same
         return None
     if isinstance(events, GroupedEvents):
         names, joined, left = _of_groups(events)
@@ -257,13 +258,19 @@ def pack(
     *,
     keep_rows: bool,
 ) -> PackedScenario | None:
-    """Return a scenario that is served (:func:`is_served`); None if its window is not."""
+    """Return a scenario that is served (:func:`is_served`); None if its window is not, or if a
+    trainer has no value curve. It may never be submitted.
+    """
     window = packed_window(world.window)
     if window is None:
         return None
     ordered = tuple(sorted(arrivals, key=lambda arrival: arrival.at_s))
     shapes = _Shapes(policy.objective)
-    trainers = np.array(list(_trainers(ordered, world.cost_model, shapes)), dtype=TRAINER_IN)
+    try:
+        rows = list(_trainers(ordered, world.cost_model, shapes))
+    except BFTrainerError:
+        return None
+    trainers = np.array(rows, dtype=TRAINER_IN)
     shape_array = (ShapeIn * len(shapes.structures))(*shapes.structures)
     objective = policy.objective
     structure = ReplayIn(
@@ -294,6 +301,7 @@ def pack(
         window.left.ctypes.data,
         ctypes.addressof(shape_array),
         trainers.ctypes.data,
+        None,  # set when it runs
     )
     return PackedScenario(structure, window, ordered, (shapes, shape_array, trainers))
 
