@@ -317,6 +317,14 @@ def test_how_jobs_have_ended() -> None:
     assert jobs.holder_record(records[0]).reason in ("exit status 0", "")
 
 
+def test_a_hidden_place_costs_no_more_than_its_length() -> None:
+    """A user's variable of half a megabyte, in a record of which the name hides the owner."""
+    variables = "exec_vnode=(" * 40_000
+    line = "Job Id: 1.head|Job_Name=a\\|Job_Owner=eve@head|job_state=R|exec_vnode=(n1:ncpus=1)"
+    records = jobs.parse_jobs(f"{line}|Variable_List=A={variables}\n")
+    assert jobs.places_of(records) == ["(n1:ncpus=1)"]
+
+
 def test_nodes_of_a_hidden_cluster_still_show_jobs() -> None:
     """query_other_jobs = False: qstat shows none of them."""
     nodes: PbsNodes = parse_nodes(recorded("hidden.pbsnodes-av.json"))

@@ -240,7 +240,9 @@ def places_of(records: Sequence[PbsRecord]) -> list[str]:
     for job in records:
         if not job.is_whole:
             text = "|".join(f"{key}={value}" for key, value in job.attributes.items())
-            places += re.findall(r"exec_vnode=(\([^|]{1,100000}?\))(?:\\?\||$)", text)
+            # Split, not searched: a long value must not cost more than its length.
+            pairs = (piece.partition("=") for piece in re.split(r"\\?\|", text))
+            places += [value for key, _, value in pairs if key.endswith("exec_vnode")]
         elif phase_of(job) in (JobPhase.RUNS, JobPhase.SUSPENDED, JobPhase.LEAVES):
             places.append(job.get("exec_vnode"))
     return [place for place in places if vnodes_of(place)]
