@@ -28,8 +28,10 @@ from bftrainer_clusters.pbs.queue import (
     PbsServer,
     parse_queues,
     parse_schedulers,
+    parse_server,
     queues_argv,
     schedulers_argv,
+    server_argv,
 )
 from bftrainer_clusters.pbs.text import PbsRecord, parse_nodes, parse_time, short_id
 from bftrainer_clusters.simple import JobPhase, JobRecord, JobRequest, SimpleCluster
@@ -216,8 +218,14 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         queues = self._ask(queues_argv(), parse_queues)
         schedulers = self._ask(schedulers_argv(), parse_schedulers)
         self._warnings = tuple(preempt.warnings(queues, settings.queue))
+        server = self._ask(server_argv(), parse_server)
         reasons = preempt.reasons_against(
-            queues, schedulers, settings.queue, settings.main_queues, self.way is GiveWay.YIELD
+            queues,
+            schedulers,
+            settings.queue,
+            settings.main_queues,
+            self.way is GiveWay.YIELD,
+            server.targets,
         )
         return "; ".join(reasons)
 
