@@ -140,14 +140,11 @@ def test_unknown_states_are_quoted() -> None:
 
 def test_holders_are_those_of_the_owner_that_oar_names() -> None:
     own = text.parse_own(recorded("moment.oarstat-own"), "root")
-    assert [job.record.label for job in own] == ["label", "label"]
-    assert all(job.is_besteffort for job in own)
-    assert {OarCluster.states[job.record.state] for job in own} == {JobPhase.RUNS}
+    assert [job.label for job in own] == ["label", "label"]
+    assert all(job.blocks == "" for job in own)
+    assert {OarCluster.states[job.state] for job in own} == {JobPhase.RUNS}
     assert text.parse_own(recorded("moment.oarstat-own"), "eve") == ()
-    ended = {
-        job.record.id: job.record
-        for job in text.parse_own(recorded("preempted.oarstat-own"), "root")
-    }
+    ended = {job.id: job for job in text.parse_own(recorded("preempted.oarstat-own"), "root")}
     assert {OarCluster.states[record.state] for record in ended.values()} == {JobPhase.OVER}
     assert "FRAG_JOB_REQUEST" in ended["1"].reason
     assert "CHECKPOINT" in ended["2"].reason
@@ -155,10 +152,10 @@ def test_holders_are_those_of_the_owner_that_oar_names() -> None:
 
 def test_a_holder_starts_when_oar_says_and_ends_an_hour_later() -> None:
     (first, _) = sorted(
-        text.parse_own(recorded("moment.oarstat-own"), "root"), key=lambda job: job.record.id
+        text.parse_own(recorded("moment.oarstat-own"), "root"), key=lambda job: job.id
     )
-    starts_s = json.loads(recorded("moment.oarstat-own"))[first.record.id]["startTime"]
-    assert first.record.ends_s == starts_s + 3600
+    starts_s = json.loads(recorded("moment.oarstat-own"))[first.id]["startTime"]
+    assert first.ends_s == starts_s + 3600
 
 
 def test_the_id_of_a_submission() -> None:
@@ -184,10 +181,13 @@ def test_another_failure_of_oardel_is_an_error(errors: str) -> None:
 def test_a_job_that_starts_again_or_is_none_of_besteffort_refuses_holders() -> None:
     cluster = OarCluster(OarSettings(options=("-t", "idempotent")))
     assert "idempotent" in cluster.why_no_holder()
-    for types in (["besteffort", "idempotent"], []):
+    for types, words in (
+        (["besteffort", "idempotent"], "of the type idempotent"),
+        ([], "no besteffort job"),
+    ):
         id_ = next(iter(json.loads(recorded("moment.oarstat-own"))))
         own = text.parse_own(changed("moment.oarstat-own", id_, types=types), "root")
-        assert [job.record.id for job in own if not job.is_besteffort] == [id_]
+        assert [(job.id, job.blocks) for job in own if job.blocks] == [(id_, words)]
 
 
 def test_the_site_is_named_as_its_table() -> None:

@@ -93,6 +93,15 @@ def test_a_holder_is_a_program_and_no_script_and_requests_the_whole_node(pbs: St
     assert os.getsid(leader) == leader
 
 
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "new-pilot"])
+def test_a_holder_that_a_hook_moves_to_another_queue_ends(pbs: StandInPbs, restarts: bool) -> None:
+    """Main jobs would wait for it: PBS preempts it by the queue that it is in."""
+    holder, (fragment,) = held(pbs)
+    pbs.lab.edit(lambda state: state["jobs"][fragment.id].update(queue="main"))
+    assert "in queue main, not scavenge" in gone(pbs, pbs.holder() if restarts else holder)
+    assert pbs.workers() == 0
+
+
 def test_a_server_without_a_history_of_jobs(pbs: StandInPbs) -> None:
     """Ends have no reasons then, and are seen all the same."""
     pbs.lab.change(history=False)

@@ -68,7 +68,7 @@ def test_every_recorded_job_is_read(name: str) -> None:
     assert records
     for record in records:
         assert record.is_whole
-        jobs.holder_record(record)
+        jobs.holder_record(record, "preempt")
         jobs.ends_s(record)
 
 
@@ -308,13 +308,13 @@ def test_a_preempted_job_that_was_requeued_waits_and_says_that_it_has_run() -> N
     record = next(r for r in records if r.get("queue") == "preempt" and r.get("job_state") == "Q")
     assert (record.get("job_state"), record.get("run_count")) == ("Q", "1")
     assert jobs.phase_of(record) is JobPhase.WAITS
-    assert jobs.holder_record(record).ends_s is None
+    assert jobs.holder_record(record, "preempt").ends_s is None
 
 
 def test_how_jobs_have_ended() -> None:
     records = jobs.parse_jobs(as_dsv("ends.qstat-xf.json"))
     assert {jobs.phase_of(record) for record in records} == {JobPhase.OVER}
-    assert jobs.holder_record(records[0]).reason in ("exit status 0", "")
+    assert jobs.holder_record(records[0], "preempt").reason in ("exit status 0", "")
 
 
 def test_a_hidden_place_costs_no_more_than_its_length() -> None:

@@ -59,8 +59,6 @@ class OarCluster(SimpleCluster[OarSettings]):
     def __init__(self, settings: OarSettings, environment: Mapping[str, str] | None = None) -> None:
         super().__init__(settings)
         self.environment = dict(environment or {})
-        self.submitted: set[str] = set()
-        self.changed: frozenset[str] | set[str] = frozenset()
 
     def observe(self) -> Observation:
         # Nodes last: a job that starts meanwhile is in one of the answers.
@@ -84,17 +82,12 @@ class OarCluster(SimpleCluster[OarSettings]):
             *self.settings.options,
             command,
         )
-        id_ = self._ask(argv, text.parse_id)
-        self.submitted.add(id_)
-        return id_
+        return self._ask(argv, text.parse_id)
 
     def list(self) -> tuple[JobRecord, ...]:
         owner = own_name()
         argv = own_argv(owner, time.time())
-        jobs = self._ask(argv, lambda answer: text.parse_own(answer, owner))
-        changed = [job.record.id for job in jobs if not job.is_besteffort]
-        self.changed = self.submitted.intersection(changed)
-        return tuple(job.record for job in jobs)
+        return self._ask(argv, lambda answer: text.parse_own(answer, owner))
 
     def cancel(self, ids: Sequence[str]) -> None:
         self._delete(("oardel", *ids), len(ids))
@@ -109,11 +102,6 @@ class OarCluster(SimpleCluster[OarSettings]):
     def why_no_holder(self) -> str:
         if "idempotent" in " ".join(self.settings.options):
             return "oar.options has the type idempotent: OAR would start holders again; remove it"
-        if self.changed:
-            return (
-                f"OAR does not keep holder {min(self.changed)} as a besteffort job that is never "
-                "started again: see the types that the site's admission rules give to jobs"
-            )
         return ""
 
     def _delete(self, argv: Sequence[str], jobs: int) -> None:

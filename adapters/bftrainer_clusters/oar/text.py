@@ -198,26 +198,20 @@ def reservations(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OarOwnJob:
-    """A job of the pilot's user, of ``oarstat -J -f``. ``is_besteffort``: OAR ends it for others,
-    and does not start it again.
-    """
-
-    record: JobRecord
-    is_besteffort: bool
-
-
-def parse_own(text: str, owner: str) -> tuple[OarOwnJob, ...]:
+def parse_own(text: str, owner: str) -> tuple[JobRecord, ...]:
     """Read ``oarstat -J -f``: the jobs of this owner."""
     return tuple(_own(id_, job) for id_, job in objects(text).items() if job["owner"] == owner)
 
 
-def _own(id_: str, job: Fields) -> OarOwnJob:
+def _own(id_: str, job: Fields) -> JobRecord:
     starts_s, walltime_s = job["startTime"], job["walltime"]
     ends_s = float(starts_s) + float(walltime_s) if starts_s and walltime_s else None
-    record = JobRecord(id_, job["name"] or "", job["state"], ends_s, _reason(job["events"]))
-    return OarOwnJob(record, BESTEFFORT in job["types"] and "idempotent" not in job["types"])
+    if BESTEFFORT not in job["types"]:
+        blocks = "no besteffort job"
+    else:
+        blocks = "of the type idempotent" if "idempotent" in job["types"] else ""
+    reason = _reason(job["events"])
+    return JobRecord(id_, job["name"] or "", job["state"], ends_s, reason, blocks)
 
 
 def _reason(events: Iterable[Fields]) -> str:

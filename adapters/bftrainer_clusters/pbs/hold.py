@@ -121,11 +121,12 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         return id_
 
     def list(self) -> tuple[JobRecord, ...]:
-        """Ask for the user's holders by their ids. Those of the last list that are missing now are
-        asked for once more, with the history of jobs (-x), which has the reasons of their ends.
+        """Ask for the user's holders by their ids, in whatever queue: a hook or an operator may
+        have moved one. Those of the last list that are missing now are asked for once more, with
+        the history of jobs (-x), which has the reasons of their ends.
         """
         user = self.user
-        ids = self._ask(jobs.own_argv(user, "-q", self.settings.queue), jobs.parse_ids)
+        ids = self._ask(jobs.own_argv(user), jobs.parse_ids)
         records = self.commands.jobs(ids)[0] if ids else ()
         vanished = {id_: full for id_, full in self._full_ids.items() if full not in ids}
         ended: tuple[PbsRecord, ...] = ()
@@ -139,7 +140,7 @@ class PbsCluster(SimpleCluster[PbsSettings]):
                 self._full_ids[short_id(job.id)] = job.id
             if start := job.get("stime"):
                 self._starts_s[short_id(job.id)] = parse_time(start)
-        return tuple(jobs.holder_record(job) for job in own)
+        return tuple(jobs.holder_record(job, self.settings.queue) for job in own)
 
     def _ended(self, ids: Sequence[str]) -> tuple[tuple[PbsRecord, ...], frozenset[str]]:
         """Ask for jobs that are over; without their reasons where PBS keeps no history."""

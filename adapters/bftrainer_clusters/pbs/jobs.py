@@ -162,8 +162,10 @@ def ends_s(job: PbsRecord) -> float | None:
     return parse_time(start) + parse_length(limit)
 
 
-def holder_record(job: PbsRecord) -> JobRecord:
-    """Build the record of a holder."""
+def holder_record(job: PbsRecord, queue: str) -> JobRecord:
+    """Build the record of a holder that was submitted to ``queue``. In another one, it may be no
+    job that main jobs preempt.
+    """
     runs = phase_of(job) is JobPhase.RUNS
     return JobRecord(
         short_id(job.id),
@@ -171,6 +173,7 @@ def holder_record(job: PbsRecord) -> JobRecord:
         job.get("job_state"),
         ends_s(job) if runs else None,
         _reason(job),
+        "" if job.get("queue") == queue else f"in queue {job.get('queue')}, not {queue}",
     )
 
 
