@@ -5,6 +5,7 @@ COMMANDS.tsv has the commands, record_oar.py records them again).
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from bftrainer.cluster.model import Availability, Observation
 from bftrainer.cluster.windows import EndKind, PilotJobs, free_nodes
 from bftrainer.errors import SchedulerError, UnknownStateError
 from bftrainer_clusters.oar import text
-from bftrainer_clusters.oar.site import SITE, OarCluster, OarSettings
+from bftrainer_clusters.oar.site import SITE, OarCluster, OarSettings, plan_argv
 from bftrainer_clusters.simple import JobPhase
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "oar-2.5.9"
@@ -188,6 +189,25 @@ def test_a_job_that_starts_again_or_is_none_of_besteffort_refuses_holders() -> N
         id_ = next(iter(json.loads(recorded("moment.oarstat-own"))))
         own = text.parse_own(changed("moment.oarstat-own", id_, types=types), "root")
         assert [(job.id, job.blocks) for job in own if job.blocks] == [(id_, words)]
+
+
+def test_plans_are_asked_for_from_now_in_the_hour_that_occurs_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On 2026-10-25, 02:00 to 03:00 occurs twice in Paris; oarstat takes either for what is meant."""
+    monkeypatch.setenv("TZ", "Europe/Paris")
+    time.tzset()
+    try:
+        for now_s in range(1792882800, 1792882800 + 4 * 3600, 600):
+            begin, _ = plan_argv(now_s)[3].split(", ")
+            parts = time.strptime(begin, "%Y-%m-%d %H:%M:%S")
+            if (parts.tm_mday, parts.tm_hour) == (25, 2):  # the other reading: winter time
+                assert time.mktime((*parts[:8], 0)) <= now_s
+            else:
+                assert time.mktime((*parts[:8], -1)) <= now_s
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_the_site_is_named_as_its_table() -> None:

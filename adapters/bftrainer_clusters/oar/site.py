@@ -117,8 +117,10 @@ class OarCluster(SimpleCluster[OarSettings]):
 
 
 def plan_argv(now_s: float) -> tuple[str, ...]:
-    """Build the question for all plans; oarstat reads local time."""
-    times = (time.localtime(at_s) for at_s in (now_s, now_s + PLANS_S))
+    """Build the question for all plans; oarstat reads local time. An hour of a year occurs twice
+    there, and oarstat may take the first for the second, so the question begins an hour before.
+    """
+    times = (time.localtime(at_s) for at_s in (now_s - 3600.0, now_s + PLANS_S))
     period = ", ".join(time.strftime("%Y-%m-%d %H:%M:%S", local) for local in times)
     return ("oarstat", "-J", "--gantt", period)
 

@@ -211,7 +211,7 @@ def _own(id_: str, job: Fields) -> JobRecord:
     else:
         blocks = "of the type idempotent" if "idempotent" in job["types"] else ""
     reason = _reason(job["events"])
-    return JobRecord(id_, job["name"] or "", job["state"], ends_s, reason, blocks)
+    return JobRecord(id_, str(job["name"] or ""), job["state"], ends_s, reason, blocks)
 
 
 def _reason(events: Iterable[Fields]) -> str:
