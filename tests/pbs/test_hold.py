@@ -24,7 +24,7 @@ from bftrainer.pilot.own_site import build_site
 from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.on_node import job_payload
 from bftrainer_clusters.pbs.config import PbsSettings
-from bftrainer_clusters.simple import SimpleHolder
+from bftrainer_clusters.simple import JobRequest, SimpleHolder
 
 Holder = SimpleHolder[PbsSettings]
 
@@ -100,6 +100,21 @@ def test_a_holder_that_a_hook_moves_to_another_queue_ends(pbs: StandInPbs, resta
     pbs.lab.edit(lambda state: state["jobs"][fragment.id].update(queue="main"))
     assert "in queue main, not scavenge" in gone(pbs, pbs.holder() if restarts else holder)
     assert pbs.workers() == 0
+
+
+@pytest.mark.parametrize(("ahead_s", "seen_s"), [(0.0, 0.0), (300.0, 300.0), (-300.0, -300.0)])
+def test_the_servers_clock_is_read_from_the_first_holder(
+    pbs: StandInPbs, ahead_s: float, seen_s: float
+) -> None:
+    """pbsnodes has this host's time; plans and ends of jobs have the server's."""
+    cluster = pbs.cluster()
+    id_ = cluster.submit(JobRequest("node01", 60, "bftrainer:me-1:node01", ("/bin/sleep", "60")))
+    pbs.lab.edit(
+        lambda state: state["jobs"][id_].update(queued_s=state["jobs"][id_]["queued_s"] + ahead_s)
+    )
+    cluster.list()
+    assert cluster.observe().at_s - cluster.clock.now_s() == pytest.approx(seen_s, abs=30.0)
+    assert cluster.glance().at_s - cluster.clock.now_s() == pytest.approx(seen_s, abs=30.0)
 
 
 def test_a_server_without_a_history_of_jobs(pbs: StandInPbs) -> None:

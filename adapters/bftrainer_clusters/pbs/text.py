@@ -135,8 +135,8 @@ def vnodes_of(place: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PbsNodes:
-    """All hosts, the time by the server's clock, the host of each vnode, and the jobs that PBS
-    shows on the hosts.
+    """All hosts, the host of each vnode, and the jobs that PBS shows on the hosts. ``at_s`` is by
+    the clock of this host: pbsnodes does not ask the server for the time.
     """
 
     at_s: float
