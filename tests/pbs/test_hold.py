@@ -117,6 +117,13 @@ def test_the_servers_clock_is_read_from_the_first_holder(
     assert cluster.glance().at_s - cluster.clock.now_s() == pytest.approx(seen_s, abs=30.0)
 
 
+@pytest.mark.parametrize("options", [("-v", "A=1"), ("-vA=1",), ("-N", "mine"), ("-q", "prod")])
+def test_options_do_not_replace_what_marks_a_holder(options: tuple[str, ...]) -> None:
+    """qsub takes the last -v: a holder without its label would be nobody's, and keep its node."""
+    with pytest.raises(InputFileError, match="which would replace what marks a holder"):
+        check_table({"queue": QUEUE, "options": list(options)}, PbsSettings, "bftrainer.toml: pbs")
+
+
 def test_a_server_without_a_history_of_jobs(pbs: StandInPbs) -> None:
     """Ends have no reasons then, and are seen all the same."""
     pbs.lab.change(history=False)
