@@ -14,6 +14,7 @@ import pytest
 from bftrainer.cluster.model import Availability, Observation
 from bftrainer.cluster.windows import EndKind, PilotJobs, free_nodes
 from bftrainer.errors import SchedulerError, UnknownStateError
+from bftrainer.system.command import parsed
 from bftrainer_clusters.oar import text
 from bftrainer_clusters.oar.site import SITE, OarCluster, OarSettings, plan_argv
 from bftrainer_clusters.simple import JobPhase
@@ -70,6 +71,19 @@ def test_an_answer_that_is_cut_off_is_an_error(name: str) -> None:
     for end in range(1, len(whole)):
         with pytest.raises(ValueError, match=r"."):
             text.objects(whole[:end])
+
+
+@pytest.mark.parametrize("jobs", ["[]", "null", '{"1": null}', '{"1": []}', '{"1": 5}'])
+def test_a_plan_of_another_shape_is_an_error(jobs: str) -> None:
+    with pytest.raises(SchedulerError):
+        parsed(("oarstat",), f'{{"jobs": {jobs}}}', text.parse_plan)
+
+
+def test_the_nodes_of_a_plan_are_a_list() -> None:
+    plan = json.loads(recorded("moment.oarstat-gantt-J"))
+    next(iter(plan["jobs"].values()))["network_address"] = "node01"
+    with pytest.raises(SchedulerError, match="expected a list"):
+        text.parse_plan(json.dumps(plan))
 
 
 def test_no_nodes_are_an_error() -> None:

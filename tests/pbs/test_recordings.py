@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -315,6 +316,36 @@ def test_how_jobs_have_ended() -> None:
     records = jobs.parse_jobs(as_dsv("ends.qstat-xf.json"))
     assert {jobs.phase_of(record) for record in records} == {JobPhase.OVER}
     assert jobs.holder_record(records[0], "preempt").reason in ("exit status 0", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "null",
+        '{"nodes": {"n1": null}}',
+        '{"nodes": {"n1": []}}',
+        '{"timestamp": 1, "nodes": {"n1": {"resources_available": null, "state": "free"}}}',
+        '{"timestamp": 1, "nodes": {"n1": {"resources_assigned": 5, "state": "free"}}}',
+        '{"timestamp": NaN, "nodes": {"n1": {"state": "free"}}}',
+        '{"Server": {"head": null}}',
+        '{"Server": {"head": {"resources_default": "x"}}}',
+    ],
+)
+@pytest.mark.parametrize("read", [parse_nodes, parse_server])
+def test_a_document_of_another_shape_is_an_error(text: str, read: Callable[[str], object]) -> None:
+    with pytest.raises(SchedulerError):
+        parsed(["pbs"], text, read)
+
+
+def test_a_reservation_of_ten_thousand_years_is_read() -> None:
+    """One user's reservation must not make the whole cluster invisible."""
+    lines = recorded("resv.pbs_rstat-F.txt").split("\n")
+    ends = next(i for i, line in enumerate(lines) if line.startswith("reserve_end"))
+    lines[ends] = "reserve_end = Fri Jan  1 00:00:00 13435"
+    first, *others = (resv for resv, _ in parse_reservations("\n".join(lines)))
+    assert first.ends_s == math.inf
+    assert len(others) == 2
 
 
 def test_a_hidden_place_costs_no_more_than_its_length() -> None:

@@ -103,15 +103,19 @@ def _job_state(state: str) -> str:
 
 def parse_plan(text: str) -> dict[str, OarPlan]:
     """Read ``oarstat --gantt``, which prints an object also where no job is."""
-    return {
-        str(id_): OarPlan(
-            _job_state(job["state"]),
-            frozenset(job["network_address"]),
-            float(job["start_time"]),
-            float(job["stop_time"]),
-        )
-        for id_, job in json.loads(text)["jobs"].items()
-    }
+    return {str(id_): _planned(job) for id_, job in json.loads(text)["jobs"].items()}
+
+
+def _planned(job: Fields) -> OarPlan:
+    nodes = job["network_address"]
+    if not isinstance(nodes, list):
+        raise SchedulerError(f"oarstat shows the nodes {nodes!r} of a job, expected a list")
+    return OarPlan(
+        _job_state(job["state"]),
+        frozenset(nodes),
+        float(job["start_time"]),
+        float(job["stop_time"]),
+    )
 
 
 def parse_nodes(text: str, plan: Mapping[str, OarPlan]) -> tuple[NodeView, ...]:

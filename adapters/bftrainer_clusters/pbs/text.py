@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import calendar
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ _MONTHS = {
     )
 }
 _TIME = re.compile(
-    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})", re.ASCII
+    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4,12})", re.ASCII
 )
 _LENGTH = re.compile(r"(\d{1,8}):(\d\d):(\d\d)", re.ASCII)
 _BAR = re.compile(r"(?<!\\)\|")
@@ -109,11 +110,15 @@ def records_of(text: str, title: str, needed: Iterable[str]) -> tuple[PbsRecord,
 
 
 def parse_time(text: str) -> float:
-    """Parse ``Sat Nov 28 16:26:57 2026``, in UTC, into seconds since 1970."""
+    """Parse ``Sat Nov 28 16:26:57 2026``, in UTC, into seconds since 1970. A time after the year
+    9999 is infinity: a user may reserve a node for ten thousand years.
+    """
     match = _TIME.fullmatch(text.strip())
     if match is None or match[1] not in _MONTHS:
         raise SchedulerError(f"{text[:60]!r} is not a time")
     day, hour, minute, second, year = (int(match[index]) for index in range(2, 7))
+    if year > 9999:
+        return math.inf
     return float(calendar.timegm((year, _MONTHS[match[1]], day, hour, minute, second)))
 
 
@@ -186,7 +191,10 @@ def parse_nodes(text: str, gpu_resource: str = "ngpus") -> PbsNodes:
         host_of[vnode] = host
         jobs.update(map(str, facts.get("jobs") or ()))
     views = tuple(_host(host, parts, gpu_resource) for host, parts in sorted(by_host.items()))
-    return PbsNodes(float(document["timestamp"]), views, host_of, frozenset(jobs))
+    at_s = float(document["timestamp"])
+    if not math.isfinite(at_s):
+        raise SchedulerError(f"pbsnodes shows the time {at_s}")
+    return PbsNodes(at_s, views, host_of, frozenset(jobs))
 
 
 def _host(host: str, parts: Sequence[Mapping[str, Any]], gpu_resource: str) -> NodeView:
