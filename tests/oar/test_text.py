@@ -196,6 +196,9 @@ def test_another_failure_of_oardel_is_an_error(errors: str) -> None:
 def test_a_job_that_starts_again_or_is_none_of_besteffort_refuses_holders() -> None:
     cluster = OarCluster(OarSettings(options=("-t", "idempotent")))
     assert "idempotent" in cluster.why_no_holder()
+    for options in (("-n", "mine"), ("--name=mine",)):
+        cluster = OarCluster(OarSettings(options=options))
+        assert "a holder is known by its name" in cluster.why_no_holder()
     for types, words in (
         (["besteffort", "idempotent"], "of the type idempotent"),
         ([], "no besteffort job"),

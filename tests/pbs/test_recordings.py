@@ -348,6 +348,15 @@ def test_a_reservation_of_ten_thousand_years_is_read() -> None:
     assert len(others) == 2
 
 
+def test_a_reservation_in_a_users_value_hides_no_other() -> None:
+    text = recorded("resv.pbs_rstat-F.txt")
+    forged = "Resource_List.software = x\nResv ID: R424.head\nreserve_state = RESV_FINISHED\n"
+    others = parse_reservations(text.replace("Resource_List.ncpus = 8\n", forged, 1))
+    ids = [resv.id for resv, _ in others]
+    assert "R424.head" in ids
+    assert "S425.head" in ids
+
+
 def test_a_hidden_place_costs_no_more_than_its_length() -> None:
     """A user's variable of half a megabyte, in a record of which the name hides the owner."""
     variables = "exec_vnode=(" * 40_000

@@ -102,6 +102,9 @@ class OarCluster(SimpleCluster[OarSettings]):
     def why_no_holder(self) -> str:
         if "idempotent" in " ".join(self.settings.options):
             return "oar.options has the type idempotent: OAR would start holders again; remove it"
+        for option in self.settings.options:
+            if option.startswith(("-n", "--name")):
+                return f"oar.options has {option!r}: a holder is known by its name; remove it"
         return ""
 
     def _delete(self, argv: Sequence[str], jobs: int) -> None:

@@ -98,7 +98,7 @@ def parse_schedulers(text: str) -> tuple[PbsSchedulerFacts, ...]:
     """Parse the answer to :func:`schedulers_argv`. Raises ``SchedulerError``."""
     schedulers = tuple(
         PbsSchedulerFacts(name, *_preemption(name, block))
-        for name, block in attributes_of(text, "Sched ").items()
+        for name, block in attributes_of(text, "Sched ")
     )
     if not schedulers:
         raise SchedulerError("qmgr lists no scheduler")

@@ -231,18 +231,20 @@ def _amount(facts: Mapping[str, Any], resource: str) -> int:
     return int(value) if _NUMBER.fullmatch(value) else 0
 
 
-def attributes_of(text: str, title: str) -> dict[str, dict[str, str]]:
+def attributes_of(text: str, title: str) -> list[tuple[str, dict[str, str]]]:
     """Parse blocks of ``key = value`` lines, each after a line of ``title`` and a name, such as
     ``Resv ID: R1.head`` or ``Sched default``. A line that begins with a tab continues the one
-    before. The first occurrence of a key counts.
+    before. The first occurrence of a key in a block counts. Blocks of one name stay apart: a line
+    break in a value of a user's may forge one, which must not hide the other.
     """
     if text and not text.endswith("\n"):
         raise SchedulerError(f"output truncated: ...{text[-60:]!r}")
-    blocks: dict[str, dict[str, str]] = {}
+    blocks: list[tuple[str, dict[str, str]]] = []
     block: dict[str, str] | None = None
     for line in text.replace("\n\t", "").split("\n"):
         if line.startswith(title):
-            block = blocks.setdefault(line.removeprefix(title).strip(), {})
+            block = {}
+            blocks.append((line.removeprefix(title).strip(), block))
         elif block is not None and (match := _ATTRIBUTE.fullmatch(line)) is not None:
             block.setdefault(match[1], match[2].strip())
     if text.strip() and not blocks:
@@ -255,7 +257,7 @@ def parse_reservations(text: str) -> tuple[tuple[Reservation, str], ...]:
     nodes is empty. A standing one shows its next occurrence.
     """
     reservations = []
-    for id_, block in attributes_of(text, "Resv ID:").items():
+    for id_, block in attributes_of(text, "Resv ID:"):
         state = block["reserve_state"].removeprefix("RESV_")
         place = block.get("resv_nodes", "")
         if not place or state.startswith(_ENDED_RESERVATIONS):
