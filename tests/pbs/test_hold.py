@@ -340,6 +340,7 @@ def test_pending_jobs_are_unknown_where_they_are_hidden(pbs: StandInPbs) -> None
 
 def test_a_holder_is_shortened_and_never_prolonged(pbs: StandInPbs) -> None:
     holder, (fragment,) = held(pbs)
+    pbs.until(lambda: polled(holder)[0].ends_s is not None, "a list with the job as running")
     holder.shorten(frozenset({fragment.name}), 600.0)
     assert 599 < pbs.lab.job(fragment.id)["limit_s"] < 700
 
