@@ -78,7 +78,7 @@ def refusal(pbs: StandInPbs, **settings: object) -> str:
 
 
 def test_a_holder_is_a_program_and_no_script_and_requests_the_whole_node(pbs: StandInPbs) -> None:
-    _, (fragment,) = held(pbs)
+    holder, (fragment,) = held(pbs)
     (words,) = pbs.lab.calls("qsub")
     assert words[words.index("--") + 1 :][:2] == ["/bin/bash", words[words.index("--") + 2]]
     job = pbs.lab.job(fragment.id)
@@ -86,7 +86,7 @@ def test_a_holder_is_a_program_and_no_script_and_requests_the_whole_node(pbs: St
     assert not job["reruns"]
     assert job["select"] == "1:host=node01:ncpus=8"
     assert "place=exclhost" in words
-    assert fragment.ends_s is not None
+    pbs.until(lambda: polled(holder)[0].ends_s is not None, "a list with the job as running")
     leader = job["leader"]
     # The payload is the first process of the job: the scheduler's pid, and the session's leader.
     assert b"job_payload" in Path(f"/proc/{leader}/cmdline").read_bytes()
