@@ -151,7 +151,14 @@ def parsed(argv: Sequence[str], text: str, parse: Callable[[str], Parsed]) -> Pa
         error.answer = (tuple(argv), text)
         error.args = (printable(str(error))[:_MOST_CHARACTERS],)  # it quotes the text
         raise
-    except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+    except (  # AttributeError: a document of another shape
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RecursionError,
+        TypeError,
+        ValueError,
+    ) as error:
         message = printable(str(error))[:80]
         parse_error = SchedulerError(
             f"{' '.join(argv[:3])}: the output cannot be parsed: {type(error).__name__}: {message}"

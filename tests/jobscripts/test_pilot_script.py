@@ -92,6 +92,15 @@ def test_a_users_mistake_is_not_tried_again(script: Path, tmp_path: Path) -> Non
     assert "give the state directory as BFTRAINER_STATE" in done.stderr
 
 
+def test_the_cores_of_the_pilots_own_job_are_not_those_of_workers(tmp_path: Path) -> None:
+    """PBS sets these variables in every job; workers have the pilot's environment."""
+    program = f'echo "$NCPUS,$OMP_NUM_THREADS,$CUDA_VISIBLE_DEVICES" >"{tmp_path}/seen"'
+    of_pbs = {"NCPUS": "1", "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    with supervised("pilot.pbs", tmp_path, program, **of_pbs) as process:
+        assert process.wait(LONG_S) == 0
+    assert (tmp_path / "seen").read_text() == ",,\n"
+
+
 @pytest.mark.parametrize(
     ("name", "signalled"),
     [

@@ -5,6 +5,7 @@ COMMANDS.tsv has the commands, record_oar.py records them again).
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ import pytest
 from bftrainer.cluster.model import Availability, Observation
 from bftrainer.cluster.windows import EndKind, PilotJobs, free_nodes
 from bftrainer.errors import SchedulerError, UnknownStateError
+from bftrainer.system.command import parsed
 from bftrainer_clusters.oar import text
-from bftrainer_clusters.oar.site import SITE, OarCluster, OarSettings
+from bftrainer_clusters.oar.site import SITE, OarCluster, OarSettings, plan_argv
 from bftrainer_clusters.simple import JobPhase
 
 RECORDED = Path(__file__).parents[1] / "recorded" / "oar-2.5.9"
@@ -69,6 +71,19 @@ def test_an_answer_that_is_cut_off_is_an_error(name: str) -> None:
     for end in range(1, len(whole)):
         with pytest.raises(ValueError, match=r"."):
             text.objects(whole[:end])
+
+
+@pytest.mark.parametrize("jobs", ["[]", "null", '{"1": null}', '{"1": []}', '{"1": 5}'])
+def test_a_plan_of_another_shape_is_an_error(jobs: str) -> None:
+    with pytest.raises(SchedulerError):
+        parsed(("oarstat",), f'{{"jobs": {jobs}}}', text.parse_plan)
+
+
+def test_the_nodes_of_a_plan_are_a_list() -> None:
+    plan = json.loads(recorded("moment.oarstat-gantt-J"))
+    next(iter(plan["jobs"].values()))["network_address"] = "node01"
+    with pytest.raises(SchedulerError, match="expected a list"):
+        text.parse_plan(json.dumps(plan))
 
 
 def test_no_nodes_are_an_error() -> None:
@@ -140,14 +155,11 @@ def test_unknown_states_are_quoted() -> None:
 
 def test_holders_are_those_of_the_owner_that_oar_names() -> None:
     own = text.parse_own(recorded("moment.oarstat-own"), "root")
-    assert [job.record.label for job in own] == ["label", "label"]
-    assert all(job.is_besteffort for job in own)
-    assert {OarCluster.states[job.record.state] for job in own} == {JobPhase.RUNS}
+    assert [job.label for job in own] == ["label", "label"]
+    assert all(job.blocks == "" for job in own)
+    assert {OarCluster.states[job.state] for job in own} == {JobPhase.RUNS}
     assert text.parse_own(recorded("moment.oarstat-own"), "eve") == ()
-    ended = {
-        job.record.id: job.record
-        for job in text.parse_own(recorded("preempted.oarstat-own"), "root")
-    }
+    ended = {job.id: job for job in text.parse_own(recorded("preempted.oarstat-own"), "root")}
     assert {OarCluster.states[record.state] for record in ended.values()} == {JobPhase.OVER}
     assert "FRAG_JOB_REQUEST" in ended["1"].reason
     assert "CHECKPOINT" in ended["2"].reason
@@ -155,10 +167,10 @@ def test_holders_are_those_of_the_owner_that_oar_names() -> None:
 
 def test_a_holder_starts_when_oar_says_and_ends_an_hour_later() -> None:
     (first, _) = sorted(
-        text.parse_own(recorded("moment.oarstat-own"), "root"), key=lambda job: job.record.id
+        text.parse_own(recorded("moment.oarstat-own"), "root"), key=lambda job: job.id
     )
-    starts_s = json.loads(recorded("moment.oarstat-own"))[first.record.id]["startTime"]
-    assert first.record.ends_s == starts_s + 3600
+    starts_s = json.loads(recorded("moment.oarstat-own"))[first.id]["startTime"]
+    assert first.ends_s == starts_s + 3600
 
 
 def test_the_id_of_a_submission() -> None:
@@ -184,10 +196,35 @@ def test_another_failure_of_oardel_is_an_error(errors: str) -> None:
 def test_a_job_that_starts_again_or_is_none_of_besteffort_refuses_holders() -> None:
     cluster = OarCluster(OarSettings(options=("-t", "idempotent")))
     assert "idempotent" in cluster.why_no_holder()
-    for types in (["besteffort", "idempotent"], []):
+    for options in (("-n", "mine"), ("--name=mine",)):
+        cluster = OarCluster(OarSettings(options=options))
+        assert "a holder is known by its name" in cluster.why_no_holder()
+    for types, words in (
+        (["besteffort", "idempotent"], "of the type idempotent"),
+        ([], "no besteffort job"),
+    ):
         id_ = next(iter(json.loads(recorded("moment.oarstat-own"))))
         own = text.parse_own(changed("moment.oarstat-own", id_, types=types), "root")
-        assert [job.record.id for job in own if not job.is_besteffort] == [id_]
+        assert [(job.id, job.blocks) for job in own if job.blocks] == [(id_, words)]
+
+
+def test_plans_are_asked_for_from_now_in_the_hour_that_occurs_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On 2026-10-25, 02:00 to 03:00 occurs twice in Paris; oarstat takes either for what is meant."""
+    monkeypatch.setenv("TZ", "Europe/Paris")
+    time.tzset()
+    try:
+        for now_s in range(1792882800, 1792882800 + 4 * 3600, 600):
+            begin, _ = plan_argv(now_s)[3].split(", ")
+            parts = time.strptime(begin, "%Y-%m-%d %H:%M:%S")
+            if (parts.tm_mday, parts.tm_hour) == (25, 2):  # the other reading: winter time
+                assert time.mktime((*parts[:8], 0)) <= now_s
+            else:
+                assert time.mktime((*parts[:8], -1)) <= now_s
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 def test_the_site_is_named_as_its_table() -> None:

@@ -24,7 +24,7 @@ from bftrainer.pilot.own_site import build_site
 from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.on_node import job_payload
 from bftrainer_clusters.pbs.config import PbsSettings
-from bftrainer_clusters.simple import SimpleHolder
+from bftrainer_clusters.simple import JobRequest, SimpleHolder
 
 Holder = SimpleHolder[PbsSettings]
 
@@ -78,7 +78,7 @@ def refusal(pbs: StandInPbs, **settings: object) -> str:
 
 
 def test_a_holder_is_a_program_and_no_script_and_requests_the_whole_node(pbs: StandInPbs) -> None:
-    _, (fragment,) = held(pbs)
+    holder, (fragment,) = held(pbs)
     (words,) = pbs.lab.calls("qsub")
     assert words[words.index("--") + 1 :][:2] == ["/bin/bash", words[words.index("--") + 2]]
     job = pbs.lab.job(fragment.id)
@@ -86,11 +86,42 @@ def test_a_holder_is_a_program_and_no_script_and_requests_the_whole_node(pbs: St
     assert not job["reruns"]
     assert job["select"] == "1:host=node01:ncpus=8"
     assert "place=exclhost" in words
-    assert fragment.ends_s is not None
+    pbs.until(lambda: polled(holder)[0].ends_s is not None, "a list with the job as running")
     leader = job["leader"]
     # The payload is the first process of the job: the scheduler's pid, and the session's leader.
     assert b"job_payload" in Path(f"/proc/{leader}/cmdline").read_bytes()
     assert os.getsid(leader) == leader
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["", "new-pilot"])
+def test_a_holder_that_a_hook_moves_to_another_queue_ends(pbs: StandInPbs, restarts: bool) -> None:
+    """Main jobs would wait for it: PBS preempts it by the queue that it is in."""
+    holder, (fragment,) = held(pbs)
+    pbs.lab.edit(lambda state: state["jobs"][fragment.id].update(queue="main"))
+    assert "in queue main, not scavenge" in gone(pbs, pbs.holder() if restarts else holder)
+    assert pbs.workers() == 0
+
+
+@pytest.mark.parametrize(("ahead_s", "seen_s"), [(0.0, 0.0), (300.0, 300.0), (-300.0, -300.0)])
+def test_the_servers_clock_is_read_from_the_first_holder(
+    pbs: StandInPbs, ahead_s: float, seen_s: float
+) -> None:
+    """pbsnodes has this host's time; plans and ends of jobs have the server's."""
+    cluster = pbs.cluster()
+    id_ = cluster.submit(JobRequest("node01", 60, "bftrainer:me-1:node01", ("/bin/sleep", "60")))
+    pbs.lab.edit(
+        lambda state: state["jobs"][id_].update(queued_s=state["jobs"][id_]["queued_s"] + ahead_s)
+    )
+    cluster.list()
+    assert cluster.observe().at_s - cluster.clock.now_s() == pytest.approx(seen_s, abs=30.0)
+    assert cluster.glance().at_s - cluster.clock.now_s() == pytest.approx(seen_s, abs=30.0)
+
+
+@pytest.mark.parametrize("options", [("-v", "A=1"), ("-vA=1",), ("-N", "mine"), ("-q", "prod")])
+def test_options_do_not_replace_what_marks_a_holder(options: tuple[str, ...]) -> None:
+    """qsub takes the last -v: a holder without its label would be nobody's, and keep its node."""
+    with pytest.raises(InputFileError, match="which would replace what marks a holder"):
+        check_table({"queue": QUEUE, "options": list(options)}, PbsSettings, "bftrainer.toml: pbs")
 
 
 def test_a_server_without_a_history_of_jobs(pbs: StandInPbs) -> None:
@@ -309,6 +340,7 @@ def test_pending_jobs_are_unknown_where_they_are_hidden(pbs: StandInPbs) -> None
 
 def test_a_holder_is_shortened_and_never_prolonged(pbs: StandInPbs) -> None:
     holder, (fragment,) = held(pbs)
+    pbs.until(lambda: polled(holder)[0].ends_s is not None, "a list with the job as running")
     holder.shorten(frozenset({fragment.name}), 600.0)
     assert 599 < pbs.lab.job(fragment.id)["limit_s"] < 700
 

@@ -6,12 +6,18 @@ from pathlib import Path
 
 import pytest
 from support.pbs_under_test import StandInPbs
-from support.recorded_pbs import as_dsv
+from support.recorded_pbs import as_dsv, recorded
 
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system.clock import SystemClock
 from bftrainer_clusters.pbs.jobs import ends_s, parse_jobs
-from bftrainer_clusters.pbs.pilot_job import PbsPilotJob, job_is_gone, passed_on, successor_argv
+from bftrainer_clusters.pbs.pilot_job import (
+    PbsPilotJob,
+    job_is_gone,
+    passed_on,
+    successor_argv,
+    waits_for,
+)
 from bftrainer_clusters.pbs.text import parse_time
 
 
@@ -45,6 +51,27 @@ def test_a_script_in_the_state_directory_goes_before_ours(tmp_path: Path) -> Non
     assert own.script() == Path(__file__).parents[2] / "jobscripts" / "pilot.pbs"
     (tmp_path / "pilot.pbs").write_text("#!/bin/bash\n")
     assert own.script() == tmp_path / "pilot.pbs"
+
+
+def test_another_pilot_of_the_user_has_a_successor_of_the_same_name(
+    pbs: StandInPbs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pbs.lab.enter(monkeypatch.setenv)
+    words = ("qsub", "-N", "bftrainer-pilot", "-q", "main", "-l", "select=1:ncpus=8")
+    first, second = (
+        pbs.lab.run(*words, "--", "/bin/sleep", "60").strip().partition(".")[0] for _ in range(2)
+    )
+    pilots = [PbsPilotJob(id_, tmp_path, SystemClock()) for id_ in (first, second)]
+    successors = [pilot.submit_successor() for pilot in pilots]
+    assert [pbs.lab.job(id_)["after"] for id_ in successors] == [first, second]
+    assert [pilot.submit_successor() for pilot in pilots] == successors
+
+
+def test_a_job_waits_for_the_one_that_its_dependency_names() -> None:
+    by_id = {record.id: record for record in parse_jobs(recorded("busy.qstat-f.dsv"))}
+    assert waits_for(by_id["413.head"], "412.head")
+    assert not waits_for(by_id["412.head"], "413.head")
+    assert not waits_for(by_id["413.head"], "41.head")
 
 
 def test_a_server_that_is_down_says_nothing(

@@ -85,10 +85,51 @@ def test_queues_that_no_holder_meets_play_no_part() -> None:
     assert against(queues=(MAIN, HOLDERS, *others)) == []
 
 
+def test_a_closed_queue_with_jobs_that_wait_counts() -> None:
+    """A queue that is drained accepts no jobs, and those in it still need nodes."""
+    states = "Transit:0 Queued:3 Held:0 Waiting:0 Running:2 Exiting:0 Begun:0 "
+    draining = PbsQueue("old", 0, enabled=False, counts=states)
+    (reason,) = against(queues=(MAIN, HOLDERS, draining))
+    assert "1 queue would wait for holders: old (0)" in reason
+    emptied = replace(draining, counts=states.replace("Queued:3", "Queued:0"))
+    assert against(queues=(MAIN, HOLDERS, emptied)) == []
+
+
+def test_a_routing_queue_is_no_main_queue() -> None:
+    """Its Priority is not that of the queues that run its jobs."""
+    route, small = PbsQueue("route", 200, is_execution=False), PbsQueue("small", 0)
+    (reason,) = against(queues=(route, small, HOLDERS), main_queues=("route",))
+    assert "pbs.main_queues has route, a routing queue" in reason
+
+
+@pytest.mark.parametrize("targets", ["None", "QUEUE=other", "queue=preempt2,Resource_List.a=b"])
+def test_jobs_that_may_preempt_only_others(targets: str) -> None:
+    (reason,) = against(queues=(replace(MAIN, targets=targets), HOLDERS))
+    assert (
+        f"1 queue may not preempt holders (resources_default.preempt_targets): main ({targets})"
+        in (reason)
+    )
+    assert against(queues=(replace(MAIN, targets=targets), HOLDERS), ends_holders=True) == []
+    # The server's default is that of queues without one.
+    assert reasons_against((MAIN, HOLDERS), [GOOD], "preempt", targets=targets)
+    own = replace(MAIN, targets="Queue=other,Queue=preempt")
+    assert reasons_against((own, HOLDERS), [GOOD], "preempt", targets=targets) == []
+
+
+def test_targets_are_read_from_the_queue() -> None:
+    line = recorded("busy.qstat-Qf.dsv").splitlines()[1]
+    (queue,) = parse_queues(f"{line}|resources_default.preempt_targets=QUEUE=other\n")
+    assert queue.targets == "QUEUE=other"
+    assert queue.has_waiting_jobs
+
+
 def test_levels_without_express_queues_do_not_preempt() -> None:
     (reason,) = against(levels="normal_jobs, express_queue")
     assert "has to begin with express_queue, normal_jobs" in reason
-    assert against(levels="express_queue + fairshare, normal_jobs") == []
+    assert against(levels="express_queue + fairshare, express_queue, normal_jobs") == []
+    # Only jobs that are both have such a level; others of express queues preempt nothing.
+    assert against(levels="express_queue + fairshare, normal_jobs")
+    assert against(levels="express_queue, normal_jobs, express_queue + fairshare")
     assert against(levels="starving_jobs, normal_jobs")
 
 

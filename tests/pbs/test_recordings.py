@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -68,7 +69,7 @@ def test_every_recorded_job_is_read(name: str) -> None:
     assert records
     for record in records:
         assert record.is_whole
-        jobs.holder_record(record)
+        jobs.holder_record(record, "preempt")
         jobs.ends_s(record)
 
 
@@ -308,13 +309,60 @@ def test_a_preempted_job_that_was_requeued_waits_and_says_that_it_has_run() -> N
     record = next(r for r in records if r.get("queue") == "preempt" and r.get("job_state") == "Q")
     assert (record.get("job_state"), record.get("run_count")) == ("Q", "1")
     assert jobs.phase_of(record) is JobPhase.WAITS
-    assert jobs.holder_record(record).ends_s is None
+    assert jobs.holder_record(record, "preempt").ends_s is None
 
 
 def test_how_jobs_have_ended() -> None:
     records = jobs.parse_jobs(as_dsv("ends.qstat-xf.json"))
     assert {jobs.phase_of(record) for record in records} == {JobPhase.OVER}
-    assert jobs.holder_record(records[0]).reason in ("exit status 0", "")
+    assert jobs.holder_record(records[0], "preempt").reason in ("exit status 0", "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[]",
+        "null",
+        '{"nodes": {"n1": null}}',
+        '{"nodes": {"n1": []}}',
+        '{"timestamp": 1, "nodes": {"n1": {"resources_available": null, "state": "free"}}}',
+        '{"timestamp": 1, "nodes": {"n1": {"resources_assigned": 5, "state": "free"}}}',
+        '{"timestamp": NaN, "nodes": {"n1": {"state": "free"}}}',
+        '{"Server": {"head": null}}',
+        '{"Server": {"head": {"resources_default": "x"}}}',
+    ],
+)
+@pytest.mark.parametrize("read", [parse_nodes, parse_server])
+def test_a_document_of_another_shape_is_an_error(text: str, read: Callable[[str], object]) -> None:
+    with pytest.raises(SchedulerError):
+        parsed(["pbs"], text, read)
+
+
+def test_a_reservation_of_ten_thousand_years_is_read() -> None:
+    """One user's reservation must not make the whole cluster invisible."""
+    lines = recorded("resv.pbs_rstat-F.txt").split("\n")
+    ends = next(i for i, line in enumerate(lines) if line.startswith("reserve_end"))
+    lines[ends] = "reserve_end = Fri Jan  1 00:00:00 13435"
+    first, *others = (resv for resv, _ in parse_reservations("\n".join(lines)))
+    assert first.ends_s == math.inf
+    assert len(others) == 2
+
+
+def test_a_reservation_in_a_users_value_hides_no_other() -> None:
+    text = recorded("resv.pbs_rstat-F.txt")
+    forged = "Resource_List.software = x\nResv ID: R424.head\nreserve_state = RESV_FINISHED\n"
+    others = parse_reservations(text.replace("Resource_List.ncpus = 8\n", forged, 1))
+    ids = [resv.id for resv, _ in others]
+    assert "R424.head" in ids
+    assert "S425.head" in ids
+
+
+def test_a_hidden_place_costs_no_more_than_its_length() -> None:
+    """A user's variable of half a megabyte, in a record of which the name hides the owner."""
+    variables = "exec_vnode=(" * 40_000
+    line = "Job Id: 1.head|Job_Name=a\\|Job_Owner=eve@head|job_state=R|exec_vnode=(n1:ncpus=1)"
+    records = jobs.parse_jobs(f"{line}|Variable_List=A={variables}\n")
+    assert jobs.places_of(records) == ["(n1:ncpus=1)"]
 
 
 def test_nodes_of_a_hidden_cluster_still_show_jobs() -> None:

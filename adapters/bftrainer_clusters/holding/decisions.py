@@ -261,9 +261,7 @@ def _compare(
             job.phase is JobPhase.WAITS and before.has_run and before.since_s <= answer.at_s
         )
         requeued = "preempted and requeued" if waits_again else ""
-        if why := requeued or (
-            f"suspended ({job.state})" if job.phase is JobPhase.SUSPENDED else ""
-        ):
+        if why := requeued or _must_end(job):
             held = draft.release(held.with_why(held.fragment.why or why))
             draft.end([held])
     if held.is_gone and left_s is not None:
@@ -274,6 +272,17 @@ def _compare(
     draft.put(held)
     if held.is_late(rules.settings, answer.at_s, rules.turn_s(held.reason)):
         _give_up(draft, held, marks, rules)
+
+
+def _must_end(job: ListedJob) -> str:
+    """Return why a job has to end, whatever it does; empty for most."""
+    match job.phase:
+        case JobPhase.SUSPENDED:
+            return f"suspended ({job.state})"
+        case JobPhase.BLOCKS:
+            return f"not preempted for main jobs: {job.state}"
+        case _:
+            return ""
 
 
 def _give_up(draft: _JobsDraft, held: HolderFragment, marks: Marks, rules: HolderRules) -> None:

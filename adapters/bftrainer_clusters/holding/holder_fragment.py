@@ -166,7 +166,7 @@ class HolderFragment:
 
     def listed_as(self, job: ListedJob, now_s: float) -> HolderFragment:
         """Return the fragment as the scheduler's list shows its job: over, leaving, running,
-        waiting or suspended.
+        waiting, suspended, or in the way of main jobs.
         """
         held = replace(self, is_unlisted=False) if self.is_unlisted else self
         match job.phase:
@@ -191,7 +191,7 @@ class HolderFragment:
                 return held._running_until(job.ends_s, now_s)
             case JobPhase.WAITS:
                 return held if held.reason == job.reason else replace(held, reason=job.reason)
-            case JobPhase.SUSPENDED:
+            case JobPhase.SUSPENDED | JobPhase.BLOCKS:
                 return held
 
     def _running_until(self, ends_s: float | None, now_s: float) -> HolderFragment:

@@ -57,6 +57,8 @@ class JobPhase(Enum):
     RUNS = "runs"
     SUSPENDED = "suspended"
     """It keeps memory and GPUs of a node that was given to another job, so it has to end."""
+    BLOCKS = "blocks"
+    """The site has changed it so that main jobs would wait for it, so it has to end."""
     LEAVES = "leaves"
     OVER = "over"
 

@@ -59,8 +59,6 @@ class OarCluster(SimpleCluster[OarSettings]):
     def __init__(self, settings: OarSettings, environment: Mapping[str, str] | None = None) -> None:
         super().__init__(settings)
         self.environment = dict(environment or {})
-        self.submitted: set[str] = set()
-        self.changed: frozenset[str] | set[str] = frozenset()
 
     def observe(self) -> Observation:
         # Nodes last: a job that starts meanwhile is in one of the answers.
@@ -84,17 +82,12 @@ class OarCluster(SimpleCluster[OarSettings]):
             *self.settings.options,
             command,
         )
-        id_ = self._ask(argv, text.parse_id)
-        self.submitted.add(id_)
-        return id_
+        return self._ask(argv, text.parse_id)
 
     def list(self) -> tuple[JobRecord, ...]:
         owner = own_name()
         argv = own_argv(owner, time.time())
-        jobs = self._ask(argv, lambda answer: text.parse_own(answer, owner))
-        changed = [job.record.id for job in jobs if not job.is_besteffort]
-        self.changed = self.submitted.intersection(changed)
-        return tuple(job.record for job in jobs)
+        return self._ask(argv, lambda answer: text.parse_own(answer, owner))
 
     def cancel(self, ids: Sequence[str]) -> None:
         self._delete(("oardel", *ids), len(ids))
@@ -109,11 +102,9 @@ class OarCluster(SimpleCluster[OarSettings]):
     def why_no_holder(self) -> str:
         if "idempotent" in " ".join(self.settings.options):
             return "oar.options has the type idempotent: OAR would start holders again; remove it"
-        if self.changed:
-            return (
-                f"OAR does not keep holder {min(self.changed)} as a besteffort job that is never "
-                "started again: see the types that the site's admission rules give to jobs"
-            )
+        for option in self.settings.options:
+            if option.startswith(("-n", "--name")):
+                return f"oar.options has {option!r}: a holder is known by its name; remove it"
         return ""
 
     def _delete(self, argv: Sequence[str], jobs: int) -> None:
@@ -129,8 +120,10 @@ class OarCluster(SimpleCluster[OarSettings]):
 
 
 def plan_argv(now_s: float) -> tuple[str, ...]:
-    """Build the question for all plans; oarstat reads local time."""
-    times = (time.localtime(at_s) for at_s in (now_s, now_s + PLANS_S))
+    """Build the question for all plans; oarstat reads local time. An hour of a year occurs twice
+    there, and oarstat may take the first for the second, so the question begins an hour before.
+    """
+    times = (time.localtime(at_s) for at_s in (now_s - 3600.0, now_s + PLANS_S))
     period = ", ".join(time.strftime("%Y-%m-%d %H:%M:%S", local) for local in times)
     return ("oarstat", "-J", "--gantt", period)
 

@@ -103,15 +103,19 @@ def _job_state(state: str) -> str:
 
 def parse_plan(text: str) -> dict[str, OarPlan]:
     """Read ``oarstat --gantt``, which prints an object also where no job is."""
-    return {
-        str(id_): OarPlan(
-            _job_state(job["state"]),
-            frozenset(job["network_address"]),
-            float(job["start_time"]),
-            float(job["stop_time"]),
-        )
-        for id_, job in json.loads(text)["jobs"].items()
-    }
+    return {str(id_): _planned(job) for id_, job in json.loads(text)["jobs"].items()}
+
+
+def _planned(job: Fields) -> OarPlan:
+    nodes = job["network_address"]
+    if not isinstance(nodes, list):
+        raise SchedulerError(f"oarstat shows the nodes {nodes!r} of a job, expected a list")
+    return OarPlan(
+        _job_state(job["state"]),
+        frozenset(nodes),
+        float(job["start_time"]),
+        float(job["stop_time"]),
+    )
 
 
 def parse_nodes(text: str, plan: Mapping[str, OarPlan]) -> tuple[NodeView, ...]:
@@ -198,26 +202,20 @@ def reservations(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OarOwnJob:
-    """A job of the pilot's user, of ``oarstat -J -f``. ``is_besteffort``: OAR ends it for others,
-    and does not start it again.
-    """
-
-    record: JobRecord
-    is_besteffort: bool
-
-
-def parse_own(text: str, owner: str) -> tuple[OarOwnJob, ...]:
+def parse_own(text: str, owner: str) -> tuple[JobRecord, ...]:
     """Read ``oarstat -J -f``: the jobs of this owner."""
     return tuple(_own(id_, job) for id_, job in objects(text).items() if job["owner"] == owner)
 
 
-def _own(id_: str, job: Fields) -> OarOwnJob:
+def _own(id_: str, job: Fields) -> JobRecord:
     starts_s, walltime_s = job["startTime"], job["walltime"]
     ends_s = float(starts_s) + float(walltime_s) if starts_s and walltime_s else None
-    record = JobRecord(id_, job["name"] or "", job["state"], ends_s, _reason(job["events"]))
-    return OarOwnJob(record, BESTEFFORT in job["types"] and "idempotent" not in job["types"])
+    if BESTEFFORT not in job["types"]:
+        blocks = "no besteffort job"
+    else:
+        blocks = "of the type idempotent" if "idempotent" in job["types"] else ""
+    reason = _reason(job["events"])
+    return JobRecord(id_, str(job["name"] or ""), job["state"], ends_s, reason, blocks)
 
 
 def _reason(events: Iterable[Fields]) -> str:

@@ -12,6 +12,10 @@ from bftrainer_clusters.holding.holder_jobs import HolderSettings
 RELOADED = holder_jobs.RELOADED | {"account", "project"}
 """Keys that a running pilot applies on SIGHUP; its holders depend on the others."""
 
+_OUR_OPTIONS = ("-J", "-N", "-q", "-v")
+_MARKS = "its name, queue and label, in a job that is no array"
+"""qsub takes the last one of options that it gets twice."""
+
 
 class PbsSettings(HolderSettings):
     """How nodes are seen and held on a PBS cluster."""
@@ -52,6 +56,12 @@ class PbsSettings(HolderSettings):
             )
         if self.queue in self.main_queues:
             raise InvalidValueError(f"main_queues has {self.queue!r}, the queue of the holders")
+        for option in self.options:
+            if option.startswith(_OUR_OPTIONS):
+                raise InvalidValueError(
+                    f"options has {option!r}, which would replace what marks a holder ({_MARKS}); "
+                    "remove it"
+                )
         if self.longest_s < 60:
             raise InvalidValueError("expected longest_s at least 60")
         return self

@@ -145,10 +145,11 @@ def _queue(settings: PbsSettings, commands: PbsCommands, ends_holders: bool) -> 
     try:
         queues = commands.ask(queues_argv(), parse_queues)
         schedulers = commands.ask(schedulers_argv(), parse_schedulers)
+        server = commands.ask(server_argv(), parse_server)
     except (CommandError, SchedulerError) as error:
         return [Check.broken(name, str(error))]
     reasons = preempt.reasons_against(
-        queues, schedulers, settings.queue, settings.main_queues, ends_holders
+        queues, schedulers, settings.queue, settings.main_queues, ends_holders, server.targets
     )
     warnings = [
         Check.warning("kill_delay", text, f"qmgr -c 'set queue {settings.queue} kill_delay = 10'")

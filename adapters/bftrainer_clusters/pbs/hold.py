@@ -28,14 +28,18 @@ from bftrainer_clusters.pbs.queue import (
     PbsServer,
     parse_queues,
     parse_schedulers,
+    parse_server,
     queues_argv,
     schedulers_argv,
+    server_argv,
 )
 from bftrainer_clusters.pbs.text import PbsRecord, parse_nodes, parse_time, short_id
 from bftrainer_clusters.simple import JobPhase, JobRecord, JobRequest, SimpleCluster
 
 _SHORTEN_S = 2.0
 """A tick of the pilot waits for these commands, each of which lowers the limit of one holder."""
+_CLOCKS_S = 2.0
+"""A smaller difference between the clocks of this host and the server is none."""
 _SERVER_S = 600.0
 """How long the server's attributes are taken for current."""
 
@@ -66,7 +70,8 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         self._folder = ""
         self._has_history = True
         self._warnings: tuple[str, ...] = ()
-        self._ahead_s = 0.0  # of this host's clock, by the server's
+        self._sent_s: dict[str, tuple[float, float]] = {}  # before and after qsub, by short id
+        self._ahead_s = 0.0  # of the server's clock, by this host's
 
     @property
     def commands(self) -> PbsCommands:
@@ -82,11 +87,15 @@ class PbsCluster(SimpleCluster[PbsSettings]):
     def observe(self) -> Observation:
         makes_way = self.way is GiveWay.YIELD
         scheduler = PbsScheduler(
-            self.settings, self.commands, self._server_facts(), makes_way, self.user
+            self.settings,
+            self.commands,
+            self._server_facts(),
+            makes_way,
+            self.user,
+            self._ahead_s,
         )
         observation = scheduler.observe()
         self._cpus = {node.name: node.cpus for node in observation.nodes}
-        self._ahead_s = observation.at_s - self.clock.now_s()
         return observation
 
     def _server_facts(self) -> PbsServer:
@@ -113,17 +122,20 @@ class PbsCluster(SimpleCluster[PbsSettings]):
             self._cpus = {view.name: view.cpus for view in nodes.views}
         self._folder = job.output_folder
         argv = jobs.submit_argv(self.settings, job, self._cpus.get(job.node, 0))
+        before_s = self.clock.now_s()
         full_id = self._ask(argv, jobs.parse_submitted)
         id_ = short_id(full_id)
+        self._sent_s[id_] = before_s, self.clock.now_s()
         self._full_ids[id_] = full_id
         return id_
 
     def list(self) -> tuple[JobRecord, ...]:
-        """Ask for the user's holders by their ids. Those of the last list that are missing now are
-        asked for once more, with the history of jobs (-x), which has the reasons of their ends.
+        """Ask for the user's holders by their ids, in whatever queue: a hook or an operator may
+        have moved one. Those of the last list that are missing now are asked for once more, with
+        the history of jobs (-x), which has the reasons of their ends.
         """
         user = self.user
-        ids = self._ask(jobs.own_argv(user, "-q", self.settings.queue), jobs.parse_ids)
+        ids = self._ask(jobs.own_argv(user), jobs.parse_ids)
         records = self.commands.jobs(ids)[0] if ids else ()
         vanished = {id_: full for id_, full in self._full_ids.items() if full not in ids}
         ended: tuple[PbsRecord, ...] = ()
@@ -135,9 +147,23 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         for job in own:
             if not _is_over(job):
                 self._full_ids[short_id(job.id)] = job.id
+            self._compare_clocks(job)
             if start := job.get("stime"):
                 self._starts_s[short_id(job.id)] = parse_time(start)
-        return tuple(jobs.holder_record(job) for job in own)
+        return tuple(jobs.holder_record(job, self.settings.queue) for job in own)
+
+    def _compare_clocks(self, job: PbsRecord) -> None:
+        """Take the difference of clocks from a new holder: the server has noted when it came, in
+        whole seconds. No command of PBS shows the server's time.
+        """
+        sent = self._sent_s.pop(short_id(job.id), None)
+        if sent is None or not job.get("ctime"):
+            return
+        created_s = parse_time(job.get("ctime"))
+        if sent[0] - _CLOCKS_S <= created_s <= sent[1] + _CLOCKS_S:
+            self._ahead_s = 0.0
+        else:
+            self._ahead_s = created_s + 0.5 - sum(sent) / 2.0
 
     def _ended(self, ids: Sequence[str]) -> tuple[tuple[PbsRecord, ...], frozenset[str]]:
         """Ask for jobs that are over; without their reasons where PBS keeps no history."""
@@ -155,6 +181,7 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         full_id = self._full_ids.pop(id_, "")
         self._starts_s.pop(id_, None)
         self._refused.pop(id_, None)
+        self._sent_s.pop(id_, None)
         if self._folder and full_id:
             with suppress(OSError):
                 (Path(self._folder) / f"{full_id}.OU").unlink(missing_ok=True)
@@ -216,8 +243,14 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         queues = self._ask(queues_argv(), parse_queues)
         schedulers = self._ask(schedulers_argv(), parse_schedulers)
         self._warnings = tuple(preempt.warnings(queues, settings.queue))
+        server = self._ask(server_argv(), parse_server)
         reasons = preempt.reasons_against(
-            queues, schedulers, settings.queue, settings.main_queues, self.way is GiveWay.YIELD
+            queues,
+            schedulers,
+            settings.queue,
+            settings.main_queues,
+            self.way is GiveWay.YIELD,
+            server.targets,
         )
         return "; ".join(reasons)
 

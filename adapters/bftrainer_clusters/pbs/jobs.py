@@ -162,8 +162,10 @@ def ends_s(job: PbsRecord) -> float | None:
     return parse_time(start) + parse_length(limit)
 
 
-def holder_record(job: PbsRecord) -> JobRecord:
-    """Build the record of a holder."""
+def holder_record(job: PbsRecord, queue: str) -> JobRecord:
+    """Build the record of a holder that was submitted to ``queue``. In another one, it may be no
+    job that main jobs preempt.
+    """
     runs = phase_of(job) is JobPhase.RUNS
     return JobRecord(
         short_id(job.id),
@@ -171,6 +173,7 @@ def holder_record(job: PbsRecord) -> JobRecord:
         job.get("job_state"),
         ends_s(job) if runs else None,
         _reason(job),
+        "" if job.get("queue") == queue else f"in queue {job.get('queue')}, not {queue}",
     )
 
 
@@ -240,7 +243,9 @@ def places_of(records: Sequence[PbsRecord]) -> list[str]:
     for job in records:
         if not job.is_whole:
             text = "|".join(f"{key}={value}" for key, value in job.attributes.items())
-            places += re.findall(r"exec_vnode=(\([^|]{1,100000}?\))(?:\\?\||$)", text)
+            # Split, not searched: a long value must not cost more than its length.
+            pairs = (piece.partition("=") for piece in re.split(r"\\?\|", text))
+            places += [value for key, _, value in pairs if key.endswith("exec_vnode")]
         elif phase_of(job) in (JobPhase.RUNS, JobPhase.SUSPENDED, JobPhase.LEAVES):
             places.append(job.get("exec_vnode"))
     return [place for place in places if vnodes_of(place)]

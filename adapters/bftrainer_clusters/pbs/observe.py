@@ -122,6 +122,8 @@ class PbsScheduler:
     makes_way: bool = False
     """Whether the pilot ends holders for main jobs itself, so that it has to see all jobs."""
     user: str = ""
+    ahead_s: float = 0.0
+    """How far the server's clock is ahead of this host's."""
 
     def observe(self) -> Observation:
         """Observe jobs, reservations and nodes.
@@ -145,6 +147,7 @@ class PbsScheduler:
         nodes = self.commands.ask(
             NODES_ARGV, lambda text: parse_nodes(text, self.settings.gpu_resource)
         )
+        nodes = replace(nodes, at_s=nodes.at_s + self.ahead_s)
         waiting = [job for job in records if job.is_whole and _waits(job)]
         views = nodes.occupied(jobs.places_of(records), map(plan_of, waiting))
         return Observation(

@@ -11,6 +11,7 @@ cannot end the holders of this one, which then end by their leases.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -56,6 +57,14 @@ def successor_argv(job: PbsRecord, script: Path, variables: Mapping[str, str]) -
     ]
 
 
+def waits_for(record: PbsRecord, job: str) -> bool:
+    """Return whether a job starts after the end of ``job``. Another pilot of the user may have a
+    successor of the same name.
+    """
+    first = rf"(?:^|[,:])afterany:(?:[^,]*:)?{re.escape(short_id(job))}\."
+    return re.search(first, record.get("depend"), re.ASCII) is not None
+
+
 def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that a successor needs. Raises ``SchedulerError`` for a value that
     ``qsub -v`` would take for several variables.
@@ -84,7 +93,7 @@ class PbsPilotJob:
         return None if job is None else jobs.ends_s(job)
 
     def submit_successor(self) -> str:
-        """Submit the script to start when this job is over, unless a successor is pending; return
+        """Submit the script to start when this job is over, unless its successor is pending; return
         the successor's id. Raises ``SchedulerError`` if PBS does not list the pilot's own job.
         """
         job = self._record()
@@ -92,7 +101,9 @@ class PbsPilotJob:
             raise SchedulerError(f"qstat does not list the pilot's own job {self.job}")
         argv = waiting_argv(own_name(), job.get("Job_Name"))
         if waiting := self.commands.ask(argv, jobs.parse_ids):
-            return min(map(short_id, waiting), key=int)
+            records, _ = self.commands.jobs(waiting)
+            if successors := [record.id for record in records if waits_for(record, job.id)]:
+                return short_id(min(successors))
         argv = successor_argv(job, self.script(), passed_on(os.environ))
         return short_id(self.commands.ask(argv, jobs.parse_submitted))
 

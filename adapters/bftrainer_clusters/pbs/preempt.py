@@ -26,9 +26,11 @@ def reasons_against(
     holder_queue: str,
     main_queues: Sequence[str] = (),
     ends_holders: bool = False,
+    targets: str = "",
 ) -> list[str]:
     """Return why holders must not run in ``holder_queue``; empty if they may. ``main_queues`` are
-    those whose jobs may need the same nodes; empty: all other queues.
+    those whose jobs may need the same nodes; empty: all other queues. ``targets``: what jobs may
+    preempt by the server's resources_default.preempt_targets.
 
     ``ends_holders``: the pilot ends holders for main jobs itself (nodes.give_way = "yield"). PBS
     then need not preempt them; where it would suspend them, they are refused all the same.
@@ -38,6 +40,11 @@ def reasons_against(
         return [f"there is no queue {holder_queue} (pbs.queue)"]
     if unknown := [name for name in main_queues if name not in by_name]:
         return [f"there is no queue {unknown[0]} (pbs.main_queues)"]
+    if routing := [name for name in main_queues if not by_name[name].is_execution]:
+        return [
+            f"pbs.main_queues has {routing[0]}, a routing queue, whose Priority says nothing; name "
+            "the queues that it moves jobs to"
+        ]
     rivals = _rivals(queues, holder_queue, main_queues)
     reasons = _queue_itself(by_name[holder_queue])
     for scheduler in schedulers:
@@ -46,6 +53,8 @@ def reasons_against(
             reasons += _suspends(scheduler)
         if not ends_holders:
             reasons += _not_preempted(scheduler, by_name[holder_queue], rivals)
+    if not ends_holders:
+        reasons += _other_targets(rivals, holder_queue, targets)
     return reasons
 
 
@@ -63,7 +72,8 @@ def _rivals(
     queues: Sequence[PbsQueue], holder_queue: str, main_queues: Sequence[str]
 ) -> list[PbsQueue]:
     """Return the queues whose jobs may need held nodes. Without ``main_queues``, those that accept
-    no jobs and those of reservations (R12, S12), whose nodes no holder gets, are left out.
+    no jobs and have none waiting, and those of reservations (R12, S12), whose nodes no holder gets,
+    are left out.
     """
     if main_queues:
         return [queue for queue in queues if queue.name in main_queues]
@@ -72,7 +82,7 @@ def _rivals(
         for queue in queues
         if queue.name != holder_queue
         and queue.is_execution
-        and queue.enabled
+        and (queue.enabled or queue.has_waiting_jobs)
         and not re.fullmatch(r"[RSM]\d+", queue.name, re.ASCII)
     ]
 
@@ -115,11 +125,9 @@ def _not_preempted(
             f"time limits; set it to D ({_QMGR.format(scheduler.name)})"
         )
     levels = [set(re.split(r"\s*\+\s*", level.strip())) for level in scheduler.levels.split(",")]
-    express, normal = (
-        next((i for i, level in enumerate(levels) if name in level), len(levels))
-        for name in (_EXPRESS, _NORMAL)
-    )
-    if express >= normal:
+    normal = next((i for i, level in enumerate(levels) if _NORMAL in level), len(levels))
+    # express_queue+fairshare is the level only of jobs that are both, so it needs one of its own.
+    if {_EXPRESS} not in levels[:normal] or any(_EXPRESS in level for level in levels[normal:]):
         reasons.append(
             f"jobs of express queues do not preempt others (preempt_prio = {scheduler.levels} of "
             f"scheduler {scheduler.name}); it has to begin with express_queue, normal_jobs"
@@ -140,3 +148,22 @@ def _not_preempted(
             "that share nodes with holders in pbs.main_queues"
         )
     return reasons
+
+
+def _other_targets(queues: Sequence[PbsQueue], holder_queue: str, targets: str) -> list[str]:
+    """List the reason that jobs of main queues preempt only jobs of other queues than the
+    holders'.
+    """
+    others = {
+        queue.name: own
+        for queue in queues
+        if (own := queue.targets or targets)
+        and f"queue={holder_queue}".lower() not in re.split(r"[,\s]+", own.lower())
+    }
+    if not others:
+        return []
+    names = ", ".join(f"{name} ({own})" for name, own in list(others.items())[:4])
+    return [
+        f"jobs of {counted(len(others), 'queue')} may not preempt holders "
+        f"(resources_default.preempt_targets): {names}; add queue={holder_queue}"
+    ]

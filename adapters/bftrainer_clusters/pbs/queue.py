@@ -13,11 +13,14 @@ from bftrainer.errors import SchedulerError
 from bftrainer_clusters.pbs.text import attributes_of, records_of
 
 DEFAULT_KILL_DELAY_S = 10.0
+_TARGETS = "preempt_targets"
 
 
 @dataclass(frozen=True, slots=True)
 class PbsQueue:
-    """A queue. ``counts`` is PBS's text of the numbers of its jobs by state."""
+    """A queue. ``counts`` is PBS's text of the numbers of its jobs by state, ``targets`` the jobs
+    that its jobs may preempt (resources_default.preempt_targets; empty: all).
+    """
 
     name: str
     priority: int = 0
@@ -26,6 +29,11 @@ class PbsQueue:
     started: bool = True
     kill_delay_s: float = DEFAULT_KILL_DELAY_S
     counts: str = ""
+    targets: str = ""
+
+    @property
+    def has_waiting_jobs(self) -> bool:
+        return re.search(r"(?:Queued|Held|Waiting|Begun|Transit):0*[1-9]", self.counts) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +49,15 @@ class PbsSchedulerFacts:
 @dataclass(frozen=True, slots=True)
 class PbsServer:
     """The server. ``shows_jobs``: users see the jobs of others (query_other_jobs). ``is_flat``: a
-    user on one host is the same owner as on another (flatuid). ``default_queue`` may be empty.
+    user on one host is the same owner as on another (flatuid). ``default_queue`` may be empty, and
+    so may ``targets``: what jobs preempt in queues that say nothing else (preempt_targets).
     """
 
     version: str
     shows_jobs: bool
     is_flat: bool
     default_queue: str = ""
+    targets: str = ""
 
 
 def queues_argv() -> list[str]:
@@ -71,6 +81,7 @@ def parse_queues(text: str) -> tuple[PbsQueue, ...]:
                 record.get("started") == "True",
                 float(delay) if delay else DEFAULT_KILL_DELAY_S,
                 record.get("state_count"),
+                record.get(f"resources_default.{_TARGETS}"),
             )
         )
     if not queues:
@@ -87,7 +98,7 @@ def parse_schedulers(text: str) -> tuple[PbsSchedulerFacts, ...]:
     """Parse the answer to :func:`schedulers_argv`. Raises ``SchedulerError``."""
     schedulers = tuple(
         PbsSchedulerFacts(name, *_preemption(name, block))
-        for name, block in attributes_of(text, "Sched ").items()
+        for name, block in attributes_of(text, "Sched ")
     )
     if not schedulers:
         raise SchedulerError("qmgr lists no scheduler")
@@ -122,4 +133,5 @@ def parse_server(text: str) -> PbsServer:
         server.get("query_other_jobs") == "True",
         server.get("flatuid") == "True",
         str(server.get("default_queue", "")),
+        str((server.get("resources_default") or {}).get(_TARGETS, "")),
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import calendar
 import json
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,7 @@ _MONTHS = {
     )
 }
 _TIME = re.compile(
-    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})", re.ASCII
+    r"[A-Z][a-z]{2} ([A-Z][a-z]{2}) +(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4,12})", re.ASCII
 )
 _LENGTH = re.compile(r"(\d{1,8}):(\d\d):(\d\d)", re.ASCII)
 _BAR = re.compile(r"(?<!\\)\|")
@@ -109,11 +110,15 @@ def records_of(text: str, title: str, needed: Iterable[str]) -> tuple[PbsRecord,
 
 
 def parse_time(text: str) -> float:
-    """Parse ``Sat Nov 28 16:26:57 2026``, in UTC, into seconds since 1970."""
+    """Parse ``Sat Nov 28 16:26:57 2026``, in UTC, into seconds since 1970. A time after the year
+    9999 is infinity: a user may reserve a node for ten thousand years.
+    """
     match = _TIME.fullmatch(text.strip())
     if match is None or match[1] not in _MONTHS:
         raise SchedulerError(f"{text[:60]!r} is not a time")
     day, hour, minute, second, year = (int(match[index]) for index in range(2, 7))
+    if year > 9999:
+        return math.inf
     return float(calendar.timegm((year, _MONTHS[match[1]], day, hour, minute, second)))
 
 
@@ -135,8 +140,8 @@ def vnodes_of(place: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class PbsNodes:
-    """All hosts, the time by the server's clock, the host of each vnode, and the jobs that PBS
-    shows on the hosts.
+    """All hosts, the host of each vnode, and the jobs that PBS shows on the hosts. ``at_s`` is by
+    the clock of this host: pbsnodes does not ask the server for the time.
     """
 
     at_s: float
@@ -186,7 +191,10 @@ def parse_nodes(text: str, gpu_resource: str = "ngpus") -> PbsNodes:
         host_of[vnode] = host
         jobs.update(map(str, facts.get("jobs") or ()))
     views = tuple(_host(host, parts, gpu_resource) for host, parts in sorted(by_host.items()))
-    return PbsNodes(float(document["timestamp"]), views, host_of, frozenset(jobs))
+    at_s = float(document["timestamp"])
+    if not math.isfinite(at_s):
+        raise SchedulerError(f"pbsnodes shows the time {at_s}")
+    return PbsNodes(at_s, views, host_of, frozenset(jobs))
 
 
 def _host(host: str, parts: Sequence[Mapping[str, Any]], gpu_resource: str) -> NodeView:
@@ -223,18 +231,20 @@ def _amount(facts: Mapping[str, Any], resource: str) -> int:
     return int(value) if _NUMBER.fullmatch(value) else 0
 
 
-def attributes_of(text: str, title: str) -> dict[str, dict[str, str]]:
+def attributes_of(text: str, title: str) -> list[tuple[str, dict[str, str]]]:
     """Parse blocks of ``key = value`` lines, each after a line of ``title`` and a name, such as
     ``Resv ID: R1.head`` or ``Sched default``. A line that begins with a tab continues the one
-    before. The first occurrence of a key counts.
+    before. The first occurrence of a key in a block counts. Blocks of one name stay apart: a line
+    break in a value of a user's may forge one, which must not hide the other.
     """
     if text and not text.endswith("\n"):
         raise SchedulerError(f"output truncated: ...{text[-60:]!r}")
-    blocks: dict[str, dict[str, str]] = {}
+    blocks: list[tuple[str, dict[str, str]]] = []
     block: dict[str, str] | None = None
     for line in text.replace("\n\t", "").split("\n"):
         if line.startswith(title):
-            block = blocks.setdefault(line.removeprefix(title).strip(), {})
+            block = {}
+            blocks.append((line.removeprefix(title).strip(), block))
         elif block is not None and (match := _ATTRIBUTE.fullmatch(line)) is not None:
             block.setdefault(match[1], match[2].strip())
     if text.strip() and not blocks:
@@ -247,7 +257,7 @@ def parse_reservations(text: str) -> tuple[tuple[Reservation, str], ...]:
     nodes is empty. A standing one shows its next occurrence.
     """
     reservations = []
-    for id_, block in attributes_of(text, "Resv ID:").items():
+    for id_, block in attributes_of(text, "Resv ID:"):
         state = block["reserve_state"].removeprefix("RESV_")
         place = block.get("resv_nodes", "")
         if not place or state.startswith(_ENDED_RESERVATIONS):

@@ -37,6 +37,10 @@ class JobRecord:
     """A job as the scheduler lists it. ``state`` is the scheduler's word, a key of
     :attr:`SimpleCluster.states`; ``ends_s`` the end of the time limit of a running job (scheduler's
     epoch, None: unknown); ``reason`` why it waits or has ended, for messages.
+
+    ``blocks`` says why main jobs would wait for this holder, where the site has changed it (another
+    queue, another type of job), in a few words. Such a job ends, and no holder is submitted for ten
+    minutes.
     """
 
     id: str
@@ -44,6 +48,7 @@ class JobRecord:
     state: str
     ends_s: float | None = None
     reason: str = ""
+    blocks: str = ""
 
 
 class SimpleCluster(ABC, Generic[SettingsT]):

@@ -77,7 +77,7 @@ class SimpleJob:
 
     @property
     def state(self) -> str:
-        return self.record.state
+        return self.record.blocks if self.phase is JobPhase.BLOCKS else self.record.state
 
     @property
     def ends_s(self) -> float | None:
@@ -227,9 +227,21 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
     def listed(self) -> Mapping[str, SimpleJob]:
         """Return the jobs with this pilot's label, by id. Raises ``UnknownStateError`` for a state
         that the cluster's table lacks.
+
+        Where the site has changed one so that main jobs would wait for it, no other is submitted
+        until the site is checked again.
         """
-        jobs = (self._job(record) for record in self.cluster.list() if self._is_own(record))
-        return {job.id: job for job in jobs}
+        own = (self._job(record) for record in self.cluster.list() if self._is_own(record))
+        jobs = {job.id: job for job in own}
+        blocking = [job for job in jobs.values() if job.phase is JobPhase.BLOCKS]
+        if blocking:
+            self.problem = (
+                f"{self.cluster.name} does not keep holders as they are submitted: job "
+                f"{blocking[0].id} is {blocking[0].state}, and main jobs would wait for it; see "
+                "the hooks or admission rules of the site"
+            )
+            self.next_check_s = self.clock.elapsed_s() + _CHECK_SITE_S
+        return jobs
 
     def _is_own(self, record: JobRecord) -> bool:
         return record.label.startswith(self.label)
@@ -238,6 +250,8 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         phase = self.cluster.states.get(record.state)
         if phase is None:
             raise UnknownStateError("job", record.state)
+        if record.blocks and phase in (JobPhase.WAITS, JobPhase.RUNS):
+            phase = JobPhase.BLOCKS
         return SimpleJob(record, record.label.removeprefix(self.label), phase)
 
     def unknown(self, ids: list[str]) -> frozenset[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,7 @@ class RecordingCluster(MemoryCluster):
         self.records: tuple[JobRecord, ...] = ()
         self.requests: list[JobRequest] = []
         self.id = "7"
+        self.canceled: list[str] = []
         self.problem = ""
         self.site_checks = 0
 
@@ -36,6 +38,9 @@ class RecordingCluster(MemoryCluster):
     def submit(self, job: JobRequest) -> str:
         self.requests.append(job)
         return self.id
+
+    def cancel(self, ids: Sequence[str]) -> None:
+        self.canceled += ids
 
     def why_no_holder(self) -> str:
         self.site_checks += 1
@@ -114,6 +119,24 @@ def test_the_site_is_checked_before_the_first_holder_and_every_ten_minutes(house
     house.clock.sleep(2.0)
     assert house.acquire("n1").fragments
     assert house.cluster.site_checks == 2
+
+
+def test_a_holder_that_the_site_has_changed_ends_at_once_and_is_the_last(house: House) -> None:
+    """Main jobs would wait for it, and the check of the site says that holders may run."""
+    assert house.acquire("n1").fragments
+    house.cluster.records = (
+        JobRecord("7", "bftrainer:me-1:n1", "Running", 5e9, blocks="in queue main, not idle"),
+    )
+    house.clock.sleep(10.0)
+    (held,) = house.holder.poll()
+    assert held.phase is not FragmentPhase.READY
+    assert held.why == "not preempted for main jobs: in queue main, not idle"
+    assert house.cluster.canceled == ["7"]
+    (refusal,) = house.acquire("n2").refusals
+    assert "job 7 is in queue main, not idle, and main jobs would wait for it" in refusal.reason
+    house.cluster.records = ()
+    house.clock.sleep(601.0)
+    assert house.acquire("n2").fragments
 
 
 def test_a_job_is_gone_after_three_lists_without_it(house: House) -> None:

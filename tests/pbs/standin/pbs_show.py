@@ -102,6 +102,7 @@ def attributes(
         "queue": job["queue"],
         "server": SERVER,
         "Account_Name": job["account"],
+        "depend": f"afterany:{job['after']}.{SERVER}@{SERVER}" if job["after"] else "",
         "ctime": moment(job["queued_s"]),
         "exec_host": "+".join(f"{node}/0*{state['cpus']}" for node in job["nodes"]),
         "exec_vnode": place,
