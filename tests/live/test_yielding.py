@@ -681,11 +681,12 @@ steps = st.lists(
 def test_no_offer_is_void_before_a_cycle_has_seen_enough_idle_nodes(
     queue: list[NodeWait], looks: list[tuple[list[str], bool]]
 ) -> None:
-    """Whatever happens to nodes: an offer turns void only if the same nodes, enough for the job,
-    were idle at all looks since before the backfill cycle began.
+    """Whatever happens to nodes: an offer turns void, or other nodes are offered in place of those
+    that the job did not take, only if the same nodes, enough for the job, were idle at all looks
+    since before the backfill cycle began. An offer of others is void as well once there are none.
     """
     site, history = Site(jobs=queue), list[tuple[float, frozenset[str]]]()
-    was_void: set[str] = set()
+    was_judged: set[str] = set()
     for number, (owners, has_cycle) in enumerate(looks):
         site.busy = {node for node, who in zip(NODES, owners, strict=True) if who == "main"}
         site.held = {
@@ -698,13 +699,14 @@ def test_no_offer_is_void_before_a_cycle_has_seen_enough_idle_nodes(
         seen = site.after(2.0).queue()
         history.append((seen.server_s, seen.idle))
         site.look()
-        is_void = {offer.job.job for offer in site.memories["a"].offers if offer.void is not None}
+        offers = site.memories["a"].offers
+        is_judged = {o.job.job for o in offers if o.void is not None or o.refused}
         for job in queue:
-            if job.job in is_void - was_void:
+            if job.job in is_judged - was_judged:
                 before = [idle for at_s, idle in history if at_s < (site.planned_s or 0.0)]
                 since = [idle for at_s, idle in history if at_s >= (site.planned_s or 0.0)]
                 assert len(frozenset.intersection(*before[-1:], *since) & job.nodes) >= job.size
-        was_void = is_void
+        was_judged = is_judged
 
 
 @given(jobs, jobs, st.booleans())
