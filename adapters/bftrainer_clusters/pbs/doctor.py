@@ -16,11 +16,16 @@ from bftrainer.decide.domain.checks import Check, CheckStatus
 from bftrainer.errors import CommandError, SchedulerError
 from bftrainer.system import command
 from bftrainer.system.users import own_name
-from bftrainer_clusters.pbs import jobs, preempt
+from bftrainer_clusters.pbs import jobs
 from bftrainer_clusters.pbs.config import PbsSettings
-from bftrainer_clusters.pbs.observe import NODES_ARGV, RESERVATIONS_ARGV, PbsCommands
+from bftrainer_clusters.pbs.observe import (
+    NODES_ARGV,
+    RESERVATIONS_ARGV,
+    PbsCommands,
+    ask_about_queue,
+    ask_server,
+)
 from bftrainer_clusters.pbs.queue import (
-    PbsServer,
     parse_queues,
     parse_schedulers,
     parse_server,
@@ -114,7 +119,7 @@ def _server(
 ) -> list[Check]:
     """Check what the server lets this user see and end."""
     try:
-        server: PbsServer = commands.ask(server_argv(), parse_server)
+        server = ask_server(commands)
     except (CommandError, SchedulerError):
         return []  # the query's own check says so
     checks = []
@@ -143,20 +148,16 @@ def _queue(settings: PbsSettings, commands: PbsCommands, ends_holders: bool) -> 
     """Check whether main jobs get the nodes of holders in the configured queue."""
     name = "queue"
     try:
-        queues = commands.ask(queues_argv(), parse_queues)
-        schedulers = commands.ask(schedulers_argv(), parse_schedulers)
-        server = commands.ask(server_argv(), parse_server)
+        verdict = ask_about_queue(commands, settings, ends_holders)
     except (CommandError, SchedulerError) as error:
         return [Check.broken(name, str(error))]
-    reasons = preempt.reasons_against(
-        queues, schedulers, settings.queue, settings.main_queues, ends_holders, server.targets
-    )
     warnings = [
         Check.warning("kill_delay", text, f"qmgr -c 'set queue {settings.queue} kill_delay = 10'")
-        for text in preempt.warnings(queues, settings.queue)
+        for text in verdict.warnings
     ]
-    if reasons:
-        return [Check.broken(name, "; ".join(reasons), "docs/pbs.md shows the settings"), *warnings]
+    if verdict.reasons:
+        reasons = "; ".join(verdict.reasons)
+        return [Check.broken(name, reasons, "docs/pbs.md shows the settings"), *warnings]
     if ends_holders:
         detail = f"{settings.queue} suspends no holder; the pilot ends them for main jobs itself"
     else:

@@ -21,17 +21,19 @@ from bftrainer.system import command
 from bftrainer.system.clock import Clock
 from bftrainer.system.command import Parsed
 from bftrainer.system.users import own_name
-from bftrainer_clusters.pbs import jobs, preempt
+from bftrainer_clusters.pbs import jobs
 from bftrainer_clusters.pbs.config import PbsSettings
-from bftrainer_clusters.pbs.observe import NODES_ARGV, PbsCommands, PbsScheduler, ask_server
+from bftrainer_clusters.pbs.observe import (
+    NODES_ARGV,
+    PbsCommands,
+    PbsScheduler,
+    ask_about_queue,
+    ask_server,
+)
 from bftrainer_clusters.pbs.queue import (
     PbsServer,
     parse_queues,
-    parse_schedulers,
-    parse_server,
     queues_argv,
-    schedulers_argv,
-    server_argv,
 )
 from bftrainer_clusters.pbs.text import PbsRecord, parse_nodes, parse_time, short_id
 from bftrainer_clusters.simple import JobPhase, JobRecord, JobRequest, SimpleCluster
@@ -239,20 +241,9 @@ class PbsCluster(SimpleCluster[PbsSettings]):
         """Return why holders must not run in the configured queue, in one line; empty if they may
         run.
         """
-        settings = self.settings
-        queues = self._ask(queues_argv(), parse_queues)
-        schedulers = self._ask(schedulers_argv(), parse_schedulers)
-        self._warnings = tuple(preempt.warnings(queues, settings.queue))
-        server = self._ask(server_argv(), parse_server)
-        reasons = preempt.reasons_against(
-            queues,
-            schedulers,
-            settings.queue,
-            settings.main_queues,
-            self.way is GiveWay.YIELD,
-            server.targets,
-        )
-        return "; ".join(reasons)
+        verdict = ask_about_queue(self.commands, self.settings, self.way is GiveWay.YIELD)
+        self._warnings = verdict.warnings
+        return "; ".join(verdict.reasons)
 
     @property
     def remarks(self) -> tuple[str, ...]:

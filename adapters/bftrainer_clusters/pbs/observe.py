@@ -15,15 +15,17 @@ from bftrainer.cluster.model import NodeWaits, Observation, PendingJob
 from bftrainer.errors import SchedulerError
 from bftrainer.system import command
 from bftrainer.system.command import Output, Parsed
-from bftrainer_clusters.pbs import jobs
+from bftrainer_clusters.pbs import jobs, preempt
 from bftrainer_clusters.pbs.config import PbsSettings
 from bftrainer_clusters.pbs.node_waits import node_waits
 from bftrainer_clusters.pbs.queue import (
     PbsQueue,
     PbsServer,
     parse_queues,
+    parse_schedulers,
     parse_server,
     queues_argv,
+    schedulers_argv,
     server_argv,
 )
 from bftrainer_clusters.pbs.text import (
@@ -212,3 +214,26 @@ def can_start(job: PbsRecord) -> bool:
 def ask_server(commands: PbsCommands) -> PbsServer:
     """Ask for the server's attributes."""
     return commands.ask(server_argv(), parse_server)
+
+
+@dataclass(frozen=True, slots=True)
+class QueueVerdict:
+    """Why holders must not run in a queue (``reasons``; empty: they may), and warnings."""
+
+    reasons: tuple[str, ...]
+    warnings: tuple[str, ...]
+
+
+def ask_about_queue(
+    commands: PbsCommands, settings: PbsSettings, ends_holders: bool
+) -> QueueVerdict:
+    """Ask whether main jobs get the nodes of holders in the configured queue. ``ends_holders``: the
+    pilot ends holders for them itself.
+    """
+    queues = commands.ask(queues_argv(), parse_queues)
+    schedulers = commands.ask(schedulers_argv(), parse_schedulers)
+    server = ask_server(commands)
+    reasons = preempt.reasons_against(
+        queues, schedulers, settings.queue, settings.main_queues, ends_holders, server.targets
+    )
+    return QueueVerdict(tuple(reasons), tuple(preempt.warnings(queues, settings.queue)))
