@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 import pytest
-from click.shell_completion import ShellComplete
+from support.command_line import completed
 from support.ran import python
 
 from bftrainer.console.cli import choices
@@ -157,12 +157,6 @@ def test_help_imports_no_command() -> None:
         "bftrainer.system",
         "bftrainer.system.printable",
     }
-
-
-def completed(*words: str) -> list[str]:
-    """What a shell offers for the last word."""
-    shell = ShellComplete(bftrainer, {}, "bftrainer", "_BFTRAINER_COMPLETE")
-    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
 
 
 def test_the_shell_completes_commands_and_names() -> None:

@@ -4,30 +4,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import click
 import pytest
-from support.command_line import bftrainer, complaint
+from support.command_line import bftrainer, commands, complaint
 
 from bftrainer import __version__
-from bftrainer.console.cli.main import bftrainer as group
 from bftrainer.console.cli.synonyms import SYNONYMS
 from bftrainer.console.cli.tables import name_column, say_paragraphs, show_table
 
-
-def commands(command: click.Group, path: str = "") -> Iterator[tuple[str, click.Command]]:
-    context = click.Context(command)
-    for name in command.list_commands(context):
-        found = command.get_command(context, name)
-        assert found is not None
-        if isinstance(found, click.Group):
-            yield from commands(found, f"{path}{name} ")
-        else:
-            yield path + name, found
-
-
-COMMANDS = dict(commands(group))
+COMMANDS = dict(commands())
 
 
 @pytest.mark.parametrize("path", COMMANDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.oar_lab import Lab
@@ -22,7 +23,7 @@ while :; do sleep 0.1; done
 """
 
 
-def phase(cluster: SimpleCluster, job: str) -> JobPhase | None:  # type: ignore[type-arg]
+def phase(cluster: SimpleCluster[Any], job: str) -> JobPhase | None:
     states = {record.id: cluster.states[record.state] for record in cluster.list()}
     return states.get(job)
 

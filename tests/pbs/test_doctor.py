@@ -4,6 +4,8 @@ only read.
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from support.pbs_under_test import QUEUE, StandInPbs
 
@@ -77,11 +79,9 @@ def test_what_is_not_understood_is_kept(pbs: StandInPbs) -> None:
     assert all("Connection refused" in check.detail for check in examined(pbs)["jobs"])
 
 
-def proposal(
-    pbs: StandInPbs, monkeypatch: pytest.MonkeyPatch, **wishes: object
-) -> dict[str, object]:
+def proposal(pbs: StandInPbs, monkeypatch: pytest.MonkeyPatch, **wishes: Any) -> dict[str, Any]:
     pbs.lab.enter(monkeypatch.setenv)
-    proposed = SITE.propose(SiteWishes(**wishes))  # type: ignore[arg-type]
+    proposed = SITE.propose(SiteWishes(**wishes))
     assert proposed is not None
     return {f"{key.table}.{key.key}": key.value for key in proposed.keys} | {
         "remarks": proposed.remarks
@@ -97,7 +97,7 @@ def test_init_reads_the_queue_and_the_gpus(
         "remarks": (f"PBS deletes jobs of {QUEUE} for main jobs",),
     }
     pbs.lab.order("SCR")
-    (remark,) = proposal(pbs, monkeypatch, slots=1)["remarks"]  # type: ignore[misc]
+    (remark,) = proposal(pbs, monkeypatch, slots=1)["remarks"]
     assert "no holder may run yet: PBS suspends" in remark
 
 

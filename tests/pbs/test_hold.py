@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.pbs_lab import PbsLab
@@ -260,8 +261,8 @@ def test_a_suspended_holder_is_deleted(pbs: StandInPbs) -> None:
     """An operator suspends it: it keeps memory and GPUs of a node that looks free."""
     holder, (fragment,) = held(pbs)
 
-    def suspend(state: dict[str, object]) -> None:
-        job = state["jobs"][fragment.id]  # type: ignore[index]
+    def suspend(state: dict[str, Any]) -> None:
+        job = state["jobs"][fragment.id]
         os.killpg(job["leader"], signal.SIGSTOP)
         job["state"] = "S"
 
@@ -283,8 +284,8 @@ def test_a_holder_of_another_host_is_left_to_its_lease_and_named(pbs: StandInPbs
     assert not pbs.lab.processes_of(fragment.id)
 
 
-def _elsewhere(state: dict[str, object], fragment: Fragment) -> str:
-    job = state["jobs"][fragment.id]  # type: ignore[index]
+def _elsewhere(state: dict[str, Any], fragment: Fragment) -> str:
+    job = state["jobs"][fragment.id]
     return str(job["owner"]).replace("@head", "@node07")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from support.recorded_pbs import recorded
@@ -20,12 +21,12 @@ GOOD = PbsSchedulerFacts("default", "D", 150, "express_queue, normal_jobs")
 
 
 def against(
-    order: str = "D", queues: tuple[PbsQueue, ...] = (MAIN, HOLDERS), **more: object
+    order: str = "D", queues: tuple[PbsQueue, ...] = (MAIN, HOLDERS), **more: Any
 ) -> list[str]:
     main_queues = more.pop("main_queues", ())
     ends_holders = bool(more.pop("ends_holders", False))
-    scheduler = replace(GOOD, order=order, **more)  # type: ignore[arg-type]
-    return reasons_against(queues, [scheduler], "preempt", main_queues, ends_holders)  # type: ignore[arg-type]
+    scheduler = replace(GOOD, order=order, **more)
+    return reasons_against(queues, [scheduler], "preempt", main_queues, ends_holders)
 
 
 def test_the_recorded_server_suspends_by_default() -> None:

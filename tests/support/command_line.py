@@ -6,13 +6,16 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 
+import click
 import matplotlib.font_manager  # noqa: F401  # on a new machine it makes its cache, and says so on stderr where that takes long
 import pytest
+from click.shell_completion import ShellComplete
 
+from bftrainer.console.cli.main import bftrainer as group
 from bftrainer.console.cli.main import run
 
 
@@ -48,3 +51,21 @@ def complaint(ended: Ended) -> str:
     assert len(lines) == 1, ended
     assert lines[0].startswith("bftrainer: "), ended
     return lines[0].removeprefix("bftrainer: ")
+
+
+def completed(*words: str) -> list[str]:
+    """What a shell offers for the last word."""
+    shell = ShellComplete(group, {}, "bftrainer", "_BFTRAINER_COMPLETE")
+    return [item.value for item in shell.get_completions(list(words[:-1]), words[-1])]
+
+
+def commands(command: click.Group = group, path: str = "") -> Iterator[tuple[str, click.Command]]:
+    """Each command that is no group, with the words that call it."""
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        inner = command.get_command(context, name)
+        assert inner is not None
+        if isinstance(inner, click.Group):
+            yield from commands(inner, f"{path}{name} ")
+        else:
+            yield path + name, inner

@@ -211,7 +211,7 @@ PLAIN_SCENARIO = Scenario(WINDOW, (Arrival(0.0, TRAINER),), 2)
 
 
 def with_trainer(trainer: Trainer, **more: object) -> Scenario:
-    return replace(PLAIN_SCENARIO, arrivals=(Arrival(0.0, trainer, **more),))  # type: ignore[arg-type]  # fields by name
+    return replace(PLAIN_SCENARIO, arrivals=(Arrival(0.0, trainer, **more),))
 
 
 @pytest.mark.parametrize(
