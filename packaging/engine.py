@@ -41,7 +41,7 @@ def compile_engine(root: Path, target: Path) -> None:
     source = root / FOLDER / "engine.cpp"
     digest = f'-DENGINE_SOURCE="{hashlib.sha256(source.read_bytes()).hexdigest()}"'
     command = [compiler, *_FLAGS, *_SELF_CONTAINED, digest, "-o", str(part), str(source)]
-    subprocess.run(command, check=True, timeout=900)  # noqa: S603 - a compiler, our source
+    subprocess.run(command, check=True, timeout=900)  # noqa: S603  # a compiler, our source
     part.replace(target)
 
 

@@ -322,7 +322,7 @@ class VirtualRanks:
             _check_callers()
 
 
-class StepBatches(tuple):  # type: ignore[type-arg]  # of Any, which Python 3.9 needs no name for
+class StepBatches(tuple):  # type: ignore[type-arg]  # of batches of any type
     """The batches of a worker's virtual ranks in one step."""
 
     __slots__ = ()

@@ -51,7 +51,7 @@ def run_in_shell(command: str) -> NoReturn:
     """
     os.environ["TMPDIR"] = tempfile.mkdtemp(prefix="mpi-")
     script = f"trap 'rm -rf \"$TMPDIR\"' EXIT\n{command}\nexit $?"
-    os.execvp("/bin/sh", ["/bin/sh", "-c", script])  # noqa: S606
+    os.execvp("/bin/sh", ["/bin/sh", "-c", script])  # noqa: S606  # mpiexec quotes for one
 
 
 def act_as_agent(node: str, command: str) -> None:
@@ -96,7 +96,7 @@ def run_mpiexec(program: list[str], ranks_per_node: int) -> int:
     # As for a daemon; one on this node may still be ending.
     with tempfile.TemporaryDirectory(prefix="mpi-", ignore_cleanup_errors=True) as folder:
         environment = {**os.environ, "TMPDIR": folder}
-        status = subprocess.call(command, env=environment)  # noqa: S603
+        status = subprocess.call(command, env=environment)  # noqa: S603  # the user's own program
     # A status of 128 and a signal's number would say that this worker was killed, and so that its
     # node was lost. mpiexec ends with 205 where it has lost the daemon of another node.
     if status < 0:

@@ -226,6 +226,17 @@ def effect_row(what: str, paper: float, ours: float, limit: float, why: str = ""
     return PaperResult(what, paper, ours, tolerance=min(limit, abs(paper) / 2), why=why)
 
 
+def sooner_row(label: str, paper: float, changes: Sequence[SpeConChanges]) -> PaperResult:
+    """Compare the share of jobs that finish sooner, in percent."""
+    return PaperResult(
+        f"{label}: jobs that finish sooner",
+        paper,
+        mean_of(changes, "sooner"),
+        tolerance=25.0,
+        signed=False,
+    )
+
+
 def reproduce(plan: ReproductionOptions) -> Reproduction:
     """Compare SpeCon with the default scheduler, by means over the seeds."""
     rows = single_model_rows(plan)
@@ -242,13 +253,7 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
         rows += [
             effect_row(f"{label}: mean completion time", mean, mean_of(changes, "mean"), 10.0),
             effect_row(f"{label}: makespan", span, mean_of(changes, "span"), 12.0, why),
-            PaperResult(
-                f"{label}: jobs that finish sooner",
-                sooner,
-                mean_of(changes, "sooner"),
-                tolerance=25.0,
-                signed=False,
-            ),
+            sooner_row(label, sooner, changes),
             PaperResult(f"{label}: moves per job", None, mean_of(changes, "moves"), ""),
             PaperResult(
                 f"{label}: makespan of the default scheduler, to which the work is scaled",
@@ -292,13 +297,7 @@ def single_model_rows(plan: ReproductionOptions) -> list[PaperResult]:
         ),
         effect_row(f"{label}: mean completion", mean, mean_of(changes, "mean"), 10.0),
         effect_row(f"{label}: makespan", span, mean_of(changes, "span"), 12.0),
-        PaperResult(
-            f"{label}: jobs that finish sooner",
-            sooner,
-            mean_of(changes, "sooner"),
-            tolerance=25.0,
-            signed=False,
-        ),
+        sooner_row(label, sooner, changes),
     ]
     for (alpha, interval_s), papers in PARAMETERS.items():
         plan.step(f"Figs. 6.17, 6.18: alpha {alpha:g}, interval {interval_s:g} s")
