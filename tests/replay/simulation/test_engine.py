@@ -9,11 +9,12 @@ import random
 import shutil
 import signal
 import threading
+import time
 import warnings
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 from replay.windows import summit_window
@@ -309,6 +310,24 @@ def test_ctrl_c_ends_a_replay_of_the_engine(engine: Engine) -> None:
     with pytest.raises(KeyboardInterrupt):
         engine.run(packed.structure)
     timer.join()
+
+
+def test_ctrl_c_waits_until_the_engine_has_let_go_of_the_memory(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    main = threading.get_ident()
+    returned = []
+
+    def interrupted_replay(scenario: object) -> None:
+        time.sleep(0.2)  # until the main thread waits
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.5)
+        returned.append(scenario)
+
+    monkeypatch.setattr(engine, "_library", SimpleNamespace(bftrainer_replay=interrupted_replay))
+    with pytest.raises(KeyboardInterrupt):
+        engine.run(library.ReplayIn())
+    assert returned
 
 
 def test_a_library_of_an_earlier_source_is_refused(

@@ -231,20 +231,26 @@ class Engine:
         stop = ctypes.c_int64(0)
         scenario.stop = ctypes.addressof(stop)
         handles: list[int | None] = []
+        returned = threading.Event()
 
         def replay() -> None:
-            handles.append(self._library.bftrainer_replay(ctypes.byref(scenario)))
+            try:
+                handles.append(self._library.bftrainer_replay(ctypes.byref(scenario)))
+            finally:
+                returned.set()
 
+        # Not Thread.join: interrupted, that of Python 3.11 and 3.12 marks a thread that still runs
+        # as stopped, and the engine would go on in memory that is free.
         thread = threading.Thread(target=replay, name="engine")
         try:
             with ending_deferred():
                 thread.start()
-            thread.join()
+            returned.wait()
         except BaseException:
             stop.value = 1
-            while thread.is_alive():  # it reads the memory of the scenario
+            while thread.ident is not None and not returned.is_set():
                 with suppress(KeyboardInterrupt):
-                    thread.join()
+                    returned.wait()
             if handles and handles[0]:
                 self._library.bftrainer_free(handles[0])
             raise
