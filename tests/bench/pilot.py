@@ -58,7 +58,10 @@ from bftrainer_clusters.holding.holder_jobs import JobPhase
 from bftrainer_clusters.holding.job_holder import JobHolder
 
 LIMIT = 0.02
-CHURN = 8  # nodes that are taken, and others that become idle, at each look at the scheduler
+CHURN = 8
+"""Nodes that are taken, and others that become idle, at each look at the scheduler. The pilot lets
+a node alone for some time after it has been taken: at many looks a second most nodes would stand
+aside, and the decisions would be about few."""
 
 
 class CountingClock(SystemClock):
@@ -114,6 +117,7 @@ class Run:
     solver: str = "auto"
     audit_share: float = 0.0
     largest: int = 0
+    churn: int = CHURN
 
 
 def measure(run: Run) -> Figures:
@@ -167,7 +171,7 @@ def measure(run: Run) -> Figures:
                 sum(job.phase is JobPhase.RUNS for job in list(machine.jobs.values())) < 0.9 * idle
             ):
                 time.sleep(0.5)
-            machine.churn = CHURN
+            machine.churn = run.churn
             time.sleep(warm_s)
             before = clock.ticks, decisions[0], machine.cost_s
             figures.decision_s.clear()
@@ -224,6 +228,7 @@ def main() -> int:
     parser.add_argument("--solver", default="auto", help="decisions.solver")
     parser.add_argument("--audit-share", type=float, default=0.0, help="decisions.audit_share")
     parser.add_argument("--largest", type=int, default=0, help="nodes of the largest trainer")
+    parser.add_argument("--churn", type=int, default=CHURN, help="nodes taken at each poll")
     options = parser.parse_args()
     table = Table(
         title=f"{options.trainers} trainers, {options.nodes} nodes, a poll every "
@@ -255,6 +260,7 @@ def main() -> int:
             options.solver,
             options.audit_share,
             options.largest,
+            options.churn,
         )
         found = measure(run)
         if not found.held:

@@ -140,6 +140,13 @@ def behind_starts(
     They were submitted after that start, which was less than ``forward_s`` (T_fwd) ago: so none
     waits longer than T_fwd for this reason. Cost: O(J log J) for J trainers.
     """
+    waiting = [
+        j
+        for j, a in enumerate(active)
+        if not a.nodes and not a.samples_done and a.trainer.samples_total is None
+    ]
+    if not waiting:  # most decisions: the starts and their keys need not be known
+        return {}
     sized = sorted(
         (a.sized_s, key_s(a), j)
         for j, a in enumerate(active)
@@ -151,10 +158,8 @@ def behind_starts(
     for start in sized[1:]:
         last.append(max(last[-1], start, key=lambda entry: entry[1]))
     behind = {}
-    for j, a in enumerate(active):
-        if a.nodes or a.trainer.samples_total is not None or a.samples_done:
-            continue
-        place = bisect_left(sized_s, a.admitted_s)
+    for j in waiting:
+        place = bisect_left(sized_s, active[j].admitted_s)
         if place:
             start_s, key, runner = last[place - 1]
             behind[j] = RecentStart(active[runner].trainer.id, key, start_s + forward_s)
