@@ -7,14 +7,17 @@ A release is a build with ``BFTRAINER_RELEASE=1``, or one from an sdist that was
 PKG-INFO has the dependency. Any other build, as of ``pip install .`` in a checkout, contains every
 module and needs no index.
 
-With ``BFTRAINER_WITH_ENGINE=1``, the wheel is for one platform and any Python: it contains the
-compiled engine of replays. Without it, the wheel is pure, and replays run in Python.
+A wheel that contains the compiled engine of replays is for one platform and any Python; a wheel
+without it is pure, and replays run in Python, with the same results. ``BFTRAINER_WITH_ENGINE=1``
+demands the engine, ``0`` leaves it out. Otherwise a checkout's wheel contains it where a compiler
+of C++20 is found, and a release's wheel does not.
 """
 
 from __future__ import annotations
 
 import os
 import runpy
+import subprocess
 import sysconfig
 import tomllib  # hatchling needs it as well
 from pathlib import Path
@@ -36,7 +39,9 @@ def is_release(root: Path) -> bool:
 
 
 def add_engine(root: Path, build_data: dict[str, Any]) -> None:
-    """Compile the engine, and make the wheel one of this platform that contains it."""
+    """Compile the engine, and make the wheel one of this platform that contains it. Raises
+    :class:`OSError` or :class:`subprocess.SubprocessError` without a compiler of C++20.
+    """
     engine = runpy.run_path(str(root / "packaging/engine.py"))
     library = root / "build" / engine["LIBRARY"]
     library.parent.mkdir(exist_ok=True)
@@ -46,6 +51,14 @@ def add_engine(root: Path, build_data: dict[str, Any]) -> None:
     platform = sysconfig.get_platform().replace("-", "_").replace(".", "_")
     build_data["pure_python"] = False
     build_data["tag"] = f"py3-none-{platform}"
+
+
+def add_engine_if_possible(root: Path, build_data: dict[str, Any]) -> None:
+    """Add the engine; leave the wheel pure, and say so, where it cannot be compiled."""
+    try:
+        add_engine(root, build_data)
+    except (OSError, subprocess.SubprocessError) as error:
+        print(f"bftrainer: replays will run in Python, since the engine was not compiled: {error}")
 
 
 def files_of_train(root: Path) -> list[str]:
@@ -62,8 +75,12 @@ class ReleaseBuild(BuildHookInterface):  # type: ignore[type-arg]  # the configu
         root = Path(self.root)
         if version == "editable":
             return
-        if self.target_name == "wheel" and os.environ.get(WITH_ENGINE, "0") not in ("", "0"):
-            add_engine(root, build_data)
+        if self.target_name == "wheel":
+            choice = os.environ.get(WITH_ENGINE, "")
+            if choice not in ("", "0"):
+                add_engine(root, build_data)
+            elif choice != "0" and not is_release(root):
+                add_engine_if_possible(root, build_data)
         if not is_release(root):
             return
         build_data["dependencies"].append(f"{TRAIN}=={self.metadata.version}")

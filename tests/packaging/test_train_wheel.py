@@ -98,7 +98,8 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def built(folder: Path, to: Path, target: str = "wheel", release: bool = False) -> Path:
     """The wheel or sdist of a project, in a new folder ``to``."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("PYTHON")}
-    environment = kept | {"BFTRAINER_RELEASE": "1" if release else "0"}
+    choices = {"BFTRAINER_RELEASE": "1" if release else "0", "BFTRAINER_WITH_ENGINE": "0"}
+    environment = kept | choices
     command = (sys.executable, "-m", "hatchling", "build", "-t", target, "-d", to)
     done = ran(*command, limit_s=300, env=environment, cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -14,6 +14,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from support.needs import need
 from support.ran import ran
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,8 @@ SOURCES = (
     "Makefile mkdocs.yml .gitignore"
     " bftrainer adapters replay jobscripts packaging tests docs .ci"
 )
+
+CLUTTER = shutil.ignore_patterns("__pycache__", "libengine.so")
 
 # Where each shell looks for the completions of a command, under a prefix's share/.
 COMPLETIONS = (
@@ -40,17 +43,22 @@ def run(*argv: str, cwd: Path, **env: str) -> str:
     return done.stdout
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and the sdist of a clean copy."""
-    copy = tmp_path_factory.mktemp("wheel") / "source"
+def copied_sources(copy: Path) -> Path:
+    """A clean copy of what a build reads."""
     copy.mkdir()
     for name in SOURCES.split():
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(source, copy / name, ignore=shutil.ignore_patterns("__pycache__"))
+            shutil.copytree(source, copy / name, ignore=CLUTTER)
         elif source.exists():
             shutil.copy(source, copy / name)
+    return copy
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the wheel and the sdist of a clean copy."""
+    copy = copied_sources(tmp_path_factory.mktemp("wheel") / "source")
     run(sys.executable, "-m", "hatchling", "build", cwd=copy)
     return copy / "dist"
 
@@ -70,7 +78,7 @@ def files(folder: str, package: str) -> set[str]:
     found = (
         path
         for path in (top / package).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
     )
     return {path.relative_to(top).as_posix() for path in found}
 
@@ -91,7 +99,7 @@ def test_wheel_installs_jobscripts_examples_man_pages_and_completions(in_wheel: 
     examples = {
         f"bftrainer/examples/{path.relative_to(folder)}"
         for path in folder.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if path.is_file() and "__pycache__" not in path.parts and path.suffix != ".so"
     }
     man = {f"man/man1/{path.name}" for path in (ROOT / "packaging" / "man").iterdir()}
     assert "man/man1/bftrainer.1" in man
@@ -121,6 +129,47 @@ def test_sdist_and_clean_copy_make_the_same_wheel(built: Path, tmp_path: Path) -
     run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", cwd=source)
     (from_sdist,) = (source / "dist").glob("*.whl")
     assert from_sdist.read_bytes() == wheel.read_bytes()
+
+
+def engine_in(wheel: Path) -> list[str]:
+    with zipfile.ZipFile(wheel) as archive:
+        return [name for name in archive.namelist() if name.endswith("libengine.so")]
+
+
+def test_a_wheel_of_a_checkout_has_the_engine_of_this_platform(built: Path) -> None:
+    need("" if shutil.which("c++") else "no c++, which builds the engine")
+    (wheel,) = built.glob("*.whl")
+    assert engine_in(wheel)
+    assert "-py3-none-linux_" in wheel.name
+
+
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"CXX": "/bin/false"}, "replays will run in Python, since the engine was not compiled"),
+        ({"CXX": "no-such-compiler"}, "the engine was not compiled: "),
+        ({"BFTRAINER_WITH_ENGINE": "0"}, ""),
+        ({"BFTRAINER_RELEASE": "1"}, ""),
+    ],
+)
+def test_a_wheel_without_a_compiler_or_of_a_release_is_pure(
+    tmp_path: Path, variables: dict[str, str], said: str
+) -> None:
+    copy = copied_sources(tmp_path / "source")
+    output = run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", cwd=copy, **variables)
+    (wheel,) = (copy / "dist").glob("*.whl")
+    assert not engine_in(wheel)
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert said in output
+
+
+def test_an_engine_that_is_demanded_and_cannot_be_compiled_ends_the_build(tmp_path: Path) -> None:
+    copy = copied_sources(tmp_path / "source")
+    demanded = {"CXX": "/bin/false", "BFTRAINER_WITH_ENGINE": "1"}
+    command = (sys.executable, "-m", "hatchling", "build", "-t", "wheel")
+    done = ran(*command, limit_s=300, env=os.environ | demanded, cwd=copy)
+    assert done.returncode != 0
+    assert not list((copy / "dist").glob("*.whl"))
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,9 +11,10 @@ import click
 
 from bftrainer.console.cli.output import note
 from bftrainer.counted import counted
-from bftrainer_replay.cli.sweeping import complain_of, progress_of_tasks
+from bftrainer_replay.cli.sweeping import complain_of, note_slow_replays, progress_of_tasks
 from bftrainer_replay.cli.workers import Workers
 from bftrainer_replay.cli.workload_options import tell_remarks
+from bftrainer_replay.simulation.engine.library import installed
 
 if TYPE_CHECKING:
     from bftrainer.decide.domain.model import Trainer
@@ -111,6 +113,7 @@ def replayed(
             costs[key] = cost_s(inputs.windows[cell.log], trainers, cell.max_parallel)
         return costs[key] * (1.0 if cell.policy == "bftrainer" else _SIMPLE_POLICY_SHARE)
 
+    began_s = time.monotonic()
     with progress_of_tasks("replays") as show:
         failures = do_all(
             tasks,
@@ -122,6 +125,7 @@ def replayed(
             cost=cost,
         )
         complain_of(failures, len(tasks))
+    note_slow_replays(time.monotonic() - began_s, has_engine=installed() is not None)
     rows = sample.rows(cells, inputs, store)
     _check_work_lasted(rows, source)
     return rows

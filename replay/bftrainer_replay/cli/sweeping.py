@@ -207,6 +207,18 @@ def span(seconds: float) -> str:
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
 
 
+_LONG_S = 60.0
+
+
+def note_slow_replays(took_s: float, has_engine: bool) -> None:
+    """Say how replays become faster, after some that took long in Python."""
+    if took_s >= _LONG_S and not has_engine:
+        note(
+            f"the replays took {span(took_s)} in Python; the compiled engine is several times "
+            "faster, with the same results: install a C++20 compiler, then run pip install again"
+        )
+
+
 def complain_of(failures: Sequence[FailedTask], of: int) -> None:
     """Print each reason of the failures once, then raise :class:`SweepFailedError`; do nothing
     without failures.

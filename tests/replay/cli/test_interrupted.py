@@ -15,7 +15,7 @@ import pytest
 from replay.commands import executed
 
 from bftrainer.system.own_programs import module_command
-from bftrainer_replay.cli.sweeping import TenthLines, progress_of_reading
+from bftrainer_replay.cli.sweeping import TenthLines, note_slow_replays, progress_of_reading
 
 LONG_S = 120.0
 
@@ -155,3 +155,13 @@ def test_reading_a_large_log_has_a_line_per_tenth(
 def test_reading_a_small_or_missing_log_has_none(tmp_path: Path) -> None:
     with progress_of_reading([tmp_path / "missing"]) as on_bytes:
         assert on_bytes is None
+
+
+def test_long_replays_in_python_say_what_makes_them_faster(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    note_slow_replays(59.0, has_engine=False)
+    note_slow_replays(600.0, has_engine=True)
+    assert capsys.readouterr().err == ""
+    note_slow_replays(600.0, has_engine=False)
+    assert "took 10 min in Python" in capsys.readouterr().err
