@@ -17,8 +17,8 @@ class Dialect:
     ``partition`` and ``account`` are the format's words for these. ``places`` names the field of
     each fact that the importer reads; ``absent`` describes where all other facts are missing.
     ``slurm``: the log is one of Slurm, so that messages may name its commands. ``setup`` are the
-    pages that say how the scheduler is set up for a pilot. ``preemption`` is what holds for main
-    jobs there instead of the delays that were measured on Slurm; empty: those are shown.
+    pages that say how the scheduler is set up for a pilot. ``preemption`` is what holds for the
+    delay of main jobs there; empty where nothing special does.
     """
 
     partition: str = "partition"

@@ -138,15 +138,11 @@ def delay_claim(effect: MainJobsEffect) -> str:
     if effect.outcome is None:
         return ""
     way = effect.outcome.way(_shown(effect))
-    harvest = f"A pilot would hold {precise(way.harvest)} of the idle node-hours."
     if not way.delays.longest_s:
-        return (
-            "and, in a simulation of this queue, delay no job of the main queue, apart from the "
-            f"time that preemption takes. {harvest}"
-        )
+        return "and, in a simulation, delay no main job beyond the time that preemption takes"
     return (
-        "and, in a simulation of this queue, delay 99 of 100 jobs of the main queue by at most "
-        f"{seconds_text(way.delays.p99_s)}. {harvest}"
+        "and, in a simulation, delay 99 of 100 main jobs by at most "
+        f"{seconds_text(way.delays.p99_s)}"
     )
 
 

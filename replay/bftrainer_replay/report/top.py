@@ -32,14 +32,9 @@ from bftrainer_replay.report.page import Box, PageTop, TopPicture
 from bftrainer_replay.report.words import about, listed, precise, range_text, share_text, span_text
 from bftrainer_replay.sweep.sample import LogSample
 
-DELAYS_S = (0.06, 0.31, 1.33)
-"""Medians of docs/slurm.md, "Effect on the main queue": least and largest of the recommended site;
-largest of the defaults.
-"""
-PLAIN_DELAYS_S = (0.36, 4.36)
-"""The same for plain preemptible jobs: largest of the recommended site, and of the defaults."""
 _EMPTY = 0.5
 """Most of a cluster is idle at once around maintenance rather than for want of jobs that fit."""
+_WEEK_S = 7 * 86_400.0
 _ALIKE = 0.005  # of the idle node-hours
 _EMPTY_MATTERS = 0.05  # of the idle node-hours
 _WORTH_SAYING = 0.005  # of the idle node-hours
@@ -114,7 +109,7 @@ def top_of(
         about=f"{name} · {figures.dates} · from {origin.log} · estimate by bftrainer",
         sentence=_whose(window)
         + (figures.lacks_jobs and f"{figures.lacks_jobs} ")
-        + sentence(figures, "" if effect is None else delay_claim(effect), dialect),
+        + sentence(figures, "" if effect is None else delay_claim(effect)),
         boxes=(
             _idle_box(figures, window, characteristics),
             _training_box(figures, sample),
@@ -140,39 +135,21 @@ def _whose(window: LogWindow) -> str:
     )
 
 
-def sentence(figures: ReportFigures, delays: str = "", dialect: Dialect = GENERIC) -> str:
-    """Return the claim of the report: what share of the node-hours lies idle, and how much of it
-    trainings turn into work at what delay of other jobs (``delays``; empty: as on a test cluster,
-    unless that says nothing on the log's scheduler, see ``dialect``).
+def sentence(figures: ReportFigures, delays: str = "") -> str:
+    """Return the claim of the report in at most two lines of the page: what share of the node-hours
+    lies idle, and how much of it trainings turn into work at what delay of other jobs (``delays``;
+    empty: not known).
     """
     left_out = f" ({figures.left_out} left out)" if figures.left_out else ""
-    trainings, nodes_each, work = (
-        figures.trainings,
-        min(figures.nodes_each, figures.machine_nodes),
-        figures.work_share,
-    )
+    trainings, work = figures.trainings, figures.work_share
     plain = ""
     alike = next((some for some in figures.plain if some.share >= work - _ALIKE), figures.plain[-1])
     if alike.share >= work - _ALIKE and alike.jobs <= 10 * trainings:
         plain, work = f", or {counted(alike.jobs, 'plain one-node job')},", min(work, alike.share)
-    shortest_s, longest_s, _ = DELAYS_S
-    more = figures.pool_share or 0.0
-    pool = (
-        f", a pool of one-node tasks beside them another {precise(more)},"
-        if more >= _WORTH_SAYING
-        else ""
-    )
-    as_measured = (
-        "and, as measured on a test cluster of 8 nodes, delay jobs of the main queue by "
-        f"{shortest_s:g} to {longest_s:.1f} seconds."
-    )
-    if dialect.preemption:
-        as_measured = f"at a delay of main jobs that was not measured. {dialect.preemption}."
     return (
         f"{_idle_text(figures)} of the node-hours of this cluster lie idle{left_out}: "
-        f"{counted(trainings, 'elastic training')} of up to {counted(nodes_each, 'node')} "
-        f"each{plain} would turn "
-        f"{precise(work)} of these into work{pool} " + (delays or as_measured)
+        f"{counted(trainings, 'elastic training')}{plain} would turn {precise(work)} of these "
+        f"into work{delays and f' {delays}'}."
     )
 
 
@@ -195,7 +172,14 @@ def _idle_box(figures: ReportFigures, window: LogWindow, characteristics: Charac
     )
     mean = f"{about(characteristics.eq_nodes)} nodes on average"
     other = [f"{bound.idle_share:.1%} {bound.condition}" for bound in window.site.bounds]
-    fine = [mean, waiting, *other, without_empty(window, characteristics), without_silent(window)]
+    fine = [
+        mean,
+        _short_log(window),
+        waiting,
+        *other,
+        without_empty(window, characteristics),
+        without_silent(window),
+    ]
     shares, share = _idle_shares(figures), f"{figures.idle_share:.1%}"
     month = (
         f": {about(month_h)} a month"
@@ -211,6 +195,13 @@ def _idle_box(figures: ReportFigures, window: LogWindow, characteristics: Charac
         "measured",
         ", job log",
     )
+
+
+def _short_log(window: LogWindow) -> str:
+    """Warn that the log is shorter than a week; empty for a longer one."""
+    if window.span_s >= _WEEK_S:
+        return ""
+    return f"only {span_text(window.span_s / 3600)} of log: other weeks may differ"
 
 
 def _idle_shares(figures: ReportFigures) -> str:
@@ -235,35 +226,37 @@ def _training_box(figures: ReportFigures, sample: LogSample) -> Box:
     )
     lost = figures.held_share - figures.work_share
     rest = "; spreading over many nodes and interruptions cost the rest" if lost > 0.01 else ""
+    pool_share = figures.pool_share or 0.0
+    pool = (
+        f". A pool of one-node tasks beside them: another {precise(pool_share)}"
+        if pool_share >= _WORTH_SAYING
+        else ""
+    )
     return Box(
         "training",
         f"{counted(figures.trainings, 'elastic training')}",
         precise(figures.work_share),
         f"of the idle node-hours become work: {about(work_h)} a month",
-        f"Trainings hold {precise(figures.held_share)}{rest}",
+        f"Trainings hold {precise(figures.held_share)}{rest}{pool}",
         "simulated",
         hours,
     )
 
 
 def _plain_box(figures: ReportFigures, trainings: Trainings) -> Box:
-    """Return the box with the share that plain one-node jobs turn into work: as many as do like the
-    trainings, and as many as help at all.
+    """Return the box with the share that plain one-node jobs turn into work: large, with as many at
+    once as there are trainings; small, with as many as help at all.
     """
     alike, best = figures.plain_alike, figures.plain[-1]
-    is_single = best.jobs == alike.jobs
-    least = precise(alike.share)
-    number = least if is_single else f"{least.rstrip('%')}–{precise(best.share)}"  # noqa: RUF001  # a dash
-    more = "" if is_single else f", {precise(best.share)} with {best.jobs:,}"
     between = _between(figures.plain, alike.jobs)
-    other = "" if between is None else f"{between.jobs:,} at once: {precise(between.share)}. "
+    others = [some for some in (between, best) if some is not None and some.jobs != alike.jobs]
+    more = "".join(f"{some.jobs:,} at once: {precise(some.share)}. " for some in others)
     return Box(
         "plain",
-        "Plain one-node jobs instead",
-        number,
-        f"of the idle node-hours become work: {precise(alike.share)} with {alike.jobs:,} at "
-        f"once{more}",
-        f"{other}Preemptible, saved at the notice; each start costs {trainings.start_s:.0f} s",
+        f"{counted(alike.jobs, 'plain one-node job')} instead",
+        precise(alike.share),
+        "of the idle node-hours become work",
+        f"{more}Preemptible, saved at the notice; each start costs {trainings.start_s:.0f} s",
         "calculated",
         " from the job log",
     )
@@ -279,30 +272,17 @@ def _between(plain: Sequence[PlainJobs], jobs: int) -> PlainJobs | None:
 
 
 def _wait_box(dialect: Dialect) -> Box:
-    """Return the box with the delay of jobs in the main queue, as measured on a test cluster with
-    Slurm; without a number for a scheduler that preempts otherwise.
+    """Return the box with the delay of jobs in the main queue where the log does not tell it:
+    delays that were measured elsewhere are not this cluster's.
     """
-    if dialect.preemption:
-        return Box(
-            "wait",
-            "Longer wait, main queue",
-            "not known",
-            "for a job that takes nodes from training",
-            dialect.preemption,
-            "not measured",
-            f", see {dialect.setup}",
-        )
-    (shortest_s, longest_s, default), (plain, plain_default) = DELAYS_S, PLAIN_DELAYS_S
     return Box(
         "wait",
         "Longer wait, main queue",
-        f"{shortest_s:g}–{longest_s:.1f} s",  # noqa: RUF001  # a dash
+        "not known",
         "for a job that takes nodes from training",
-        f"Recommended settings; plain jobs 0 to {plain:.1f} s. Slurm's defaults: up to "
-        f"{default:.1f} s, plain jobs "
-        f"{plain_default:.1f} s",
-        "measured",
-        ", medians, Slurm, 8 nodes",
+        dialect.preemption or "Not simulated for this log",
+        "not measured",
+        f", see {dialect.setup if dialect.preemption else 'docs/main-jobs.md'}",
     )
 
 

@@ -11,7 +11,6 @@ import io
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import datetime
 from html.parser import HTMLParser
 from pathlib import Path
@@ -22,9 +21,9 @@ from replay.commands import executed
 from support.browser import Browser
 from support.command_line import Ended, bftrainer, complaint
 
-from bftrainer_replay.logs.dialect import PBS
+from bftrainer_replay.logs.dialect import PBS, SACCT
 from bftrainer_replay.report.figures import read_figures
-from bftrainer_replay.report.top import DELAYS_S, PLAIN_DELAYS_S, _wait_box
+from bftrainer_replay.report.top import _wait_box
 from bftrainer_replay.report.top import sentence as sentence_of
 from bftrainer_replay.report.words import precise
 
@@ -182,17 +181,12 @@ def test_the_top_of_the_page_is_what_the_log_and_the_replay_say(made: tuple[Path
     )
     assert figures.pool_share is not None
     assert 0 <= figures.pool_share <= 1 - used + 0.01
-    assert "into work, a pool of one-node tasks beside them another 49%, and, as" in sentence_of(
-        replace(figures, pool_share=0.49)
-    )
+    assert len(sentence) <= 2 * 84, "more than two lines of the page"
     numbers = {int(row["at once"]): row for row in data(folder / "out", "top-numbers")}
-    alike = re.match(
-        r"Plain one-node jobs instead: ([\d.]+)(?:\u2013[\d.]+)?%.* with 10 at once", plain_box
-    )
+    alike = re.match(r"10 plain one-node jobs instead: ([\d.]+)% of the idle node-hours", plain_box)
     assert float(alike[1]) == pytest.approx(float(numbers[10]["plain one-node jobs (%)"]), abs=0.6)
     assert float(numbers[10]["trainings (%)"]) == pytest.approx(100 * work, abs=0.06)
-    assert wait_box.startswith("Longer wait, main queue: 0.06–0.3 s")  # noqa: RUF001  # a dash
-    assert "of up to 64 nodes each" in sentence
+    assert wait_box.startswith("Longer wait, main queue: not known")
     preempted = re.search(
         r"In a month, jobs take nodes from training ([\d,]+) times; each stops a training for "
         r"11 to 13 s",
@@ -245,25 +239,6 @@ def test_the_next_month_says_what_has_changed(made: tuple[Path, Ended], tmp_path
         "replay", "report", made[0] / "log.csv.gz", *options, "--compare", tmp_path / "last.json"
     )
     assert "expected the report.json that an earlier report wrote" in complaint(ended)
-
-
-def test_the_delay_of_jobs_is_that_of_the_documented_measurements() -> None:
-    text = (Path(__file__).parents[3] / "docs" / "slurm.md").read_text()
-    effect = text[text.index("## Effect on the main queue") :]
-    rows = re.findall(
-        r"^\| (recommended|Slurm's defaults|defaults, cgroups) \| s\w+ \|[^|]*\|([^|]*)\|([^|]*)\|",
-        effect,
-        re.MULTILINE,
-    )
-    assert len(rows) == 5
-
-    def seconds(of: str, column: int) -> list[float]:
-        found = [row[column] for row in rows if (row[0] == "recommended") == (of == "recommended")]
-        return [float(value) for cell in found for value in re.findall(r"[+-]?\d\.\d\d", cell)]
-
-    held = seconds("recommended", 2)
-    assert (min(held), max(held), max(seconds("defaults", 2))) == DELAYS_S
-    assert (max(seconds("recommended", 1)), max(seconds("defaults", 1))) == PLAIN_DELAYS_S
 
 
 def half_hours(path: Path, which: Iterable[int]) -> None:
@@ -582,15 +557,16 @@ def test_a_title_and_the_nodes_of_the_curves_are_at_the_top(
     assert '<p class="about">Idle &lt;nodes&gt; · ' in above
     assert "V100 GPUs" not in page
     assert "curves.csv, measured on: 4 A100 GPUs" in above
-    assert "of up to 2 nodes each" in above
+    assert "Each training may spread over up to 2 nodes" in above
 
 
-def test_a_pbs_log_gets_no_delay_that_was_measured_on_slurm(made: tuple[Path, Ended]) -> None:
+def test_no_delay_that_was_measured_elsewhere_is_among_the_figures_of_a_log(
+    made: tuple[Path, Ended],
+) -> None:
     figures = read_figures(made[0] / "out" / "report.json")
-    box = _wait_box(PBS)
-    text = " ".join((sentence_of(figures, "", PBS), box.number, box.text, box.fine))
-    assert "a delay of main jobs that was not measured. PBS" in text
-    assert "only where PBS deletes them instead (preempt_order D)" in text
-    assert (box.origin, box.where) == ("not measured", ", see docs/pbs.md")
-    assert "6 to 0.3" not in text
-    assert "0.06 to 0.3 seconds" in sentence_of(figures)
+    assert sentence_of(figures).endswith(" of these into work.")
+    slurm, pbs = _wait_box(SACCT), _wait_box(PBS)
+    assert (slurm.number, pbs.number) == ("not known", "not known")
+    assert "Not simulated for this log" in slurm.fine
+    assert "only where PBS deletes them instead (preempt_order D)" in pbs.fine
+    assert (pbs.origin, pbs.where) == ("not measured", ", see docs/pbs.md")
