@@ -33,13 +33,9 @@ from bftrainer.progress.reporter import Reporter, batches
 from bftrainer.progress.sampler import Sampler
 from bftrainer.progress.script_values import KeptAttributes
 from bftrainer.progress.steps import StepLoop, current_training
-from bftrainer.progress.virtual_ranks import (
-    SeededSamples,
-    StepBatches,
-    VirtualRanks,
-    VirtualSampler,
-    check_kept,
-)
+from bftrainer.progress.virtual_rank_checks import check_kept
+from bftrainer.progress.virtual_rank_data import SeededSamples, StepBatches, VirtualSampler
+from bftrainer.progress.virtual_ranks import VirtualRanks
 from bftrainer.scaling import Batches, LearningRate, LearningRateRule, Scaling
 from bftrainer.wires.data_summary import DataSummary
 

@@ -20,7 +20,7 @@ from bftrainer.config.pilot import NodesConfig
 from bftrainer.errors import CommandError, SchedulerError, UserError
 from bftrainer.fragment_names import job_of
 from bftrainer.sharing.claims import ClaimComparison
-from bftrainer.sharing.fair_share import Sharer
+from bftrainer.sharing.sharer import Sharer
 from bftrainer.system.printable import printable
 
 _MOST_CHARACTERS = 60

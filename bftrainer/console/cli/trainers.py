@@ -111,6 +111,33 @@ def _show_list(everything: bool, group: str | None, wide: bool, state: Path, as_
 
     folder = open_state_dir(state)
     allocation = read_allocation(folder)
+    listing = _read_listing(folder, group, everything)
+    pending_remark = PENDING_REMARK if allocation.is_pilot_running else NO_PILOT
+    if as_json:
+        show_json([_json_row(record, allocation, folder) for record in listing.records])
+        show_json([_pending_json_row(entry, pending_remark) for entry in listing.submissions])
+        return
+    _show_rows(listing, allocation, folder, pending_remark, wide)
+    for line in _lines_below(listing, allocation, folder):
+        say(hanging("", line))
+
+
+class _Listing(NamedTuple):
+    """The trainers of a state directory that ``bftrainer list`` shows, and those that it only
+    counts.
+
+    ``submissions``: requests that no pilot has read yet.
+    ``records``: registered trainers that are shown.
+    ``unlisted``: registered trainers that ended too long ago to be shown.
+    """
+
+    submissions: list[Request]
+    records: list[TrainerRecord]
+    unlisted: list[TrainerRecord]
+
+
+def _read_listing(folder: Path, group: str | None, everything: bool) -> _Listing:
+    """Read the trainers of a group (None: of all groups) from a state directory."""
     # Submissions are read before trainers: a pilot registers a trainer before it removes the
     # submission, so that none is missed in between.
     submissions = pending_submissions(folder)
@@ -124,26 +151,38 @@ def _show_list(everything: bool, group: str | None, wide: bool, state: Path, as_
         if submission.trainer not in names and _is_of_group(submission, group)
     ]
     earliest_s = -math.inf if everything else time.time() - _RECENT_S
-    records = [record for record in registered if _is_listed(record, earliest_s)]
-    pending_remark = PENDING_REMARK if allocation.is_pilot_running else NO_PILOT
-    if as_json:
-        show_json([_json_row(record, allocation, folder) for record in records])
-        show_json([_pending_json_row(submission, pending_remark) for submission in submissions])
-        return
-    rows = [_row(record, allocation, folder) for record in records]
-    for submission in submissions:
+    return _Listing(
+        submissions=submissions,
+        records=[record for record in registered if _is_listed(record, earliest_s)],
+        unlisted=[record for record in registered if not _is_listed(record, earliest_s)],
+    )
+
+
+def _show_rows(
+    listing: _Listing, allocation: PresentAllocation, folder: Path, pending_remark: str, wide: bool
+) -> None:
+    """Print the table: registered trainers first, then submissions that no pilot has read."""
+    rows = [_row(record, allocation, folder) for record in listing.records]
+    colors = [_color(record) for record in listing.records]
+    for submission in listing.submissions:
         if submission.spec is not None:
-            row = _pending_row(submission.trainer, submission.spec, pending_remark)
-            rows.append(row)
-    colors = [_color(record) for record in records] + [None] * (len(rows) - len(records))
+            rows.append(_pending_row(submission.trainer, submission.spec, pending_remark))
+            colors.append(None)
     show_table(_COLUMNS, rows, wide=wide, colors=colors)
+
+
+def _lines_below(listing: _Listing, allocation: PresentAllocation, folder: Path) -> list[str]:
+    """Return the lines below the table: why the pilot holds no nodes, which trainers have ended,
+    and how main jobs get nodes.
+    """
+    lines = []
     if allocation.refusal:
-        say(hanging("", allocation.refusal))
-    unlisted_records = [record for record in registered if not _is_listed(record, earliest_s)]
-    if unlisted_records:
-        say(hanging("", _summary_of_ended(unlisted_records)))
+        lines.append(allocation.refusal)
+    if listing.unlisted:
+        lines.append(_summary_of_ended(listing.unlisted))
     if give_way := _give_way_text(folder):
-        say(hanging("", f"main jobs: {give_way}"))
+        lines.append(f"main jobs: {give_way}")
+    return lines
 
 
 def _is_listed(record: TrainerRecord, earliest_s: float) -> bool:
