@@ -146,10 +146,10 @@ def _all_traits(group: str, table: str, default: Traits) -> dict[str, Traits]:
     from importlib.metadata import entry_points
 
     modules = {point.name: point.value.partition(":")[0] for point in entry_points(group=group)}
-    return {name: _traits(modules[name], table, name, default) for name in sorted(modules)}
+    return {name: _plugin_traits(modules[name], table, name, default) for name in sorted(modules)}
 
 
-def _traits(module: str, table: str, name: str, default: Traits) -> Traits:
+def _plugin_traits(module: str, table: str, name: str, default: Traits) -> Traits:
     """Those of one plug-in; the default if its package has none, or cannot be imported."""
     package = module.rpartition(".")[0]
     if not package:

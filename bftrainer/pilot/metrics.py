@@ -114,9 +114,9 @@ class Metrics:
             "polls_failed", "Failed polls of the scheduler, the first of each outage."
         )
         self._refusals = counter("holders_refused", "Holders that the scheduler refused.")
-        self._load(registry)
+        self._load_start_values(registry)
 
-    def _load(self, registry: Registry) -> None:
+    def _load_start_values(self, registry: Registry) -> None:
         """Take the start values from the registry: the status of each trainer, and the open
         fragments with the times of their events.
         """

@@ -172,11 +172,11 @@ def decide_again(store: Store, may_import: Collection[str] = ()) -> Iterator[Jou
         yield JournalVerdict(
             entry.number,
             entry.answers[-1].solver if entry.answers else "none",
-            _compare(entry, before, policy),
+            _comparison_with_rerun(entry, before, policy),
         )
 
 
-def _compare(entry: JournalEntry, before: State, policy: Policy) -> str:
+def _comparison_with_rerun(entry: JournalEntry, before: State, policy: Policy) -> str:
     """Make a decision again on the state ``before`` it (:func:`decisions_with_states`). Returns how
     the result differs from the journal; empty if it does not. An error of bftrainer's own is
     raised.

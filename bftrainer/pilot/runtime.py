@@ -189,14 +189,14 @@ class PilotRuntime:
         log says which.
         """
         try:
-            text = self._reload(self._reread())
+            text = self._apply_configuration(self._reread())
         except BFTrainerError as error:
             if error.exit_status != 2:
                 raise  # not a mistake in the configuration
             text = f"rejected, the old configuration remains in effect: {error}"
         self._recorder.note("reload", "", text)
 
-    def _reload(self, read: PilotConfig | None) -> str:
+    def _apply_configuration(self, read: PilotConfig | None) -> str:
         """Apply a configuration that was read again, or raise and change nothing. Returns the line
         of the event log.
         """

@@ -302,7 +302,7 @@ class StepLoop:
         """
         import torch
 
-        from bftrainer.system.files import make_anew
+        from bftrainer.system.files import make_empty_file
 
         began_s = time.monotonic()
         content = {
@@ -325,7 +325,7 @@ class StepLoop:
             values = present()
             content["values"].append({name: encoded(name, values[name]) for name in values})
         part = self.checkpoint.with_name(f"{self.checkpoint.name}.part")
-        make_anew(part)  # beside that, an error of Python's names the file
+        make_empty_file(part)  # beside that, an error of Python's names the file
         torch.save(content, part)
         part.replace(self.checkpoint)  # never half-written
         self.report.checkpointed(self.checkpoint)

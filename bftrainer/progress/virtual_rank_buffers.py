@@ -36,7 +36,7 @@ class OtherBuffers:
         self._versions: dict[str, _Version] = {}
         self._of_virtual_rank_0: dict[str, torch.Tensor] = {}
         # At the start all workers have the same ones.
-        self._shapes = {name: buffer.shape for name, buffer in self._all()}
+        self._shapes = {name: buffer.shape for name, buffer in self._tracked_buffers()}
         self.begin()
 
     def begin(self) -> None:
@@ -88,18 +88,22 @@ class OtherBuffers:
 
     def _present(self) -> list[tuple[str, torch.Tensor]]:
         """Return those that have the shape that they had at the start."""
-        return [(name, buffer) for name, buffer in self._all() if self._has_shape(name, buffer)]
+        return [
+            (name, buffer)
+            for name, buffer in self._tracked_buffers()
+            if self._has_shape(name, buffer)
+        ]
 
     def _has_shape(self, name: str, buffer: torch.Tensor) -> bool:
         return bool(self._shapes.get(name) == buffer.shape)
 
-    def _all(self) -> list[tuple[str, torch.Tensor]]:
+    def _tracked_buffers(self) -> list[tuple[str, torch.Tensor]]:
         own = {id(tensor) for tensor in running_statistics(self._model)}
         own.update(id(tensor) for tensor in batch_counters(self._model))
         return [(n, buffer) for n, buffer in self._model.named_buffers() if id(buffer) not in own]
 
     def _check_shapes(self, present: Mapping[str, torch.Tensor]) -> None:
-        others = {name for name, _ in self._all() if name not in present}
+        others = {name for name, _ in self._tracked_buffers() if name not in present}
         if not others:
             return
         for prefix, module in self._model.named_modules():

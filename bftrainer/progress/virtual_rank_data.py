@@ -11,6 +11,7 @@ from bftrainer.progress.sampler import Sampler
 from bftrainer.progress.virtual_rank_tree import virtual_ranks_of
 from bftrainer.scaling import Batches
 
+
 class StepBatches(tuple):  # type: ignore[type-arg]  # of batches of any type
     """The batches of a worker's virtual ranks in one step."""
 

@@ -130,20 +130,20 @@ class VirtualRanks:
             if virtual_rank != self.own.start:
                 copy_values([*statistics, *counters], [*before, *counts_before])
                 self._buffers.restore()
-            seed_step(self._seed, step, virtual_rank, self._purpose(_VIRTUAL_RANK))
-            loss = self._backward(loss_of, batch, weight_of(virtual_rank))
+            seed_step(self._seed, step, virtual_rank, self._numbered_purpose(_VIRTUAL_RANK))
+            loss = self._backward_loss(loss_of, batch, weight_of(virtual_rank))
             parts = [*dense_gradients(weights), *statistics, *self._buffers.changes(virtual_rank)]
             increments = counter_values(counters) - counts_before
             parts += [used_flags(weights), increments.float(), loss.reshape(1).float()]
             lengths = [part.numel() for part in parts]
-            vector = self._flat(parts)
+            vector = self._padded_vector(parts)
             # Memory: the gradients are in the vector now, and the sum owns that.
             parts.clear()
             clear_gradients(weights)
             total.add(range(virtual_rank, virtual_rank + 1), vector)
             del vector
         fixed_weights.compare()
-        mean = self._reduced(total.sums(), sum(lengths)).div_(self.count)
+        mean = self._sum_over_ranks(total.sums(), sum(lengths)).div_(self.count)
         *means, used, counted, loss = mean.split(lengths)
         set_gradients(weights, accumulated, means, used.tolist())
         copy_values(statistics, means[len(weights) :])
@@ -158,7 +158,7 @@ class VirtualRanks:
 
     def seed_whole_step(self, step: int) -> None:
         """Seed the numbers that a script draws beside :meth:`gradients`, alike on all workers."""
-        seed_step(self._seed, step, 0, self._purpose(_WHOLE_STEP))
+        seed_step(self._seed, step, 0, self._numbered_purpose(_WHOLE_STEP))
 
     def seed_epoch(self, epoch: int) -> None:
         """Seed the numbers that a script draws at the begin of an epoch, also after a resume."""
@@ -168,13 +168,13 @@ class VirtualRanks:
         """Begin the next step, which needs gradients of its own."""
         self._has_gradients, self._calls = False, 0
 
-    def _purpose(self, purpose: str) -> str:
+    def _numbered_purpose(self, purpose: str) -> str:
         """Return the purpose of random numbers after the present number of calls in this step."""
         return f"{purpose} {self._calls}" if self._calls else purpose
 
     def state_dict(self) -> dict[str, Any]:
         """Return what a checkpoint keeps: the number of virtual ranks, and what makes the bits."""
-        return {"count": self.count, "arithmetic": self._arithmetic()}
+        return {"count": self.count, "arithmetic": self._arithmetic_text()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Compare this start with the one that wrote the checkpoint.
@@ -187,18 +187,20 @@ class VirtualRanks:
                 f"the checkpoint is of virtual_ranks={state['count']}, here are {self.count}: "
                 "continue with the same number, or start without the checkpoint"
             )
-        own = self._arithmetic()
+        own = self._arithmetic_text()
         if self._rank == 0 and state["arithmetic"] != own:
-            _warn(f"the checkpoint was written with {state['arithmetic']}, this start has {own}")
+            _warn_of_difference(
+                f"the checkpoint was written with {state['arithmetic']}, this start has {own}"
+            )
 
     def compare_workers(self) -> None:
         """Warn where this worker computes otherwise than rank 0. All workers call it."""
-        own = self._arithmetic()
+        own = self._arithmetic_text()
         digest = step_seed(0, 0, 0, own) >> 1
         if numbers_from_rank_0([digest], self._size) != [digest]:
-            _warn(f"rank {self._rank} has {own}, rank 0 has something else")
+            _warn_of_difference(f"rank {self._rank} has {own}, rank 0 has something else")
 
-    def _backward(
+    def _backward_loss(
         self, loss_of: Callable[[Any], torch.Tensor], batch: Any, weight: float
     ) -> torch.Tensor:
         """Compute the gradients of one virtual rank; returns its weighted loss.
@@ -221,7 +223,7 @@ class VirtualRanks:
             )
         return weighted.detach()
 
-    def _flat(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
+    def _padded_vector(self, parts: Sequence[torch.Tensor]) -> torch.Tensor:
         """Return a vector of the parts, with zeros at its end so that it is a multiple of the
         number of workers.
         """
@@ -234,7 +236,7 @@ class VirtualRanks:
             flat_parts.append(flat_parts[-1].new_zeros(rest))
         return torch.cat(flat_parts)
 
-    def _reduced(self, sums: Sequence[torch.Tensor], length: int) -> torch.Tensor:
+    def _sum_over_ranks(self, sums: Sequence[torch.Tensor], length: int) -> torch.Tensor:
         """Return the sum over all virtual ranks, ``length`` elements, on every worker.
 
         Each worker completes one piece of the vector: it gets this piece of the sums of all
@@ -267,7 +269,7 @@ class VirtualRanks:
         (gather or dist.all_gather_into_tensor)(result, own_piece.contiguous())
         return result[:length]
 
-    def _arithmetic(self) -> str:
+    def _arithmetic_text(self) -> str:
         """Return what the bits depend on beside the order of sums."""
         import torch
 
@@ -300,7 +302,7 @@ def _without_reduction(model: Any) -> Any:
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
-def _warn(difference: str) -> None:
+def _warn_of_difference(difference: str) -> None:
     print(
         f"bftrainer: virtual ranks: {difference}: the bits may be others than those of an "
         "uninterrupted run",

@@ -102,14 +102,14 @@ def with_departures(memory: ShareMemory, others: Sequence[Sharer], now_s: float)
     holds = {pilot.key: pilot.holds for pilot in others}
     distrusted = {
         key: distrust
-        for key, distrust in _inherited(memory.distrusted, others, memory).items()
+        for key, distrust in _inherited_records(memory.distrusted, others, memory).items()
         if distrust.is_remembered(holds.get(key, 0), now_s)
     }
-    unused_since = _inherited(memory.unused_since, others, memory)
+    unused_since = _inherited_records(memory.unused_since, others, memory)
     return replace(memory, unused_since=unused_since, distrusted=distrusted)
 
 
-def _inherited(
+def _inherited_records(
     records: Mapping[Key, _Record], others: Sequence[Sharer], memory: ShareMemory
 ) -> dict[Key, _Record]:
     """Return the records by pilot, with that of a pilot that left given to its user's new pilot,

@@ -227,7 +227,9 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
     for (number, rules), (best, span_change, better) in PAPER.items():
         label = f"{number} jobs, alpha {100 * rules.alpha:g} %, interval {rules.interval_s:g} s"
         plan.step(label)
-        changes = np.array([_changes(number, rules, seed, contention) for seed in plan.seeds])
+        changes = np.array(
+            [_random_job_changes(number, rules, seed, contention) for seed in plan.seeds]
+        )
         rows += [
             PaperResult(
                 f"{label}: best single completion time",
@@ -256,7 +258,9 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
     plan.step("Figs. 6.13, 6.14")
     rows.append(_jitter_row(plan.seeds, contention))
     equal = max(
-        abs(_changes(number, rules, seed, 0.0)[1]) for number, rules in PAPER for seed in plan.seeds
+        abs(_random_job_changes(number, rules, seed, 0.0)[1])
+        for number, rules in PAPER
+        for seed in plan.seeds
     )
     rows.append(
         PaperResult(
@@ -329,7 +333,7 @@ def _jitter_row(seeds: Sequence[int], contention: float) -> PaperResult:
     )
 
 
-def _changes(
+def _random_job_changes(
     number: int, rules: Rules, seed: int, contention: float
 ) -> tuple[float, float, float, float]:
     """Return what FlowCon changes for random jobs, in %: the best completion time, makespan, share

@@ -159,7 +159,7 @@ def reproduce(plan: ReproductionOptions) -> Reproduction:
     if plan.full:
         rows += _by_pool(plan, 1.0, seeds, POOLS[::3])
         rows += _by_pool(plan, 3.0, seeds, POOLS[::3])
-        rows += _disturbances(plan, seeds)
+        rows += _disturbance_rows(plan, seeds)
     model = (
         f"{JOBS} jobs, submissions uniform over {SPAN_H:g} h, training times 5 min + "
         "log-normal (mean 232.6 min in all, sigma "
@@ -226,7 +226,7 @@ def _by_pool(
     return rows
 
 
-def _disturbances(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[PaperResult]:
+def _disturbance_rows(plan: ReproductionOptions, seeds: tuple[int, ...]) -> list[PaperResult]:
     """Compare the allocators under each disturbance, at the best pool size of the ModelArts paper
     and count 2.
     """

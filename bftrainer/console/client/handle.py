@@ -25,7 +25,7 @@ from bftrainer.pilot.persistence.spool import RequestKind
 from bftrainer.system.regular import read_end
 from bftrainer.wires.metrics import Metric
 from bftrainer.wires.paths import TrainerDirectory
-from bftrainer.wires.typed_json import typed
+from bftrainer.wires.typed_json import parameter_value
 
 POLL_S = 0.5
 """Seconds between two looks at the state directory."""
@@ -223,7 +223,7 @@ class TrainerHandle:
             status=view.status,
             reason=view.reason,
             exit_status=status,
-            parameters={key: typed(text) for key, text in record.spec.parameters.items()},
+            parameters={key: parameter_value(text) for key, text in record.spec.parameters.items()},
             samples=record.samples_done,
             step=None if progress is None else progress.step,
             metrics={metric.name: metric for metric in metrics},

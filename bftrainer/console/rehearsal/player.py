@@ -125,9 +125,9 @@ class Player:
             if outcome is TrialOutcome.STOPPED:
                 outcome = TrialOutcome.OK
         else:
-            self._change(act)
-            outcome = self._settle(start_s)
-        return self._played(act, start_s, outcome)
+            self._request_change(act)
+            outcome = self._wait_for_steps(start_s)
+        return self._act_record(act, start_s, outcome)
 
     def run_to(self, step: int) -> None:
         """Let the trainer run to this step, or to its end."""
@@ -138,9 +138,11 @@ class Player:
         ending.
         """
         deadline_s = time.monotonic() + 2.0
-        while time.monotonic() < deadline_s and any(map(is_alive, self._processes())):
+        while time.monotonic() < deadline_s and any(map(is_alive, self._worker_processes())):
             time.sleep(POLL_S)
-        return tuple(sorted(process.pid for process in self._processes() if is_alive(process)))
+        return tuple(
+            sorted(process.pid for process in self._worker_processes() if is_alive(process))
+        )
 
     def end(self) -> None:
         """End all processes of the trainer; wait up to 10 s for those of its workers."""
@@ -152,7 +154,7 @@ class Player:
         self._launcher.look(self.spec.name)  # reaps a driver that has just ended
         deadline_s = time.monotonic() + 10.0
         while time.monotonic() < deadline_s:
-            remaining = [process for process in self._processes() if is_alive(process)]
+            remaining = [process for process in self._worker_processes() if is_alive(process)]
             if not remaining:
                 return
             for process in remaining:
@@ -169,7 +171,7 @@ class Player:
             if isinstance(measurement, StallSeen):
                 self._stalls_s.append(measurement.seconds)
             elif isinstance(measurement, RateSeen):
-                self._has_rate |= view.on == self._fragments()
+                self._has_rate |= view.on == self._act_fragments()
         self.events += self._event_tail.read()
         self.lines += self._line_tail.read()
         for path in self._ranks_folder.glob("*.jsonl"):
@@ -178,11 +180,11 @@ class Player:
             self.ranks += [line for line in map(parse_rank, tail.read()) if line is not None]
         return view
 
-    def _fragments(self) -> frozenset[str]:
+    def _act_fragments(self) -> frozenset[str]:
         """Return the fragments that the trainer shall be on."""
         return frozenset(host.fragment for host in self._hosts)
 
-    def _change(self, act: Act) -> None:
+    def _request_change(self, act: Act) -> None:
         """Request the change of an act from the driver, or kill workers, and note the resulting
         hosts. Call it for acts after which the trainer runs.
         """
@@ -244,7 +246,7 @@ class Player:
             self._launcher.order(self.spec.name, ())
         self._hosts = ()
 
-    def _settle(self, start_s: float) -> TrialOutcome:
+    def _wait_for_steps(self, start_s: float) -> TrialOutcome:
         """Wait until the trainer has made its steps on exactly the hosts of the act, which began at
         ``start_s``, and its stall is measured; return the outcome.
 
@@ -255,7 +257,7 @@ class Player:
             view = self.read_view()
             # The last "running" line may belong to the previous change: count lines from the later
             # of the two times.
-            is_on_hosts = view.on == self._fragments()
+            is_on_hosts = view.on == self._act_fragments()
             has_steps = is_on_hosts and self._has_enough_steps(max(view.said_s, start_s))
             # Without samples, no speed is measured.
             return has_steps and (self._has_rate or view.samples is None)
@@ -291,7 +293,7 @@ class Player:
             time.sleep(POLL_S)
         return TrialOutcome.TIMEOUT
 
-    def _played(self, act: Act, start_s: float, outcome: TrialOutcome) -> Played:
+    def _act_record(self, act: Act, start_s: float, outcome: TrialOutcome) -> Played:
         """Build the record of an act that was played, with the reason if it did not end as
         expected.
         """
@@ -324,7 +326,7 @@ class Player:
     def _end_hung_workers(self) -> tuple[tuple[str, ...], str]:
         """End hung workers; return the last output of one of them, and where one of them was."""
         logs = TrainerDirectory(self.folder).latest_logs()
-        request_stacks([process for process in self._processes() if is_alive(process)])
+        request_stacks([process for process in self._worker_processes() if is_alive(process)])
         outputs = filter(None, map(output_before_stack, logs))
         return tuple(next(outputs, [])), hung_at(logs)
 
@@ -363,7 +365,7 @@ class Player:
                 return
             time.sleep(POLL_S / 4)
 
-    def _processes(self) -> set[ProcessId]:
+    def _worker_processes(self) -> set[ProcessId]:
         """Return all processes that this trainer's workers have had, those of earlier calls
         included; some may have ended. They are recognized by their environment.
         """

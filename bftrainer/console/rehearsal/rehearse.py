@@ -64,7 +64,7 @@ def rehearse(
     player = Player(scratch / "trainers", played_spec, options)
     with Writes(played_spec.cwd) as writes:
         try:
-            record = _play(player, acts, writes, tell)
+            record = _play_acts(player, acts, writes, tell)
             if _is_whole(record) and not spec.is_pool:
                 trials = try_halves(
                     player,
@@ -124,7 +124,7 @@ def _stalls_s(record: Record, played: Played) -> tuple[float, ...]:
     return (later_steps_s[0] - played.at_s,) if later_steps_s else ()
 
 
-def _play(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> Record:
+def _play_acts(player: Player, acts: tuple[Act, ...], writes: Writes, tell: Tell) -> Record:
     """Play the acts until one does not end as expected, and return the record so far.
 
     ``writes`` collects the files that are written; those of the last save stay in it.

@@ -302,7 +302,7 @@ def _checkpoint_finding(record: Record) -> RehearsalFinding:
                 "all work was lost",
                 "save a checkpoint when asked to stop, and load it at the start",
             )
-        problem = _discontinuity(change, gap)
+        problem = _lost_steps_text(change, gap)
         if problem is not None:
             return check.failed(
                 problem, "save when asked to stop, before report.leave(); load it at the start"
@@ -311,7 +311,7 @@ def _checkpoint_finding(record: Record) -> RehearsalFinding:
     return check.passed(f"last step before and first after: {steps}")
 
 
-def _discontinuity(change: Boundary, gap: int) -> str | None:
+def _lost_steps_text(change: Boundary, gap: int) -> str | None:
     """Say how many steps were lost or skipped in a planned change; None if the next step follows
     the last one. ``gap`` is the usual number of steps between two lines.
     """
@@ -332,7 +332,7 @@ def _change_finding(record: Record) -> RehearsalFinding:
         return check.undecided("its nodes were not changed")
     gap = stride(record)
     for change in changes:
-        problem = _discontinuity(change, gap)
+        problem = _lost_steps_text(change, gap)
         if problem is not None:
             return check.failed(problem, "save when asked to stop, or commit more often")
     return check.passed(

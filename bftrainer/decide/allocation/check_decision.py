@@ -66,7 +66,7 @@ def _check_named(state: State, decision: Decision) -> None:
     for active, count in zip(state.active, decision.counts, strict=True):
         nodes = named.pop(active.trainer.id, None)
         if nodes is None:  # not named: its present nodes are not free for others
-            _take(taken, active.nodes, active.trainer.id)
+            _add_nodes(taken, active.nodes, active.trainer.id)
             continue
         if len(nodes) != count:
             raise RejectedAnswerError(
@@ -85,14 +85,14 @@ def _check_named(state: State, decision: Decision) -> None:
                 f"{min(active.nodes - nodes)} to "
                 f"{min(nodes - active.nodes)}"
             )
-        _take(taken, nodes, active.trainer.id)
+        _add_nodes(taken, nodes, active.trainer.id)
     if named:  # the loop has taken out those of all admitted trainers
         raise RejectedAnswerError(
             f"nodes were named for {min(named)}, which is no admitted trainer"
         )
 
 
-def _take(taken: set[str], nodes: Collection[str], trainer: str) -> None:
+def _add_nodes(taken: set[str], nodes: Collection[str], trainer: str) -> None:
     """Add the nodes of one trainer to ``taken``, those of the others so far. Raises
     :class:`RejectedAnswerError` if another trainer has one of them.
 

@@ -33,7 +33,7 @@ def gains(problem: Problem) -> GainTable:
         return np.empty((0, width))
     rows = [(c.standing, c.scale_up_s, c.scale_down_s, c.max_nodes, c.min_nodes) for c in demands]
     standing_floats, up_s, down_s, largest, smallest = np.array(rows).T
-    values = _values(demands, width, largest, smallest)
+    values = _value_table(demands, width, largest, smallest)
     standing = standing_floats.astype(np.int64)
     standing_values = _values_at(values, demands, standing)
     up_cost, down_cost = standing_values * up_s, standing_values * down_s
@@ -170,11 +170,11 @@ def _two_cost_gains(
     :func:`rescale_cost`.
     """
     costs = [costs_of(demand) for demand in demands]
-    up, down, kept, ramp, lost, canceled = _columns(
+    up, down, kept, ramp, lost, canceled = _array_columns(
         [(c.up, c.down, c.kept, c.ramp, c.lost, c.canceled) for c in costs]
     )
-    standing, left_s = _columns([(d.standing, seconds(d, forward_s)) for d in demands])
-    standing_value, kept_value = _columns(
+    standing, left_s = _array_columns([(d.standing, seconds(d, forward_s)) for d in demands])
+    standing_value, kept_value = _array_columns(
         [(d.value.at(d.standing), d.value.at(c.kept)) for d, c in zip(demands, costs, strict=True)]
     )
     legal, n = values > -np.inf, np.arange(values.shape[1])
@@ -188,7 +188,7 @@ def _two_cost_gains(
     return gained
 
 
-def _columns(rows: Sequence[tuple[float, ...]]) -> GainTable:
+def _array_columns(rows: Sequence[tuple[float, ...]]) -> GainTable:
     """Return one array per position of the tuples in ``rows``, each a column with one row per
     trainer.
     """
@@ -208,7 +208,7 @@ def _values_at(
     return standing_values
 
 
-def _values(
+def _value_table(
     demands: Sequence[TrainerDemand], width: int, largest: GainTable, smallest: GainTable
 ) -> GainTable:
     """Return O_j(n) of all demands for n = 0 .. ``width`` - 1; -inf where n is not legal.

@@ -45,7 +45,7 @@ def observe(state: State, event: Event, queued: QueuedIds | None = None) -> Stat
     each event: then the ids of the queue are not collected again. Raises
     :class:`InvalidValueError` for a change that contradicts the state.
     """
-    draft = _StateDraft(state, event.at_s, _advanced(state, event), queued or QueuedIds())
+    draft = _StateDraft(state, event.at_s, _trainers_at_event(state, event), queued or QueuedIds())
     for change in event.changes:
         draft.apply(change)
     admitted = draft.admit()
@@ -84,7 +84,7 @@ def _changes_estimates(
     return any(a.trainer.learning and a.trainer.learning.blank for a in after.active)
 
 
-def _advanced(state: State, event: Event) -> tuple[Active, ...]:
+def _trainers_at_event(state: State, event: Event) -> tuple[Active, ...]:
     """Return the admitted trainers at the time of the event, with the reports that it contains.
 
     A trainer that waits without any report is the same object: thousands may wait.
@@ -130,8 +130,8 @@ class _StateDraft:
             case TrainerSubmitted(trainer):
                 (self._submitted_pools if trainer.fill else self._submitted).append(trainer)
             case TrainerFinished(trainer_id):
-                self._enqueue()
-                self.active, self.queue = _finished(trainer_id, self.active, self.queue)
+                self._append_submitted()
+                self.active, self.queue = _without_finished(trainer_id, self.active, self.queue)
             case ParallelChanged():
                 self.max_parallel = change.max_parallel
             case TimerDue():
@@ -143,14 +143,14 @@ class _StateDraft:
 
         Raises :class:`InvalidValueError` for an id that is taken.
         """
-        self._enqueue()
+        self._append_submitted()
         places = len(self.queue)
         if self.max_parallel is not None:
             admitted_count = sum(not a.trainer.fill for a in self.active)
             places = max(self.max_parallel - admitted_count, 0)
         admitted, self.queue = self.queue[:places], self.queue[places:]
         if self._submitted_pools:
-            unfinished_ids = ({t.id for t in (*self.queue, *admitted)}, _ids(self.active))
+            unfinished_ids = ({t.id for t in (*self.queue, *admitted)}, _trainer_ids(self.active))
             _check_new(self._submitted_pools, unfinished_ids)
             admitted = (*admitted, *self._submitted_pools)
         new = (Active(trainer, admitted_s=self._at_s) for trainer in admitted)
@@ -164,12 +164,12 @@ class _StateDraft:
         self.grain = self.grain.finer(Grain.of(change.joined))
         self.classes = node_classes.changed_classes(self.classes, change)
         if change.left:
-            self.active = tuple([_without(a, change.left, self._at_s) for a in self.active])
+            self.active = tuple([_without_nodes(a, change.left, self._at_s) for a in self.active])
 
-    def _enqueue(self) -> None:
+    def _append_submitted(self) -> None:
         """Append the submitted trainers to the queue."""
         if self._submitted:
-            self.queue = _enqueued(self.active, self.queue, self._submitted, self._queued)
+            self.queue = _extended_queue(self.active, self.queue, self._submitted, self._queued)
             self._submitted = []
 
 
@@ -182,13 +182,13 @@ def decide(state: State, policy: Policy, event: Event, order: NameOrder | None =
     breaks a rule.
     """
     without_pools = trainings(state)
-    plan = _decide(without_pools, policy, event, order)
+    plan = _checked_plan(without_pools, policy, event, order)
     if without_pools is state:  # no pool fills
         return plan
     return filled(state, plan)
 
 
-def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
+def _checked_plan(state: State, policy: Policy, event: Event, order: NameOrder | None) -> Plan:
     """Ask the policy, check its counts (Eqns 3, 5), place them on nodes (Eqn 6), and drop growth
     that cannot pay off.
 
@@ -206,7 +206,7 @@ def _decide(state: State, policy: Policy, event: Event, order: NameOrder | None)
     starting = [_NONE] * len(state.active)
     for j, active in enumerate(state.active):
         if active.rescaling is not None:  # thousands may wait, without any
-            starting[j] = _starting(active)
+            starting[j] = _starting_nodes(active)
     nodes = node_classes.place_by_class(
         parts, to_place, decision.counts, ends, starting, order, state.grain
     )
@@ -271,14 +271,14 @@ def rescales(before: State, after: State, *, forced: bool = False) -> tuple[Resc
     return tuple(sorted(steps, key=lambda step: len(step.after) > len(step.before)))
 
 
-def _starting(a: Active) -> Nodes:
+def _starting_nodes(a: Active) -> Nodes:
     """Return the nodes of a trainer that do not train yet; they are the first to be released."""
     if a.rescaling is None or a.rescaling.switch_s is None:
         return _NONE
     return a.nodes - a.rescaling.training
 
 
-def _without(active: Active, left: Nodes, at_s: float) -> Active:
+def _without_nodes(active: Active, left: Nodes, at_s: float) -> Active:
     """Return the trainer after the nodes ``left`` have left the pool; the same object if it had
     none of them.
     """
@@ -342,14 +342,14 @@ def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
         )
 
 
-def _enqueued(
+def _extended_queue(
     active: tuple[Active, ...],
     queue: tuple[Trainer, ...],
     new: Sequence[Trainer],
     queued: QueuedIds,
 ) -> tuple[Trainer, ...]:
     """Return the queue with the new trainers at its end. Cost: O(J + queue + new)."""
-    _check_new(new, (queued.ids_of(queue), _ids(active)))
+    _check_new(new, (queued.ids_of(queue), _trainer_ids(active)))
     return queued.appended(queue, new)
 
 
@@ -367,7 +367,7 @@ def _check_new(new: Sequence[Trainer], taken: Sequence[Set[str]]) -> None:
             raise _taken_id_error(next(trainer.id for trainer in new if trainer.id in ids))
 
 
-def _ids(active: Sequence[Active]) -> set[str]:
+def _trainer_ids(active: Sequence[Active]) -> set[str]:
     return {a.trainer.id for a in active}
 
 
@@ -409,7 +409,7 @@ def _taken_id_error(trainer_id: str) -> InvalidValueError:
     return InvalidValueError(f"trainer id {trainer_id!r} is taken, expected a new one")
 
 
-def _finished(
+def _without_finished(
     trainer_id: str, active: tuple[Active, ...], queue: tuple[Trainer, ...]
 ) -> tuple[tuple[Active, ...], tuple[Trainer, ...]]:
     """Return the active trainers and the queue without the finished trainer.

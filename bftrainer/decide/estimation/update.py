@@ -220,7 +220,7 @@ def with_estimates(state: State, learned: frozenset[str]) -> State:
             or _may_explore(a, measured, state.at_s)
         ):
             submitted = a.submitted or a.trainer
-            prior = _prior(
+            prior = _prior_curve(
                 submitted, measured, per_node, len(state.pool), is_alone=len(state.active) == 1
             )
             if (key, prior) not in curves:  # trainers of one model have one curve
@@ -314,7 +314,7 @@ def known_rates(state: State) -> dict[str, float]:
     }
 
 
-def _prior(
+def _prior_curve(
     submitted: Trainer, measured: Measurements, per_node: float, pool: int, *, is_alone: bool
 ) -> Curve:
     """Return the curve that is assumed where nothing has been measured.
@@ -329,9 +329,9 @@ def _prior(
     if not settings.blank:
         return submitted.curve
     if measured.points:
-        return _shape(submitted.min_nodes, submitted.max_nodes)
+        return _assumed_curve(submitted.min_nodes, submitted.max_nodes)
     share_nodes = pool if is_alone else int(settings.share * pool)
-    return _guess(submitted, per_node, share_nodes)
+    return _guessed_curve(submitted, per_node, share_nodes)
 
 
 def _with_estimate(
@@ -350,7 +350,7 @@ def _with_estimate(
     is_new = a.submitted is None
     current = submitted if is_new else a.trainer
     costs = with_costs(submitted, current, measured)
-    if not is_new and not _differ(current.curve, curve):
+    if not is_new and not _curves_differ(current.curve, curve):
         curve = current.curve
     if curve is current.curve and costs is current and sizes == current.sizes:
         return replace(a, submitted=submitted) if is_new else a
@@ -385,7 +385,7 @@ def _linear_beyond(curve: Curve, size: int, max_nodes: int) -> Curve:
     return Curve(nodes, tuple(per_s))
 
 
-def _guess(trainer: Trainer, per_node: float, share_nodes: int) -> Curve:
+def _guessed_curve(trainer: Trainer, per_node: float, share_nodes: int) -> Curve:
     """Return the curve of a trainer about which nothing is known.
 
     It has ``per_node`` samples per second and node, as the best of the others, up to
@@ -398,7 +398,7 @@ def _guess(trainer: Trainer, per_node: float, share_nodes: int) -> Curve:
 
 
 @lru_cache(maxsize=1024)
-def _shape(min_nodes: int, max_nodes: int) -> Curve:
+def _assumed_curve(min_nodes: int, max_nodes: int) -> Curve:
     """Return the curve n^``SCALES_AS``: the assumed scaling of a trainer that was submitted without
     a curve.
     """
@@ -413,7 +413,7 @@ def _is_exploring(a: Active) -> bool:
     return a.submitted is not None and a.trainer.sizes != a.submitted.sizes
 
 
-def lessons(state: State) -> frozenset[str]:
+def measurement_texts(state: State) -> frozenset[str]:
     """Return texts that say what was measured so far, and which trainers are on trial.
 
     When a new text appears, trainers may use nodes that they did not use before.
@@ -484,7 +484,7 @@ def _trial_sizes(
     return (present, *larger) if larger else None
 
 
-def _differ(old: Curve, new: Curve) -> bool:
+def _curves_differ(old: Curve, new: Curve) -> bool:
     """Whether the curves differ by more than the tolerance at any breakpoint, or end at different
     node counts.
     """

@@ -60,7 +60,7 @@ class Cohort:
         A trainer that has an illegal size after a loss drops to the largest legal one.
         """
         previous = state.memory if isinstance(state.memory, Cohorts) else Cohorts()
-        memory = Cohorts(self._cohorts(previous.joined, state, event))
+        memory = Cohorts(self._updated_cohorts(previous.joined, state, event))
         nodes = self._nodes_after(state, memory)
         counts = tuple(map(len, nodes))
         changed = tuple(
@@ -70,7 +70,7 @@ class Cohort:
         )
         return Decision(counts, self._wake_s(state, memory, counts), nodes=changed), memory
 
-    def _cohorts(
+    def _updated_cohorts(
         self, previous: tuple[tuple[float, Nodes], ...], state: State, event: Event
     ) -> tuple[tuple[float, Nodes], ...]:
         """Return the cohorts of the pool after an event: (time at which they joined, nodes).

@@ -80,9 +80,9 @@ class FragmentBook:
         self._backoff = backoff
         self._grain = config.now.nodes.unit
         self._held: Table[HeldFragment] = Table()
-        self._pool = Memoized(_pool)
+        self._pool = Memoized(_usable_fragments)
         self._slots = Memoized(slots_of)
-        self._leaving = Memoized(_leaving)
+        self._leaving = Memoized(_fragments_to_end)
 
     def all(self) -> tuple[HeldFragment, ...]:
         return self._held.snapshot()
@@ -126,9 +126,11 @@ class FragmentBook:
         for fragment in reported:
             held = self._held.get(fragment.name)
             if held is None or (held.fragment is not fragment and held.fragment != fragment):
-                self._update(held, fragment, now_s)
+                self._update_fragment(held, fragment, now_s)
 
-    def _update(self, held: HeldFragment | None, fragment: Fragment, now_s: PilotS) -> None:
+    def _update_fragment(
+        self, held: HeldFragment | None, fragment: Fragment, now_s: PilotS
+    ) -> None:
         """Take up one fragment of a holder's report: write what is new about it to the registry,
         and keep it, or close it if it is gone.
         """
@@ -160,7 +162,7 @@ class FragmentBook:
                     fragment.name, FragmentEvent.ASKED_BACK, now_s, fragment.why or "preempted"
                 )
             case FragmentPhase.GONE:
-                self._close(held, now_s)
+                self._close_fragment(held, now_s)
                 return
         self._held[fragment.name] = held
 
@@ -215,7 +217,7 @@ class FragmentBook:
         for name in sorted(names):
             self._held[name] = replace(self._held[name], is_released=True)
 
-    def _close(self, held: HeldFragment, now_s: PilotS) -> None:
+    def _close_fragment(self, held: HeldFragment, now_s: PilotS) -> None:
         """Forget a fragment that is gone, and write its release. If it was not given back, the
         scheduler took it: back off from its node.
         """
@@ -237,7 +239,7 @@ class FragmentBook:
             self._backoff.add_preemption(held.node, now_s - since_s, base_s, now_s, is_missed)
 
 
-def _pool(held: tuple[HeldFragment, ...]) -> Nodes:
+def _usable_fragments(held: tuple[HeldFragment, ...]) -> Nodes:
     """Return the fragments that trainers may use: ready, not given back, and of a known class."""
     ready = FragmentPhase.READY
     return Nodes(
@@ -256,7 +258,7 @@ def slots_of(pool: Nodes, held: tuple[HeldFragment, ...]) -> Nodes:
     return Nodes([slot for h in held if h.name in pool for slot in h.slots or (h.name,)])
 
 
-def _leaving(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
+def _fragments_to_end(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
     """Return the fragments that were given back and whose holders have not been told to end."""
     return tuple([h for h in held if h.given_back_s is not None and not h.is_released])
 

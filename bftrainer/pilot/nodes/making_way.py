@@ -67,13 +67,15 @@ def make_way(facts: NodeFacts, moment: Moment, kept: Sequence[HeldFragment]) -> 
     facts = replace(facts, memory=_with_low_water(facts))
     match facts.permit.give_way:
         case GiveWay.YIELD:
-            decision = _yield(facts, kept)
+            decision = _nodes_to_yield(facts, kept)
         case GiveWay.BLIND:
             decision = _yield_blindly(facts, kept)
         case GiveWay.SITE:
             return WayDecision(facts.memory)
     leaving = {name for release in decision.releases for name in release.names}
-    return _shortened(facts, moment, [h for h in kept if h.name not in leaving], decision)
+    return _with_shortened_holders(
+        facts, moment, [h for h in kept if h.name not in leaving], decision
+    )
 
 
 def window_cap_s(facts: NodeFacts) -> float:
@@ -129,7 +131,7 @@ def _with_low_water(facts: NodeFacts) -> NodeMemory:
     return replace(memory, low_water=tuple(sorted(marks.items())), low_water_s=harvest.at_s)
 
 
-def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
+def _nodes_to_yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
     """Decide which nodes to release by the queue of main jobs (:func:`.yielding.next_yield`).
     Before the queue has been seen, nothing may be requested.
     """
@@ -142,7 +144,7 @@ def _yield(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecision:
     leaving = [h for h in facts.fragments if h.given_back_s is None and h not in kept]
     own = [*kept, *given_back, *(replace(h, given_back_s=facts.queue.at_s) for h in leaving)]
     before = facts.memory.yielding
-    decision = next_yield(facts.queue, own, _costs(facts), before, rules)
+    decision = next_yield(facts.queue, own, _rescale_costs(facts), before, rules)
     memory = replace(facts.memory, yielding=decision.memory)
     hasten = (Hasten(decision.hasten, rules.notice_s),) if decision.hasten else ()
     return WayDecision(
@@ -162,7 +164,7 @@ def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisio
     """
     if facts.glance is None:
         return WayDecision(facts.memory, blocks=True)
-    costs = _costs(facts)
+    costs = _rescale_costs(facts)
     ready = [h for h in kept if h.is_ready]
     order = sorted(ready, key=lambda h: (h.name in costs, costs.get(h.name, 0.0), -h.asked_s))
     before = facts.memory.blind
@@ -184,7 +186,7 @@ def _yield_blindly(facts: NodeFacts, kept: Sequence[HeldFragment]) -> WayDecisio
     return WayDecision(memory, tuple(releases), blocks=decision.memory.offers, words=words)
 
 
-def _costs(facts: NodeFacts) -> dict[str, float]:
+def _rescale_costs(facts: NodeFacts) -> dict[str, float]:
     """Return what a trainer loses by a rescale, for each fragment in use."""
     costs = dict.fromkeys(facts.used, 0.0)
     for nodes, cost in facts.demand.move_costs:
@@ -192,7 +194,7 @@ def _costs(facts: NodeFacts) -> dict[str, float]:
     return costs
 
 
-def _shortened(
+def _with_shortened_holders(
     facts: NodeFacts, moment: Moment, staying: Iterable[HeldFragment], decision: WayDecision
 ) -> WayDecision:
     """Add to a decision an order to shorten the holders that may not last as long as they would.
@@ -228,7 +230,9 @@ def _shortened(
 # Room for main-queue jobs that wait for a limit that counts holders: no scheduler preempts for it.
 
 
-def above(kept: Sequence[HeldFragment], used: Collection[str], max_kept: int) -> list[HeldFragment]:
+def fragments_above(
+    kept: Sequence[HeldFragment], used: Collection[str], max_kept: int
+) -> list[HeldFragment]:
     """Return the fragments to release so that ``max_kept`` are kept: parts first, of these unused
     ones, the latest first.
     """
@@ -248,7 +252,7 @@ def in_the_way(
     needed = max(sum(job.size for job in waits.jobs) - leaving, 0)
     not_started = [h for h in kept if not h.is_ready]
     ready = [h for h in kept if h.is_ready]
-    return not_started + above(ready, used, max(len(ready) - needed, 0))
+    return not_started + fragments_above(ready, used, max(len(ready) - needed, 0))
 
 
 def limit_reason(waits: LimitWaits) -> str:

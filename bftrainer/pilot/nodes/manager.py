@@ -141,7 +141,7 @@ class NodeManager:
         """What trainers may use: fragments, or the GPUs of each."""
         return self._fragments.slots()
 
-    def _holders(self, slots: Nodes) -> Nodes:
+    def _fragments_of_slots(self, slots: Nodes) -> Nodes:
         """Return the fragments to which ``slots`` belong: under ``nodes.unit = "gpu"``, all GPUs of
         a holder join and leave together.
         """
@@ -286,7 +286,7 @@ class NodeManager:
             self._config.now,
             self._fragments.all(),
             self._fragments.pool(),
-            self._holders(used),
+            self._fragments_of_slots(used),
             self._planned_ends(),
             self._near_limit_ends(),
             self._candidates(view.candidates, self._backoff.nodes()),
@@ -335,12 +335,12 @@ class NodeManager:
                 case Hasten(names, notice_s):
                     self._fragments.hasten(names, notice_s)
                 case Ask(requests):
-                    requested += self._request(requests, now_s)
+                    requested += self._submit_requests(requests, now_s)
         self._burst, words = self._burst.after(decision.wanted, requested, len(self.ready), now_s)
         if words:
             self._recorder.note("nodes", "", words)
 
-    def _request(self, requests: tuple[NodeRequest, ...], now_s: PilotS) -> int:
+    def _submit_requests(self, requests: tuple[NodeRequest, ...], now_s: PilotS) -> int:
         """Request nodes from the holder. Returns how many requests were submitted."""
         view = self._polls.view
         age_s = max(now_s - view.seen_s, 0.0)  # a poll may be minutes old where calls are limited
@@ -382,17 +382,17 @@ class NodeManager:
         because their jobs end are requested again.
         """
         if given_back := self._fragments.given_back():
-            in_use = self._holders(in_use)
+            in_use = self._fragments_of_slots(in_use)
             patience_s = 0.0 if at_once else self._config.now.times.move_s
             step = next_release(given_back, in_use, patience_s, self._clock.now_s())
             if step is not None:
-                renewals = self._release(step.names)
+                renewals = self._end_holders(step.names)
                 if renewals and renews and not self._permission.permit.refusal:
                     before = {h.name for h in self._fragments.all()}
-                    self._request(renewals, self._clock.now_s())
+                    self._submit_requests(renewals, self._clock.now_s())
                     self._fragments.renewals({h.name for h in self._fragments.all()} - before)
 
-    def _release(self, names: Nodes) -> tuple[NodeRequest, ...]:
+    def _end_holders(self, names: Nodes) -> tuple[NodeRequest, ...]:
         """End the holders of these fragments. Returns requests for the nodes that leave only
         because their jobs end: made now, a new holder is in the queue when the old one ends.
         """
@@ -409,7 +409,7 @@ class NodeManager:
         """End the processes in fragments that no driver uses: orphans of a pilot whose job died
         with its drivers.
         """
-        if orphaned := self.ready - self._holders(in_use):
+        if orphaned := self.ready - self._fragments_of_slots(in_use):
             try:
                 self._holder.clear(orphaned)
             except (

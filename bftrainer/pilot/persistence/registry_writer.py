@@ -194,13 +194,15 @@ class RegistryWriter:
 
     def note(self, at_s: HostS, kind: str, subject: str, text: str) -> None:
         statement = "INSERT INTO notes (at_s, kind, subject, text) VALUES (?, ?, ?, ?)"
-        self.store.write("note", statement, at_s, kind, _text(subject), _text(text))
+        self.store.write(
+            "note", statement, at_s, kind, _storable_text(subject), _storable_text(text)
+        )
 
 
 def _column_value(value: object) -> object:
-    return value.value if isinstance(value, Enum) else _text(value)
+    return value.value if isinstance(value, Enum) else _storable_text(value)
 
 
-def _text(value: object) -> object:
+def _storable_text(value: object) -> object:
     """Text that SQLite takes: file names and JSON may contain halves of surrogate pairs."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value

@@ -70,7 +70,7 @@ def spec_to_start(spec: TrainerSpec, unfit: Sequence[tuple[int, int]]) -> Traine
     return spec.model_copy(update={"sizes": sizes_of(with_fitting_sizes(spec.trainer(), unfit))})
 
 
-def due(
+def trainers_for_core(
     records: tuple[TrainerRecord, ...], retry_later: frozenset[str]
 ) -> Mapping[str, TrainerRecord]:
     """Return the trainers for the core, by name: neither final nor paused, and not among those that

@@ -23,7 +23,12 @@ from bftrainer.pilot.persistence.registry import TrainerRecord, TrainerStatus
 from bftrainer.pilot.persistence.registry_writer import TrainerChange
 from bftrainer.pilot.recorder import Recorder
 from bftrainer.pilot.steady_clock import SteadyClock
-from bftrainer.pilot.trainers.for_core import due, smallest_of, spec_to_start, trainer_limits
+from bftrainer.pilot.trainers.for_core import (
+    smallest_of,
+    spec_to_start,
+    trainer_limits,
+    trainers_for_core,
+)
 from bftrainer.pilot.trainers.launcher import Launcher
 from bftrainer.pilot.trainers.managed import ManagedTrainer, Occupancy
 from bftrainer.pilot.trainers.outcomes import (
@@ -86,7 +91,7 @@ class TrainerManager:
     def __post_init__(self) -> None:
         self._to_host = self._clock.to_host
         self._trainers: dict[str, ManagedTrainer] = {}
-        self._for_core = Memoized(due)
+        self._for_core = Memoized(trainers_for_core)
         self._limits = Memoized(trainer_limits)
         self._smallest = Memoized(smallest_of)
         self._occupancy = Occupancy(self._trainers)
@@ -277,10 +282,10 @@ class TrainerManager:
                 continue
             trainer.judged_record = trainer.record
             if view is not was and view != was:
-                self._hear(trainer, was, now_s)
+                self._process_report(trainer, was, now_s)
                 self._recorder.driver_reported(name, was.times, view.times)
                 withheld |= self._newly_withheld(trainer, was, host_s)
-            self._write(
+            self._write_outcome(
                 trainer,
                 after_view(
                     trainer.record,
@@ -335,13 +340,13 @@ class TrainerManager:
         trainer.killed_nodes = (*trainer.killed_nodes, node)
         outcome = after_kill(trainer.record, trainer.samples, trainer.killed_nodes)
         if not trainer.state.view.alive:
-            self._write(trainer, outcome)
+            self._write_outcome(trainer, outcome)
         elif outcome.is_over and outcome.change is not None:
             self._give_up(trainer, outcome.change.reason or "")
         else:
-            self._write(trainer, counted_only(outcome))
+            self._write_outcome(trainer, counted_only(outcome))
 
-    def _write(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
+    def _write_outcome(self, trainer: ManagedTrainer, outcome: Outcome) -> None:
         """Carry out an :class:`Outcome`: write usage, notes and the change, and forget a trainer
         that is over.
         """
@@ -366,7 +371,7 @@ class TrainerManager:
             self._write_usage_of(trainer)
             del self._trainers[trainer.name]
 
-    def _hear(self, trainer: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
+    def _process_report(self, trainer: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
         """Take up a driver's new report: measure it, note values that cannot be used and work that
         is repeated, and end a trainer that one of its rules stops. ``was``: the report before.
         """
@@ -374,7 +379,7 @@ class TrainerManager:
         if view.ranks_disagree and not was.ranks_disagree:
             self._recorder.note("report", trainer.name, disagreement_text(view.ranks_disagree))
         try:
-            self._measure(trainer, now_s)
+            self._measure_report(trainer, now_s)
         except Exception as error:  # an error by one trainer's report concerns this trainer only
             self._give_up(
                 trainer, f"its reports cannot be measured: {type(error).__name__}: {error}"
@@ -398,7 +403,7 @@ class TrainerManager:
         if view.trains and not was.trains:
             state.lost = frozenset()
 
-    def _measure(self, trainer: ManagedTrainer, now_s: PilotS) -> None:
+    def _measure_report(self, trainer: ManagedTrainer, now_s: PilotS) -> None:
         """Measure the throughput and stalls in a trainer's report. The time of the decision counts
         only if the trainer trains on the nodes of that decision.
         """
@@ -487,12 +492,14 @@ class TrainerManager:
                 state.started_class = state.desired_class
                 try:
                     spec = spec_to_start(trainer.record.spec, trainer.record.unfit)
-                    self._launcher.start(spec, self._hosts(trainer, nodes), self._interface(nodes))
+                    self._launcher.start(
+                        spec, self._host_lines(trainer, nodes), self._network_interface(nodes)
+                    )
                 except (OSError, UserError) as error:
                     if isinstance(error, OSError) and error.errno in NO_DISK:
                         raise  # not a failure of the trainer
                     text = f"the driver cannot be started: {error}"
-                    self._write(
+                    self._write_outcome(
                         trainer,
                         after_failure(
                             trainer.record,
@@ -514,7 +521,7 @@ class TrainerManager:
                 try:
                     if isinstance(step, ChangeHosts):
                         hurried = self._hurried_of(state.ordered - step.nodes)
-                        self._launcher.order(name, self._hosts(trainer, step.nodes), hurried)
+                        self._launcher.order(name, self._host_lines(trainer, step.nodes), hurried)
                     else:
                         self._launcher.ask_to_stop(name)
                 except OSError as error:
@@ -582,7 +589,7 @@ class TrainerManager:
         if (used := trainer.take_usage()) is not None:
             self._recorder.usage((used,))
 
-    def _hosts(self, trainer: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
+    def _host_lines(self, trainer: ManagedTrainer, nodes: Nodes) -> list[HostSlots]:
         """Return the lines of the hosts file for these fragments or GPUs. The number of slots of a
         fragment comes from the trainer, else from the table of its node class, else from the
         configuration of nodes.
@@ -598,7 +605,7 @@ class TrainerManager:
         )
         return [HostSlots(node_of(f), slots, id_of(f)) for f in sorted(nodes)]
 
-    def _interface(self, nodes: Nodes) -> str | None:
+    def _network_interface(self, nodes: Nodes) -> str | None:
         configured = self._classes.configured(self._class_of(nodes))
         return configured.interface if configured else None
 

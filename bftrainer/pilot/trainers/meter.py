@@ -140,7 +140,7 @@ def update(
 
     if reading.stage is MeterStage.WARMING_UP:
         return _warmed_up(reading, line, window_s), losses
-    return _measured(reading, name, window_s)
+    return _close_full_window(reading, name, window_s)
 
 
 def _without_nodes(reading: MeterReading, view: DriverView) -> MeterReading:
@@ -179,7 +179,7 @@ def _on_new_nodes(reading: MeterReading, view: DriverView, decided_s: HostS | No
         previous_fragments=previous,
         grew=not view.on < previous,
         stall_origin=last_line or _start_origin(reading, decided_s),
-        previous_rate=_rate(reading.window_start, last_line),
+        previous_rate=_throughput_between(reading.window_start, last_line),
         start_s=start_s,
     )
 
@@ -286,7 +286,7 @@ def _warmed_up(reading: MeterReading, line: ProgressMark, window_s: float) -> Me
     return replace(reading, window_start=line, steady_since_s=line.at_s)
 
 
-def _measured(
+def _close_full_window(
     reading: MeterReading, name: str, window_s: float
 ) -> tuple[MeterReading, tuple[Measured, ...]]:
     """Close the window if it has lasted long enough, and open the next one. Returns the reading and
@@ -329,7 +329,7 @@ def _stall_s(reading: MeterReading, rate: float) -> float | None:
     return stall_s if 0 < stall_s <= MAX_WINDOW_S else None
 
 
-def _rate(start: ProgressMark | None, end: ProgressMark | None) -> float:
+def _throughput_between(start: ProgressMark | None, end: ProgressMark | None) -> float:
     """Return the throughput between two marks; 0 if it cannot be computed."""
     if start is None or end is None or end.at_s <= start.at_s:
         return 0.0

@@ -116,7 +116,7 @@ class Rules:
         if members and all(m.stage is Stage.COMPLETING for m in members):  # lines 14-17
             return tuple(_with_limit(m, 1.0) for m in members), 2 * interval_s
         total = sum(1.0 if m.growth is None else m.growth for m in members)
-        return tuple(self._limited(m, total, len(members)) for m in members), interval_s
+        return tuple(self._with_new_limit(m, total, len(members)) for m in members), interval_s
 
     def measured(self, m: FlowConMember, now: MeasuredGrowth, at_s: float) -> FlowConMember:
         """Compute a member's G since its last measurement [FlowCon Eqns 4.1, 4.2] (line 3 of
@@ -141,7 +141,7 @@ class Rules:
         stage = Stage.NEW if m.growth >= self.alpha else slower
         return FlowConMember(m.id, stage, m.limit, m.growth, m.loss, m.used_s, m.at_s)
 
-    def _limited(self, m: FlowConMember, total: float, member_count: int) -> FlowConMember:
+    def _with_new_limit(self, m: FlowConMember, total: float, member_count: int) -> FlowConMember:
         """Return a member with its new limit [FlowCon Algorithm 1, lines 18-26].
 
         On NL it is the member's share of ``total``, the sum of all G; equal shares if that is 0. On
@@ -186,7 +186,10 @@ class FlowCon:
         """
         before = state.memory if isinstance(state.memory, Lists) else Lists()
         pool = max(len(state.pool), 1)
-        seen = {a.trainer.id: MeasuredGrowth(_normalized(a), a.node_s / pool) for a in state.active}
+        seen = {
+            a.trainer.id: MeasuredGrowth(_normalized_growth(a), a.node_s / pool)
+            for a in state.active
+        }
         lists = self.rules.listen(before, seen, state.at_s)
         limits = {m.id: m.limit for m in lists.members}
         trainers = [a.trainer for a in state.active]
@@ -195,7 +198,7 @@ class FlowCon:
         return Decision(counts, lists.next_s if trainers else None), lists
 
 
-def _normalized(active: Active) -> float | None:
+def _normalized_growth(active: Active) -> float | None:
     losses = active.losses
     if losses is None or losses.first == 0:
         return None

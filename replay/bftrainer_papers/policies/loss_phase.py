@@ -67,7 +67,7 @@ class LossPhase:
         tasks = {a.trainer.id: a for a in state.active}
         phase_ids = {mark.id for mark in phase.marks} | set(phase.ages)
         if not tasks.keys() <= phase_ids:
-            phase = TrainingPhase(marks=tuple(_mark(a) for a in state.active))
+            phase = TrainingPhase(marks=tuple(_loss_mark(a) for a in state.active))
         phase = TrainingPhase(
             tuple(mark for mark in phase.marks if mark.id in tasks),
             tuple(name for name in phase.ages if name in tasks),
@@ -100,18 +100,18 @@ class LossPhase:
         return wait_s
 
     def _oldest_first(self, phase: TrainingPhase, tasks: dict[str, Active]) -> tuple[str, ...]:
-        change = {mark.id: self._change(mark, tasks[mark.id]) for mark in phase.marks}
+        change = {mark.id: self._loss_change(mark, tasks[mark.id]) for mark in phase.marks}
         place = {mark.id: j for j, mark in enumerate(phase.marks)}
         return tuple(sorted(change, key=lambda name: (change[name], place[name])))
 
-    def _change(self, mark: LossMark, task: Active) -> float:
+    def _loss_change(self, mark: LossMark, task: Active) -> float:
         done = task.samples_done - mark.samples
         if mark.loss is None or task.losses is None or done <= 0:
             return math.inf
         return abs(task.losses.latest - mark.loss) * self.iterations * self.batch_samples / done
 
 
-def _mark(active: Active) -> LossMark:
+def _loss_mark(active: Active) -> LossMark:
     return LossMark(
         active.trainer.id,
         active.samples_done,

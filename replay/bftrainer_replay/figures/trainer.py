@@ -88,7 +88,7 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
     bottom.set_ylabel("samples/s")
     bottom.set_ylim(0, None)
     for axes in (*panels[:-2], bottom):
-        _mark(axes, [at_s / DAY_S for at_s in changes])
+        _mark_places(axes, [at_s / DAY_S for at_s in changes])
     bottom.set_xlabel("time (UTC)")
     date_axis(bottom)
     return figure
@@ -116,7 +116,7 @@ def over_samples_figure(name: str, history: History, metric: str | None = None) 
     bottom.set_xlabel("samples")
     bottom.xaxis.set_major_formatter(EngFormatter(sep=""))
     for axes in panels:
-        _mark(axes, changes)
+        _mark_places(axes, changes)
     return figure
 
 
@@ -133,7 +133,7 @@ def _draw_values(
             len(values) > _MAX_JOINED
         ):  # the reports scatter; the mean of each part shows where they go
             axes.plot(at, values, ".", color=ORANGE, alpha=0.5, markersize=1.5, label="each report")
-            axes.plot(*_means(at, values), color=ORANGE, linewidth=1.8, label="mean")
+            axes.plot(*_means_of_parts(at, values), color=ORANGE, linewidth=1.8, label="mean")
             axes.legend(loc="upper right", frameon=False, fontsize=9, ncols=2)
         else:
             marker = "." if len(values) < 40 else None
@@ -150,7 +150,7 @@ def _draw_values(
         panels[1].set_ylabel(metric if len(metric) <= 14 else f"{metric[:12]}..")
 
 
-def _means(at: Values, values: Values) -> tuple[Values, Values]:
+def _means_of_parts(at: Values, values: Values) -> tuple[Values, Values]:
     """The mean of each of equal parts; a part without reports breaks the line."""
     edges = np.linspace(at[0], at[-1], 121)
     counts, _ = np.histogram(at, edges)
@@ -158,7 +158,7 @@ def _means(at: Values, values: Values) -> tuple[Values, Values]:
     return (edges[1:] + edges[:-1]) / 2, np.where(counts > 0, sums / np.maximum(counts, 1), np.nan)
 
 
-def _mark(axes: Axes, places: Sequence[float]) -> None:
+def _mark_places(axes: Axes, places: Sequence[float]) -> None:
     """Draw a thin line at every place."""
     for place in places:
         axes.axvline(place, color=FAINT, linewidth=0.7, zorder=0.5)

@@ -25,7 +25,13 @@ def compare_page(
     whole nodes.
     """
     best = ranking[0]
-    chapters = (Chapter("Ranking", _settings(scenario), (_ranking(ranking), _frontier(ranking))),)
+    chapters = (
+        Chapter(
+            "Ranking",
+            _settings_text(scenario),
+            (_ranking_table(ranking), _frontier_picture(ranking)),
+        ),
+    )
     summary = best.summary
     lost = [lost_share(p, p.summary.preemption_cost_samples) or 0.0 for p in ranking]
     tiles = (
@@ -49,7 +55,7 @@ def compare_page(
             f", {summary.outcome_one_node_h / equal.summary.outcome_one_node_h - 1:.1%} "
             "more than equal-share"
         )
-    warnings = _warnings(ranking, scenario, left_out)
+    warnings = _limits_of_comparison(ranking, scenario, left_out)
     return Page(
         f"{name}: {len(ranking)} policies side by side",
         f"{lead}.",
@@ -60,7 +66,7 @@ def compare_page(
     )
 
 
-def _settings(scenario: Scenario) -> str:
+def _settings_text(scenario: Scenario) -> str:
     return (
         f"{counted(len(scenario.arrivals), 'trainer')}, {_at_once(scenario)}, cost model "
         f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table "
@@ -75,7 +81,7 @@ def _at_once(scenario: Scenario) -> str:
     return f"{scenario.max_parallel} at once (P_jmax)"
 
 
-def _warnings(
+def _limits_of_comparison(
     ranking: Sequence[RankedPolicy], scenario: Scenario, left_out: Sequence[str]
 ) -> tuple[str, ...]:
     """Return what limits the comparison: notes on the log, work that ran out, policies left out."""
@@ -94,7 +100,7 @@ def _warnings(
     return tuple(warnings)
 
 
-def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
+def _ranking_table(ranking: Sequence[RankedPolicy]) -> PageTable:
     """Return the table of all policies, best first."""
     return PageTable(
         "ranking",
@@ -114,7 +120,7 @@ def _ranking(ranking: Sequence[RankedPolicy]) -> PageTable:
     )
 
 
-def _frontier(ranking: Sequence[RankedPolicy]) -> Picture:
+def _frontier_picture(ranking: Sequence[RankedPolicy]) -> Picture:
     """Return the picture of :func:`frontier_figure`, with its data."""
     done = [p.summary.done for p in ranking]
     rows = [

@@ -107,7 +107,7 @@ def play(
     for arrival in arrivals:
         check_needs(policy, scenario.cost_model.costs_of(arrival.trainer))
     began = time.perf_counter()
-    max_parallel = _places(policy, scenario)
+    max_parallel = _max_parallel(policy, scenario)
     world = ReplayWorld(
         scenario.window,
         arrivals,
@@ -175,7 +175,7 @@ def trainings_of(scenario: Scenario) -> Scenario:
     return replace(scenario, arrivals=tuple(a for a in scenario.arrivals if not a.trainer.fill))
 
 
-def _places(policy: Policy, scenario: Scenario) -> int | None:
+def _max_parallel(policy: Policy, scenario: Scenario) -> int | None:
     """P_jmax of the scenario, or enough for its trainers; None if the policy has no limit."""
     if is_unlimited(policy) or (scenario.max_parallel is None and has_priority_order(policy)):
         return None

@@ -87,7 +87,7 @@ class _Admitted:
         self.solver.changeRowBounds(
             self.finished_row, float(max(0, k - self.max_parallel)), highspy.kHighsInf
         )
-        return _solve(self.solver)
+        return _solve_from_basis(self.solver)
 
 
 def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int) -> float:
@@ -111,7 +111,7 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
     for m, total in groups:
         samples = max(models[m].curve.per_s) * span_s if total is None else total
         lengths.append(samples / _UNIT_SAMPLES)
-    solver, finished_row = _program(levels, models, list(groups), max_parallel)
+    solver, finished_row = _linear_program(levels, models, list(groups), max_parallel)
     program = _Admitted(solver, finished_row, group_of, lengths, max_parallel, [0] * len(groups))
     # While all trainers can be finished, one more of them is more samples: the maximum is at the
     # last such K, or beyond.
@@ -148,7 +148,7 @@ def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
     return model_of_trainer, models
 
 
-def _program(
+def _linear_program(
     levels: _Levels,
     models: Sequence[_Model],
     groups: Sequence[tuple[int, float | None]],
@@ -217,7 +217,7 @@ def _levels_of(sizes: PoolSizes) -> _Levels:
     return _Levels(bin_s.tolist(), (bin_node_s / bin_s).tolist())
 
 
-def _solve(solver: highspy.Highs) -> float | None:
+def _solve_from_basis(solver: highspy.Highs) -> float | None:
     """Solve the program from the basis of the last solution; None if it is infeasible.
 
     HiGHS seldom gives up from a basis ("Unknown"); it then starts again.
