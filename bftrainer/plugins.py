@@ -117,8 +117,9 @@ def _built_policy(builder: Callable[..., Policy], settings: PolicySettings) -> P
     if isinstance(builder, type):
         parameters = signature(builder).parameters.values()
         if all(
-            p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
-            for p in parameters
+            parameter.default is not parameter.empty
+            or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+            for parameter in parameters
         ):
             built: Policy = builder()
             return built

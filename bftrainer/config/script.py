@@ -102,7 +102,8 @@ def saves(text: str) -> bool:
 def launcher_doubt(script_clue: Clue | None, launcher: str, max_workers: int) -> str:
     """Return why a launcher does not seem to fit a script; empty if it does.
 
-    ``script_clue`` is the script's :func:`launcher_clue`, and ``max_workers`` the largest number of workers of the trainer.
+    ``script_clue`` is the script's :func:`launcher_clue`, and ``max_workers`` the largest
+    number of workers of the trainer.
     """
     fitting = launcher_traits(launcher).starts_scripts_for
     if not fitting:  # the launcher starts any script

@@ -88,7 +88,7 @@ class Explanation:
     @property
     def free(self) -> int:
         """Nodes that the decision left unallocated."""
-        return self.pool - sum(s.after for s in self.shares)
+        return self.pool - sum(share.after for share in self.shares)
 
 
 @dataclass(slots=True)
@@ -172,7 +172,8 @@ def _decision_explanation(trainer: str, entry: JournalEntry, state: State) -> Ex
     """
     counts = entry.plan.decision.counts
     shares = tuple(
-        NodeShare(a.trainer.id, len(a.nodes), n) for a, n in zip(state.active, counts, strict=True)
+        NodeShare(admitted.trainer.id, len(admitted.nodes), n)
+        for admitted, n in zip(state.active, counts, strict=True)
     )
     share = next((s for s in shares if s.id == trainer), None)
     explanation = Explanation(
@@ -245,7 +246,9 @@ def _why_filling(entry: JournalEntry, state: State) -> str:
     uses.
     """
     pool, counts = len(state.pool), entry.plan.decision.counts
-    trained = sum(n for a, n in zip(state.active, counts, strict=True) if not a.trainer.fill)
+    trained = sum(
+        n for admitted, n in zip(state.active, counts, strict=True) if not admitted.trainer.fill
+    )
     return (
         f"it takes what no training gains from: of {counted(pool, 'node')}, trainings have "
         f"{trained}, and pools that fill share the other {pool - trained}, up to max_nodes (fill)"
@@ -265,9 +268,9 @@ def _gathers_until_s(memory: object) -> float | None:
 def _of_class(state: State, share: NodeShare) -> int:
     """Return how many nodes of the pool are of the class that a trainer runs on."""
     return next(
-        len(p.pool)
-        for p in parts(state)
-        for j in p.members
+        len(part.pool)
+        for part in parts(state)
+        for j in part.members
         if state.active[j].trainer.id == share.id
     )
 
@@ -296,7 +299,7 @@ def _waits_behind_text(state: State, j: int) -> str:
     otherwise. ``j`` is its place among the active trainers.
     """
     key = key_s(state.active[j])
-    before = sum(key_s(a) < key for a in state.active if not a.trainer.fill)
+    before = sum(key_s(admitted) < key for admitted in state.active if not admitted.trainer.fill)
     if not state.pool or state.max_parallel is not None or not before:
         return ""
     return f"it waits: with these nodes, {counted(before, 'trainer')} before it would finish sooner"
@@ -410,7 +413,7 @@ def _limit_sentence(
     givers = [s for s in stake.more.others if s.after < s.before]
     if not givers:
         return f"{amount}, but all trainers together would gain nothing"
-    names = ", ".join(f"{s.id} ({s.before} -> {s.after})" for s in givers[:3])
+    names = ", ".join(f"{giver.id} ({giver.before} -> {giver.after})" for giver in givers[:3])
     more = f" and {len(givers) - 3} more" if len(givers) > 3 else ""
     lost = sum(s.gain for s in stake.more.others)
     return (

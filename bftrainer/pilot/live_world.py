@@ -74,8 +74,8 @@ class SentToCore:
     """
 
     def __init__(self, last_state: State) -> None:
-        trainers = (*(a.trainer for a in last_state.active), *last_state.queue)
-        self._trainers = {t.id: t.learning is not None for t in trainers}
+        trainers = (*(admitted.trainer for admitted in last_state.active), *last_state.queue)
+        self._trainers = {trainer.id: trainer.learning is not None for trainer in trainers}
         self._pool = last_state.pool
         self._max_parallel = last_state.max_parallel
         self._pool_change = Memoized(_pool_change)
@@ -165,7 +165,9 @@ class LiveWorld:
         """Wait until something has happened, and return it as one event for the core. None once the
         pilot was told to end and everything is released.
         """
-        self._trainers.mark_admitted((a.trainer.id for a in state.active), self._clock.now_s())
+        self._trainers.mark_admitted(
+            (admitted.trainer.id for admitted in state.active), self._clock.now_s()
+        )
         self._lessons = measurement_texts(state)
         for name in state.blamed:
             self._trainers.quarantine(name, state.kept)
@@ -235,7 +237,7 @@ class LiveWorld:
             core = self._lessons.union(islice(self._trainers.for_core(now_s), max_parallel))
             demand = self._trainers.demand(now_s, max_parallel)
             self._nodes.take_and_give(core, demand, self._trainers.used(now_s))
-        self._trainers.hurry(self._nodes.hurried)
+        self._trainers.note_urgent(self._nodes.urgent)
         timer.passed(TickStage.NODES)
         if self._nodes.settled:
             self._trainers.step(now_s, self._pool)

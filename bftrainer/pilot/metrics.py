@@ -120,11 +120,16 @@ class Metrics:
         """Take the start values from the registry: the status of each trainer, and the open
         fragments with the times of their events.
         """
-        self._status_of: dict[str, TrainerStatus] = {t.name: t.status for t in registry.trainers()}
+        self._status_of: dict[str, TrainerStatus] = {
+            trainer.name: trainer.status for trainer in registry.trainers()
+        }
         self._fragment_times: dict[str, dict[FragmentEvent, float]] = {}
-        for f in registry.fragments(open_only=True):
-            times = {FragmentEvent.TAKEN: f.taken_s, FragmentEvent.ASKED_BACK: f.asked_back_s}
-            self._fragment_times[f.name] = {
+        for fragment in registry.fragments(open_only=True):
+            times = {
+                FragmentEvent.TAKEN: fragment.taken_s,
+                FragmentEvent.ASKED_BACK: fragment.asked_back_s,
+            }
+            self._fragment_times[fragment.name] = {
                 event: at_s for event, at_s in times.items() if at_s is not None
             }
         self._held_count = sum(

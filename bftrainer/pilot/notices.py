@@ -152,12 +152,12 @@ class Notices:
         trainers without nodes. Trainers that ended before the first notice was noted are left out:
         where none was, the event log says that notices start now, and nothing is queued.
         """
-        notes = [n for n in self._registry.notes(1_000_000) if n.kind == NOTE]
+        notes = [note for note in self._registry.notes(1_000_000) if note.kind == NOTE]
         if not notes and self._notices_config.on_event:
             self._notes.append(("", "notices start with the trainers that end from now on"))
         if not notes:
             return
-        sent = {(n.subject, n.text.partition(":")[0]) for n in notes}
+        sent = {(note.subject, note.text.partition(":")[0]) for note in notes}
         for record in self._registry.trainers():
             is_recent = record.finished_s is not None and record.finished_s >= notes[0].at_s
             event = _EVENT_OF.get(record.status)

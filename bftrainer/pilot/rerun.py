@@ -217,8 +217,8 @@ def _compare_kept(entry: JournalEntry, before: State) -> str:
     state = trainings(before)
     present = present_counts(state)
     try:
-        check_counts([a.trainer for a in state.active], len(state.pool), counts)
-        check_placement(state.pool, [a.nodes for a in state.active], counts, nodes)
+        check_counts([admitted.trainer for admitted in state.active], len(state.pool), counts)
+        check_placement(state.pool, [admitted.nodes for admitted in state.active], counts, nodes)
     except RejectedAnswerError as error:
         return str(error)
     if len(parts(state)) == 1 and counts != present:

@@ -205,7 +205,9 @@ class PilotRuntime:
         old = self._config.now
         fresh, kept = merged(old, read)
         trainers = [
-            r.spec.trainer() for r in self._recorder.registry.trainers() if not r.status.is_final
+            trainer.spec.trainer()
+            for trainer in self._recorder.registry.trainers()
+            if not trainer.status.is_final
         ]
         prepared = self.decisions.prepare(fresh, trainers)
         kept += self._reload_site(old, fresh)

@@ -297,8 +297,11 @@ class StepLoop:
             dist.barrier()
 
     def _write(self) -> None:
-        """Write the checkpoint under another name, then rename it, so that it is never
-        half-written.
+        """Write a checkpoint: to a file of another name, which is then renamed, so that the
+        checkpoint is never half-written.
+
+        It has the model, the optimizer, the position in the data, the objects of ``keep`` and the
+        values of the script.
         """
         import torch
 

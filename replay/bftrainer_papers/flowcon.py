@@ -37,11 +37,16 @@ class FlowConWorker:
         before = memory if isinstance(memory, tuple) else (Lists(),) * len(workers)
         after = tuple(
             self.rules.listen(
-                lists, {c.id: MeasuredGrowth(c.loss, c.used_s) for c in worker.containers}, at_s
+                lists,
+                {
+                    container.id: MeasuredGrowth(container.loss, container.used_s)
+                    for container in worker.containers
+                },
+                at_s,
             )
             for lists, worker in zip(before, workers, strict=True)
         )
-        limits = tuple((m.id, m.limit) for lists in after for m in lists.members)
+        limits = tuple((member.id, member.limit) for lists in after for member in lists.members)
         due = [lists.next_s for lists in after if lists.members]
         return WorkerDecision(limits, wake_at_s=min(due, default=None)), after
 

@@ -240,10 +240,10 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
         text = self.calls.config(self.settings.timeout_s)
         facts = read_site(self.settings, text, self.user, ask, self.may_hold, self.by_gpu)
-        at = facts.holders(self.settings)
-        self.shared = shared_limits(at, parse_config(text).get("ClusterName", ""), ask)
+        limits = facts.holders(self.settings)
+        self.shared = shared_limits(limits, parse_config(text).get("ClusterName", ""), ask)
         # As in the configuration, a holder lasts for a minute at least.
-        self.site.longest_s = max(at.longest[0], 60.0)
+        self.site.longest_s = max(limits.longest.seconds, 60.0)
         return facts
 
     def _site_checks(self, facts: SiteSetup) -> tuple[Check, ...]:

@@ -248,7 +248,9 @@ def qos_that_keep_waiting(
     ours = partition_of(settings, partitions)
     nodes = frozenset(filter(may_hold, ours.nodes)) if ours is not None else frozenset[str]()
     reachable = [
-        p for p in partitions.values() if p.starts_jobs and (ours is None or p.nodes & nodes)
+        partition
+        for partition in partitions.values()
+        if partition.starts_jobs and (ours is None or partition.nodes & nodes)
     ]
     above = _preempting_qos(settings.qos, all_qos)
 

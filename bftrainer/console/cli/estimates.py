@@ -27,7 +27,9 @@ def estimates(record: TrainerRecord, state: State | None) -> dict[str, Any]:
 
     if state is None:
         return {}
-    trainers = {a.trainer.id: a.trainer for a in state.active} | {t.id: t for t in state.queue}
+    trainers = {admitted.trainer.id: admitted.trainer for admitted in state.active} | {
+        t.id: t for t in state.queue
+    }
     trainer = trainers.get(record.name)
     if trainer is None:
         return {}

@@ -86,7 +86,8 @@ def _problem_text(source: str) -> str:
 def _as_json(problem: Problem, answer: Answer, took_s: float) -> dict[str, object]:
     """Return the counts by trainer, and how the solver reached them, as an object for JSON."""
     fallbacks = [
-        {"solver": f.solver, "reason": f.reason.value, "detail": f.detail} for f in answer.fallbacks
+        {"solver": fallback.solver, "reason": fallback.reason.value, "detail": fallback.detail}
+        for fallback in answer.fallbacks
     ]
     ids = [demand.id for demand in problem.demands]
     return {

@@ -309,12 +309,12 @@ def show(trainer: str, state: Path, as_json: bool) -> None:
         estimated = estimates(record, last_state(registry.store))
     facts = _trainer_facts(record, state)
     if as_json:
-        shown_notes = [{"time": n.at_s, "kind": n.kind, "text": n.text} for n in notes]
+        shown_notes = [{"time": note.at_s, "kind": note.kind, "text": note.text} for note in notes]
         show_json([facts | estimated | {"notes": shown_notes}])
         return
     rows = [(key, _cell_text(key, value)) for key, value in facts.items()]
     rows += estimate_rows(estimated)
-    rows += [(f"note {clock_time(n.at_s)}", f"{n.kind}: {n.text}") for n in notes]
+    rows += [(f"note {clock_time(note.at_s)}", f"{note.kind}: {note.text}") for note in notes]
     show_facts(rows, trainer)
 
 

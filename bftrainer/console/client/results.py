@@ -57,14 +57,14 @@ class ResultRow:
             "node_h": self.node_hours,
             "remark": self.remark,
             "metrics": {
-                m.name: {
-                    "last": m.last,
-                    "min": m.least,
-                    "min_samples": m.least_samples,
-                    "max": m.most,
-                    "max_samples": m.most_samples,
+                metric.name: {
+                    "last": metric.last,
+                    "min": metric.least,
+                    "min_samples": metric.least_samples,
+                    "max": metric.most,
+                    "max_samples": metric.most_samples,
                 }
-                for m in self.metrics
+                for metric in self.metrics
             },
         }
 

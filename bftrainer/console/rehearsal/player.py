@@ -15,7 +15,7 @@ from pathlib import Path
 from bftrainer.config.pilot import WorkersConfig
 from bftrainer.config.trainer_file import TrainerSpec
 from bftrainer.console.rehearsal.record import Line, Played, TrialOutcome, is_whole
-from bftrainer.console.rehearsal.scenario import LEAVES, Act, ActKind
+from bftrainer.console.rehearsal.scenario import ENDING_ACTS, Act, ActKind
 from bftrainer.decide.domain.events import RateSeen, StallSeen
 from bftrainer.pilot.trainers.launcher import DirectoryLauncher
 from bftrainer.pilot.trainers.meter import TrainerMeter
@@ -32,7 +32,7 @@ from bftrainer.wires.reports import DriverView, Ending
 from bftrainer.wires.stacks import hung_at, output_before_stack, request_stacks
 
 POLL_S, DRIVER_POLL_S = 0.02, 0.05
-LEAVES_WITHIN_S = 15.0
+END_GRACE_S = 15.0
 """Within this time after ``stop_s``, a driver kills the remaining workers and ends."""
 LONGEST = 10
 """Limit, in multiples of the patience, for a script that makes steps but never on the right
@@ -117,10 +117,12 @@ class Player:
             self._wait_for_unsaved_work()
         start_s = time.time()
         self._stalls_s, self._has_rate = [], False
-        if act.kind in LEAVES:
+        if act.kind in ENDING_ACTS:
             self._request_end(act)
+            # These acts take effect when the driver ends, which ends the wait; there is nothing
+            # else to wait for.
             outcome = self._wait_until(
-                lambda: False, self.spec.stop_s + LEAVES_WITHIN_S, is_renewed=False
+                lambda: False, self.spec.stop_s + END_GRACE_S, is_renewed=False
             )
             if outcome is TrialOutcome.STOPPED:
                 outcome = TrialOutcome.OK
@@ -229,8 +231,8 @@ class Player:
     def _kill_workers(self, host: HostSlots) -> None:
         """Kill the worker processes of one host with their children, as when its node is lost."""
         events = [event for event in self.events if event.get("fragment") == host.fragment]
-        started = {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_STARTED}
-        exited = {e["pid"] for e in events if e["event"] == DriverEvent.WORKER_EXITED}
+        started = {event["pid"] for event in events if event["event"] == DriverEvent.WORKER_STARTED}
+        exited = {event["pid"] for event in events if event["event"] == DriverEvent.WORKER_EXITED}
         for pid in started - exited:
             with suppress(ProcessLookupError):
                 if os.getpgid(pid) == pid:
@@ -258,7 +260,7 @@ class Player:
             # The last "running" line may belong to the previous change: count lines from the later
             # of the two times.
             is_on_hosts = view.on == self._act_fragments()
-            has_steps = is_on_hosts and self._has_enough_steps(max(view.said_s, start_s))
+            has_steps = is_on_hosts and self._has_enough_steps(max(view.driver_reported_s, start_s))
             # Without samples, no speed is measured.
             return has_steps and (self._has_rate or view.samples is None)
 
@@ -306,7 +308,7 @@ class Player:
             TrialOutcome.STOPPED: f"all its workers ended, {STARTS} times",
         }
         tail, hang_place = view.tail, ""
-        if outcome is TrialOutcome.TIMEOUT and act.kind not in LEAVES:
+        if outcome is TrialOutcome.TIMEOUT and act.kind not in ENDING_ACTS:
             tail, hang_place = self._end_hung_workers()
         stalls_s = tuple(self._stalls_s)
         # A stall within the noise of the speed is not reported, and counts as 0.

@@ -73,7 +73,7 @@ class Chain:
         Raises ``SolverError`` if no solver is installed and licensed, or if there is neither an
         answer nor a legal current map.
         """
-        if all(f.reason in ABSENT for f in fallbacks):
+        if all(fallback.reason in ABSENT for fallback in fallbacks):
             raise self._chain_error(fallbacks)
         counts = current_map(problem)
         if counts is not None:
@@ -90,7 +90,10 @@ class Chain:
         """
         if len(fallbacks) == 1:
             return SolverError(fallbacks[0].solver, fallbacks[0].reason, fallbacks[0].detail)
-        failures = "; ".join(f"{f.solver}: {f.reason.value}: {f.detail}" for f in fallbacks)
+        failures = "; ".join(
+            f"{fallback.solver}: {fallback.reason.value}: {fallback.detail}"
+            for fallback in fallbacks
+        )
         return SolverError(
             self.name,
             fallbacks[-1].reason,

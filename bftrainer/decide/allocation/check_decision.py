@@ -118,12 +118,12 @@ def still_named(
         return decision.nodes
     named = dict(decision.nodes)
     unchanged = {
-        a.trainer.id: named[a.trainer.id]
-        for a, count, decided in zip(state.active, counts, decision.counts, strict=True)
-        if count == decided and a.trainer.id in named
+        admitted.trainer.id: named[admitted.trainer.id]
+        for admitted, count, decided in zip(state.active, counts, decision.counts, strict=True)
+        if count == decided and admitted.trainer.id in named
     }
     nodes_of_others: Nodes = frozenset().union(
-        *(a.nodes for a in state.active if a.trainer.id not in unchanged)
+        *(admitted.nodes for admitted in state.active if admitted.trainer.id not in unchanged)
     )
     return tuple(
         (name, nodes) for name, nodes in unchanged.items() if nodes.isdisjoint(nodes_of_others)

@@ -172,7 +172,9 @@ def _gurobi_model(
         )
         sides = zip(milp.row_lower.tolist(), milp.row_upper.tolist(), strict=True)
         for start, end, (lower, upper) in zip(starts, starts[1:], sides, strict=False):
-            row = package.LinExpr(values[start:end], [variables[c] for c in columns[start:end]])
+            row = package.LinExpr(
+                values[start:end], [variables[column] for column in columns[start:end]]
+            )
             if lower > -package.GRB.INFINITY:
                 model.addLConstr(
                     row, package.GRB.EQUAL if lower == upper else package.GRB.GREATER_EQUAL, lower

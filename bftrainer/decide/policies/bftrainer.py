@@ -83,7 +83,7 @@ class BFTrainer:
             forward_s,
         )
         candidates = [state.active[j] for j in order.members]
-        values = [self.objective.value(a.trainer, None) for a in candidates]
+        values = [self.objective.value(candidate.trainer, None) for candidate in candidates]
         full_demands = _trainer_demands(
             candidates, values, state.at_s, self.forward_s, self._demand_cache
         )

@@ -59,28 +59,33 @@ class Division:
         ``values`` are the trainers' value curves, and ``joined`` the cohorts of the pool: (time at
         which they joined, nodes), the oldest first. There must be a trainer.
         """
-        trainers = [a.trainer for a in state.active]
+        trainers = [admitted.trainer for admitted in state.active]
         self._trainers, self._model = trainers, model
-        self._nodes_before = [a.nodes for a in state.active]
+        self._nodes_before = [admitted.nodes for admitted in state.active]
         self._nodes = [set(nodes) for nodes in self._nodes_before]
-        width = 1 + max(t.max_nodes for t in trainers)
+        width = 1 + max(trainer.max_nodes for trainer in trainers)
         self._values = np.array(
-            [_legal_values(v, t, width) for v, t in zip(values, trainers, strict=True)]
+            [
+                _legal_values(value, trainer, width)
+                for value, trainer in zip(values, trainers, strict=True)
+            ]
         )
-        self._rates = np.array([_rate_table(t, width) for t in trainers])
+        self._rates = np.array([_rate_table(trainer, width) for trainer in trainers])
         self._frozen = np.zeros(len(trainers), dtype=bool)  # they get no more nodes
-        within_s = model.scaled_horizon_s(max(t.growth_s for t in trainers))
+        within_s = model.scaled_horizon_s(max(trainer.growth_s for trainer in trainers))
         self._costs = CohortCosts(
-            up_s=_as_column([t.growth_s for t in trainers]),
-            down_s=_as_column([t.scale_down_s for t in trainers]),
-            remaining=_as_column([_samples_left(a) for a in state.active]),
+            up_s=_as_column([trainer.growth_s for trainer in trainers]),
+            down_s=_as_column([trainer.scale_down_s for trainer in trainers]),
+            remaining=_as_column([_samples_left(admitted) for admitted in state.active]),
             within_s=within_s,
             model=model,
         )
-        self._stall_s = _as_column([_stall_left_s(a, state.at_s) for a in state.active])
+        self._stall_s = _as_column(
+            [_stall_left_s(admitted, state.at_s) for admitted in state.active]
+        )
         self._cohorts = self._cohort_columns(state, joined, within_s)
-        self._useful_s = np.array([c.useful_s for c in self._cohorts])
-        self._hit_probabilities = np.array([c.hit for c in self._cohorts])
+        self._useful_s = np.array([cohort.useful_s for cohort in self._cohorts])
+        self._hit_probabilities = np.array([cohort.hit for cohort in self._cohorts])
         self._column_by_node = {
             node: cohort.column for cohort in self._cohorts for node in cohort.members
         }
@@ -174,8 +179,8 @@ class Division:
         self._cohort_counts = (self._held > 0).sum(axis=1)
         legal = np.array(
             [
-                largest_legal(t, len(nodes))
-                for t, nodes in zip(self._trainers, self._nodes, strict=True)
+                largest_legal(trainer, len(nodes))
+                for trainer, nodes in zip(self._trainers, self._nodes, strict=True)
             ]
         )
         share_s = np.divide(

@@ -76,12 +76,14 @@ class Keeping(Wrapped):
         Each of the first ``_MAX_SUSPECTS`` trainers is tried alone, then all others together.
         """
         suspects = [
-            a for a in state.active[:_MAX_SUSPECTS] if self._policy_fails_with(state, event, (a,))
+            admitted
+            for admitted in state.active[:_MAX_SUSPECTS]
+            if self._policy_fails_with(state, event, (admitted,))
         ]
-        others = tuple(a for a in state.active if a not in suspects)
+        others = tuple(admitted for admitted in state.active if admitted not in suspects)
         if not suspects or not others or self._policy_fails_with(state, event, others):
             return ()  # the policy's own fault, as far as can be told
-        return tuple(a.trainer.id for a in suspects)
+        return tuple(suspect.trainer.id for suspect in suspects)
 
     def _policy_fails_with(self, state: State, event: Event, active: tuple[Active, ...]) -> bool:
         """Whether the policy fails if only the trainers ``active`` are admitted."""

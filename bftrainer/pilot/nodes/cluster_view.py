@@ -166,7 +166,12 @@ class ClusterView:
         released = frozenset(nodes)
         return (
             replace(
-                self, candidates=tuple(c for c in self.candidates if c.request.node not in released)
+                self,
+                candidates=tuple(
+                    candidate
+                    for candidate in self.candidates
+                    if candidate.request.node not in released
+                ),
             )
             if released
             else self

@@ -130,7 +130,7 @@ class _NodesDraft:
         """
         self.steps += way.steps
         needed = {name for release in way.releases for name in release.names}
-        held = {h.name: h for h in self.kept}
+        held = {held_fragment.name: held_fragment for held_fragment in self.kept}
         for release in way.releases:
             if names := self._remove_fragments(release.names):
                 others = [held[name] for name in names if name not in needed and way.renews]
@@ -143,8 +143,14 @@ class _NodesDraft:
         the ones that were still kept, sorted.
         """
         leaving = with_companions(frozenset(names), self.kept)
-        kept_names = tuple(sorted(h.name for h in self.kept if h.name in leaving))
-        self.kept = [h for h in self.kept if h.name not in leaving]
+        kept_names = tuple(
+            sorted(
+                held_fragment.name for held_fragment in self.kept if held_fragment.name in leaving
+            )
+        )
+        self.kept = [
+            held_fragment for held_fragment in self.kept if held_fragment.name not in leaving
+        ]
         return kept_names
 
 
@@ -162,13 +168,18 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
     Nothing is requested in a decision that gives unused nodes back.
     """
     nodes, times = facts.config.nodes, facts.config.times
-    draft = _NodesDraft([h for h in facts.fragments if h.given_back_s is None])
+    draft = _NodesDraft(
+        [held_fragment for held_fragment in facts.fragments if held_fragment.given_back_s is None]
+    )
     if moment.silent_s > times.stale_after_s:
-        draft.give_back((h.name for h in draft.kept if h.is_ready), "the scheduler does not answer")
+        draft.give_back(
+            (held_fragment.name for held_fragment in draft.kept if held_fragment.is_ready),
+            "the scheduler does not answer",
+        )
         return NodeDecision(tuple(draft.steps), facts.memory, times.poll_s / 10)
     draft.due_s.append(moment.now_s + times.stale_after_s - moment.silent_s)
     if facts.permit.releases:
-        draft.give_back([h.name for h in draft.kept], facts.permit.refusal)
+        draft.give_back([held_fragment.name for held_fragment in draft.kept], facts.permit.refusal)
     window_ended = [name for name, end_s in facts.window_ends if moment.now_s > end_s]
     draft.give_back(window_ended, "planned: the scheduler's window ends")
     limit_ended = [name for name, end_s in facts.limit_ends if moment.now_s > end_s]
@@ -177,7 +188,9 @@ def next_steps(facts: NodeFacts, moment: Moment) -> NodeDecision:
     draft.due_s += [end_s for _, end_s in ends if end_s >= moment.now_s]
     way = make_way(facts, moment, draft.kept)
     draft.make_way(way, nodes.yield_notice_s, partial(_renewal_request, facts, moment))
-    candidates = tuple(c for c in facts.candidates if c.request.node not in way.reserved)
+    candidates = tuple(
+        candidate for candidate in facts.candidates if candidate.request.node not in way.reserved
+    )
     facts = replace(facts, memory=way.memory, candidates=candidates)
     decision = _own_decisions(facts, moment, draft, way.blocks)
     return replace(decision, way_words=way.words, served=way.served)
@@ -190,7 +203,9 @@ def with_companions(names: frozenset[str], kept: Sequence[HeldFragment]) -> froz
     jobs = {job_of(name) for name in names if is_one_of_several(name)}
     if not jobs:
         return names
-    return names | {h.name for h in kept if job_of(h.name) in jobs}
+    return names | {
+        held_fragment.name for held_fragment in kept if job_of(held_fragment.name) in jobs
+    }
 
 
 def _renewal_request(facts: NodeFacts, moment: Moment, held: HeldFragment) -> NodeRequest:
@@ -279,7 +294,11 @@ def _with_caps(facts: NodeFacts, draft: _NodesDraft) -> NodeFacts:
     """Return the facts without the demand caps of other trainers, and those above what is held
     now.
     """
-    staying = [h for h in draft.kept if h.fragment.phase is not FragmentPhase.LEAVING]
+    staying = [
+        held_fragment
+        for held_fragment in draft.kept
+        if held_fragment.fragment.phase is not FragmentPhase.LEAVING
+    ]
     held = sizes_by_class(staying)
     caps = [
         cap
@@ -310,7 +329,7 @@ def _make_room(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> NodeDeci
     An observation half a poll after the last fragment has left shows whether that was enough.
     """
     waits, memory = facts.limit_waits, facts.memory
-    leaving = sum(h.given_back_s is not None for h in facts.fragments)
+    leaving = sum(held_fragment.given_back_s is not None for held_fragment in facts.fragments)
     if not leaving and waits.at_s >= memory.room_s + facts.config.times.poll_s / 2:
         memory = replace(memory, room=0)
     names = [h.name for h in in_the_way(max(leaving, memory.room), draft.kept, facts.used, waits)]
@@ -378,7 +397,11 @@ def _unused_fragments(facts: NodeFacts, draft: _NodesDraft) -> dict[str, HeldFra
     idle = facts.pool - facts.used
     if not idle:
         return {}
-    return {h.name: h for h in draft.kept if h.name in idle}
+    return {
+        held_fragment.name: held_fragment
+        for held_fragment in draft.kept
+        if held_fragment.name in idle
+    }
 
 
 def _class_of(fragment: HeldFragment) -> str:
@@ -388,7 +411,9 @@ def _class_of(fragment: HeldFragment) -> str:
 
 def _pool_sizes(facts: NodeFacts, draft: _NodesDraft) -> Counter[str | None]:
     """How many nodes or GPUs of each class the pool has."""
-    return sizes_by_class(h for h in draft.kept if h.name in facts.pool)
+    return sizes_by_class(
+        held_fragment for held_fragment in draft.kept if held_fragment.name in facts.pool
+    )
 
 
 def _fragments_to_release(
@@ -443,7 +468,7 @@ def _parts_to_end(
         for node, candidate in _free_candidates(facts, moment, draft).items()
         if candidate.is_part
     }
-    room = facts.demand.total - sum(h.size for h in draft.kept)
+    room = facts.demand.total - sum(held_fragment.size for held_fragment in draft.kept)
     if not idle_gpus or room <= 0 or not facts.answers:
         return ()
     if is_quiet(facts.config.nodes.quiet_hours, moment.local_time):
@@ -481,7 +506,11 @@ def _free_candidates(facts: NodeFacts, moment: Moment, draft: _NodesDraft) -> di
     """
     blocked = barred_partitions(facts.order, draft.kept)
     partitions = facts.order.partitions
-    ready = {c.request.node: c for c in facts.candidates if c.not_before_s <= moment.now_s}
+    ready = {
+        candidate.request.node: candidate
+        for candidate in facts.candidates
+        if candidate.not_before_s <= moment.now_s
+    }
     return {
         node: candidate
         for node, candidate in ready.items()
@@ -511,8 +540,12 @@ def _left_idle(facts: NodeFacts) -> tuple[str, ...]:
     count = facts.config.nodes.leave_for_power_saving
     if not count:
         return ()
-    held = {h.node for h in facts.fragments}
-    idle = {c.request.node: c for c in facts.candidates if c.request.node not in held}
+    held = {held_fragment.node for held_fragment in facts.fragments}
+    idle = {
+        candidate.request.node: candidate
+        for candidate in facts.candidates
+        if candidate.request.node not in held
+    }
     already_asleep = len(facts.asleep - idle.keys())
     order = _by_worth(idle)
     return left_idle(order, facts.asleep, count - already_asleep, facts.memory.left_idle)
@@ -527,11 +560,15 @@ def _node_requests(
     nodes = facts.config.nodes
     site_room = room_beside(facts.peer_holders, nodes.site_max_nodes)
     max_requests = min(site_room, nodes.max_nodes, share.part) - len(draft.kept)
-    has_demand = facts.demand.total > sum(h.size for h in draft.kept)
+    has_demand = facts.demand.total > sum(held_fragment.size for held_fragment in draft.kept)
     if max_requests <= 0 or not has_demand or not facts.answers or facts.permit.refusal:
         return (), 0
-    draft.due_s += [c.not_before_s for c in facts.candidates if c.not_before_s > moment.now_s]
-    unavailable = left_idle_nodes.union(h.node for h in facts.fragments)
+    draft.due_s += [
+        candidate.not_before_s
+        for candidate in facts.candidates
+        if candidate.not_before_s > moment.now_s
+    ]
+    unavailable = left_idle_nodes.union(held_fragment.node for held_fragment in facts.fragments)
     candidates = {
         node: candidate
         for node, candidate in _free_candidates(facts, moment, draft).items()
@@ -548,7 +585,9 @@ def _node_requests(
     ready = [candidates[node] for node in order if reserved_until.get(node, 0.0) <= moment.now_s]
     requests = _in_demand(facts, moment, draft, ready)
     requests = requests[: int(min(max_requests, len(requests)))]
-    pending = sum(h.fragment.phase is FragmentPhase.PENDING for h in facts.fragments)
+    pending = sum(
+        held_fragment.fragment.phase is FragmentPhase.PENDING for held_fragment in facts.fragments
+    )
     max_now = max(nodes.max_pending - pending, 0)
     return tuple(requests[:max_now]), len(requests)
 
@@ -595,8 +634,8 @@ def _in_demand(
 def sizes_by_class(held: Iterable[HeldFragment]) -> Counter[str | None]:
     """Count the nodes or GPUs of each class."""
     sizes: Counter[str | None] = Counter()
-    for h in held:
-        sizes[h.node_class] += h.size
+    for held_fragment in held:
+        sizes[held_fragment.node_class] += held_fragment.size
     return sizes
 
 

@@ -108,8 +108,10 @@ class FragmentBook:
         phases = (FragmentPhase.PENDING, FragmentPhase.READY)
         pool = self.pool()
         return any(
-            h.fragment.phase in phases and h.given_back_s is None and h.name not in pool
-            for h in self._held.snapshot()
+            held_fragment.fragment.phase in phases
+            and held_fragment.given_back_s is None
+            and held_fragment.name not in pool
+            for held_fragment in self._held.snapshot()
         )
 
     def get(self, name: str) -> HeldFragment | None:
@@ -170,7 +172,11 @@ class FragmentBook:
         """Return fragments that are ready but have no GPU, although trainers get single GPUs."""
         if not self._grain.divides_nodes:
             return []
-        return [h.name for h in self._held.snapshot() if h.is_ready and not h.slots]
+        return [
+            held_fragment.name
+            for held_fragment in self._held.snapshot()
+            if held_fragment.is_ready and not held_fragment.slots
+        ]
 
     def give_back(
         self,
@@ -244,9 +250,11 @@ def _usable_fragments(held: tuple[HeldFragment, ...]) -> Nodes:
     ready = FragmentPhase.READY
     return Nodes(
         [
-            h.fragment.name
-            for h in held
-            if h.fragment.phase is ready and h.given_back_s is None and h.node_class is not None
+            held_fragment.fragment.name
+            for held_fragment in held
+            if held_fragment.fragment.phase is ready
+            and held_fragment.given_back_s is None
+            and held_fragment.node_class is not None
         ]
     )
 
@@ -255,12 +263,25 @@ def slots_of(pool: Nodes, held: tuple[HeldFragment, ...]) -> Nodes:
     """Return the slots of the fragments in the pool: their GPUs, or the fragment itself if trainers
     get whole nodes.
     """
-    return Nodes([slot for h in held if h.name in pool for slot in h.slots or (h.name,)])
+    return Nodes(
+        [
+            slot
+            for held_fragment in held
+            if held_fragment.name in pool
+            for slot in held_fragment.slots or (held_fragment.name,)
+        ]
+    )
 
 
 def _fragments_to_end(held: tuple[HeldFragment, ...]) -> tuple[HeldFragment, ...]:
     """Return the fragments that were given back and whose holders have not been told to end."""
-    return tuple([h for h in held if h.given_back_s is not None and not h.is_released])
+    return tuple(
+        [
+            held_fragment
+            for held_fragment in held
+            if held_fragment.given_back_s is not None and not held_fragment.is_released
+        ]
+    )
 
 
 Ends = tuple[tuple[str, float], ...]
@@ -287,9 +308,13 @@ def planned_ends(
         return ()
     of_node = dict(ends)
     ends_of = (
-        (h.name, of_node.get(h.node), leave_before_s + h.fragment.release_s)
-        for h in held
-        if h.name in pool
+        (
+            held_fragment.name,
+            of_node.get(held_fragment.node),
+            leave_before_s + held_fragment.fragment.release_s,
+        )
+        for held_fragment in held
+        if held_fragment.name in pool
     )
     return tuple(
         sorted((name, end_s - before_s) for name, end_s, before_s in ends_of if end_s is not None)
@@ -301,7 +326,11 @@ def limit_ends(pool: Nodes, held: tuple[HeldFragment, ...], before_s: float, now
     time limit, where ``before_s`` includes the offset of the scheduler's clock. Distant ends are
     left out.
     """
-    held_ends = ((h.name, h.fragment.ends_s) for h in held if h.name in pool)
+    held_ends = (
+        (held_fragment.name, held_fragment.fragment.ends_s)
+        for held_fragment in held
+        if held_fragment.name in pool
+    )
     return tuple(
         (name, end_s - before_s)
         for name, end_s in held_ends

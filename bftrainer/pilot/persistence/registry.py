@@ -265,7 +265,7 @@ class Registry:
             rows = self._latest_rows("notes", last)
         else:
             rows = self._latest_rows("notes WHERE subject = ?", subject, last)
-        return tuple(Note(r["at_s"], r["kind"], r["subject"], r["text"]) for r in rows)
+        return tuple(Note(row["at_s"], row["kind"], row["subject"], row["text"]) for row in rows)
 
     def last_note(self, kinds: tuple[str, ...], at_s: float = math.inf) -> Note | None:
         """Return the latest note of some kinds at or before a time; None if there is none."""

@@ -143,9 +143,15 @@ class RegistryWriter:
             for u in usage:
                 increments = u.held_node_s, u.trained_node_s, u.stalled_node_s, u.repeated_samples
                 db.execute(_ADD_USAGE, (*increments, u.samples_done, u.name))
-                for m in u.metrics:
-                    values = m.last, m.least, m.least_samples, m.most, m.most_samples
-                    db.execute(_ADD_METRIC, (u.name, m.name, *values))
+                for metric in u.metrics:
+                    values = (
+                        metric.last,
+                        metric.least,
+                        metric.least_samples,
+                        metric.most,
+                        metric.most_samples,
+                    )
+                    db.execute(_ADD_METRIC, (u.name, metric.name, *values))
             db.execute("UPDATE lease SET heartbeat_s = ?", (beat_s,))
 
     def rung(self, rung: Rung) -> None:

@@ -78,9 +78,17 @@ def trainers_for_core(
     """
     queued, waiting, running = TrainerStatus.QUEUED, TrainerStatus.WAITING, TrainerStatus.RUNNING
     active = (
-        r for r in records if r.status is queued or r.status is waiting or r.status is running
+        record
+        for record in records
+        if record.status is queued or record.status is waiting or record.status is running
     )
-    return MappingProxyType({r.spec.name: r for r in active if r.spec.name not in retry_later})
+    return MappingProxyType(
+        {
+            admitted.spec.name: admitted
+            for admitted in active
+            if admitted.spec.name not in retry_later
+        }
+    )
 
 
 def trainer_limits(

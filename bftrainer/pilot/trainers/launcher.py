@@ -105,8 +105,8 @@ class Launcher(Protocol):
         own.
         """
 
-    def order(self, name: str, hosts: Iterable[HostSlots], hurried: Iterable[str] = ()) -> None:
-        """Tell a running driver its new hosts. ``hurried``: fragments that it loses within seconds,
+    def order(self, name: str, hosts: Iterable[HostSlots], urgent: Iterable[str] = ()) -> None:
+        """Tell a running driver its new hosts. ``urgent``: fragments that it loses within seconds,
         so that it has workers save at once.
         """
 
@@ -178,10 +178,10 @@ class DirectoryLauncher:
             self._alive_count += 1
         driver.view = after_start(driver.view)
 
-    def order(self, name: str, hosts: Iterable[HostSlots], hurried: Iterable[str] = ()) -> None:
-        """Replace the hosts file. The driver has notice of the fragments ``hurried`` before."""
+    def order(self, name: str, hosts: Iterable[HostSlots], urgent: Iterable[str] = ()) -> None:
+        """Replace the hosts file. The driver has notice of the fragments ``urgent`` before."""
         directory = self._driver_state(name).directory
-        for fragment in sorted(hurried):
+        for fragment in sorted(urgent):
             line = json.dumps({"fragment": fragment})
             append_line(directory.preempted, line, _NOTICES_BYTES, "the notice of a node", _NO_LINK)
         write_hosts(directory.hosts, hosts)

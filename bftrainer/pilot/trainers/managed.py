@@ -81,11 +81,11 @@ class ManagedTrainer:
         if not view.alive:
             return
         self.held_node_s += node_s
-        if view.heard_s:
+        if view.rank_0_reported_s:
             self.classify_unreported(has_trained=False)
         if view.trains:
             self.trained_node_s += node_s
-        elif view.on and not view.heard_s:
+        elif view.on and not view.rank_0_reported_s:
             self.unreported_node_s += node_s
         else:
             self.stalled_node_s += node_s

@@ -99,7 +99,7 @@ class TrainerManager:
         self._early_stops = EarlyStops(self._recorder)
         self._accounted_s = self._clock.now_s()
         self._is_draining = False
-        self._hurried = Nodes()
+        self._urgent = Nodes()
         self._killed: dict[str, KilledWorker] = {}
         self._next_number = 0
         self.reload_registry(self._clock.now_s())
@@ -275,10 +275,10 @@ class TrainerManager:
                 view is was
                 and trainer.judged_record is trainer.record
                 and view.alive
-                and view.heard_s
+                and view.rank_0_reported_s
             ):
-                # Neither the report nor the record is new. Before the first report (heard_s) the
-                # remark on the trainer may change with time alone.
+                # Neither the report nor the record is new. Before rank 0's first report, the remark
+                # on the trainer may change with time alone.
                 continue
             trainer.judged_record = trainer.record
             if view is not was and view != was:
@@ -315,7 +315,7 @@ class TrainerManager:
         # Only of this trainer's fragments: a report may name any id.
         withheld &= {id_of(name) for name in state.ordered | state.leaving | state.desired}
         if not trainer.record.spec.is_pool:
-            kill = KilledWorker(trainer.name, view.incarnation, host_s - was.said_s)
+            kill = KilledWorker(trainer.name, view.incarnation, host_s - was.driver_reported_s)
             self._killed |= dict.fromkeys(withheld & view.killed, kill)
         return withheld
 
@@ -520,8 +520,8 @@ class TrainerManager:
             case ChangeHosts() | AskToStop():
                 try:
                     if isinstance(step, ChangeHosts):
-                        hurried = self._hurried_of(state.ordered - step.nodes)
-                        self._launcher.order(name, self._host_lines(trainer, step.nodes), hurried)
+                        urgent = self._urgent_among(state.ordered - step.nodes)
+                        self._launcher.order(name, self._host_lines(trainer, step.nodes), urgent)
                     else:
                         self._launcher.ask_to_stop(name)
                 except OSError as error:
@@ -531,18 +531,18 @@ class TrainerManager:
                     return False
         return True
 
-    def hurry(self, fragments: Nodes) -> None:
+    def note_urgent(self, fragments: Nodes) -> None:
         """Note which fragments trainers have to leave within seconds: main jobs wait for them."""
-        self._hurried = fragments
+        self._urgent = fragments
 
-    def _hurried_of(self, nodes: Nodes) -> list[str]:
+    def _urgent_among(self, nodes: Nodes) -> list[str]:
         """Return the fragments or GPUs of these, by the names of drivers, that have to be left
         within seconds.
         """
         if self._config.now.nodes.unit.divides_nodes:
             slots = map(slot_of, sorted(nodes))
-            return [slot.id for slot in slots if slot.fragment in self._hurried]
-        return [id_of(name) for name in sorted(nodes & self._hurried)]
+            return [slot.id for slot in slots if slot.fragment in self._urgent]
+        return [id_of(name) for name in sorted(nodes & self._urgent)]
 
     def held(self, now_s: PilotS) -> Nodes:
         """Return the fragments on which trainers have processes."""

@@ -149,19 +149,19 @@ def _without_nodes(reading: MeterReading, view: DriverView) -> MeterReading:
     - The driver restarts its workers, and lines have been read: the reading is kept, with the
       nodes as the previous ones.
     - The driver runs, and no line has been read: a new reading, in which the stall begins when
-      the driver said that it starts, or where it trains (``said_s``).
+      the driver said that it starts, or where it trains (``driver_reported_s``).
     - The driver has ended, or has reported nothing yet: an empty reading.
     """
     if view.alive and reading.last_line is not None:
-        latest = None if view.samples is None else (view.heard_s, view.samples)
+        latest = None if view.samples is None else (view.rank_0_reported_s, view.samples)
         return replace(
             reading,
             fragments=frozenset(),
             previous_fragments=reading.fragments or reading.previous_fragments,
             last_line=_last_line(reading, latest),
         )
-    if view.alive and view.said_s:
-        return MeterReading(stall_origin=ProgressMark(view.said_s, view.samples or 0.0))
+    if view.alive and view.driver_reported_s:
+        return MeterReading(stall_origin=ProgressMark(view.driver_reported_s, view.samples or 0.0))
     return MeterReading()
 
 
@@ -225,11 +225,11 @@ def _new_line(reading: MeterReading, view: DriverView) -> ProgressMark | None:
     """Return the line that rank 0 has written on the present nodes since the last look; None if
     there is none.
     """
-    if not view.trains or view.samples is None or view.heard_s < view.said_s:
+    if not view.trains or view.samples is None or view.rank_0_reported_s < view.driver_reported_s:
         return None
-    if reading.last_line is not None and view.heard_s <= reading.last_line.at_s:
+    if reading.last_line is not None and view.rank_0_reported_s <= reading.last_line.at_s:
         return None
-    return ProgressMark(view.heard_s, view.samples)
+    return ProgressMark(view.rank_0_reported_s, view.samples)
 
 
 def _with_work_until_switch(reading: MeterReading, switch: ProgressMark) -> MeterReading:

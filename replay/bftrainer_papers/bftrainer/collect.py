@@ -128,11 +128,11 @@ def _dependencies(inputs: Inputs, *cells: Cell) -> list[object]:
     """Return what a result from these cells depends on: their windows, trainers and settings."""
     return [
         [
-            inputs.window_digests[c.log],
-            inputs.arrival_digests[c.log, c.workload, c.seed],
-            repr(replace(c, detail=False)),
+            inputs.window_digests[cell.log],
+            inputs.arrival_digests[cell.log, cell.workload, cell.seed],
+            repr(replace(cell, detail=False)),
         ]
-        for c in cells
+        for cell in cells
     ]
 
 

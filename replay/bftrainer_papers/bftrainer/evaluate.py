@@ -291,9 +291,9 @@ def _replayer_values(results: ExperimentResults) -> ClaimValues:
     trainers = results.inputs.arrivals["whole", DIVERSE, 0]
     gaps = np.diff([arrival.at_s for arrival in trainers])
     at_start = [
-        a.trainer
-        for a in results.inputs.arrivals_of(plan.base)[: plan.base.max_parallel]
-        if a.at_s <= results.week.start_s
+        arrival.trainer
+        for arrival in results.inputs.arrivals_of(plan.base)[: plan.base.max_parallel]
+        if arrival.at_s <= results.week.start_s
     ]
     paid = sum(trainer.scale_up_s * max(trainer.curve.per_s) for trainer in at_start)
     spacing = {}

@@ -133,8 +133,11 @@ def inputs_of(sources: ExperimentSources, grid: ExperimentGrid) -> Inputs:
             arrivals[log, f"hpo-{model}", 0] = hpo(model, times, sources.curves)
     factor = grid.cost_factors[-1]
     arrivals["week", HIGH_UP, 0] = tuple(
-        replace(a, trainer=replace(a.trainer, scale_up_s=factor * a.trainer.scale_up_s))
-        for a in arrivals["week", f"hpo-{BASE_MODEL}", 0]
+        replace(
+            arrival,
+            trainer=replace(arrival.trainer, scale_up_s=factor * arrival.trainer.scale_up_s),
+        )
+        for arrival in arrivals["week", f"hpo-{BASE_MODEL}", 0]
     )
     return Inputs(windows, arrivals)
 
@@ -206,7 +209,7 @@ def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
     whole = replace(mixed, log="whole")
 
     parallel = {o: _with_parallel(replace(whole, objective=o), grid.parallel) for o in OBJECTIVES}
-    by_model = {m: replace(bare, log="60 h", workload=f"hpo-{m}") for m in models}
+    by_model = {model: replace(bare, log="60 h", workload=f"hpo-{model}") for model in models}
     return ExperimentPlan(
         base=base,
         equal=replace(base, policy="equal-share"),
@@ -229,7 +232,10 @@ def plan_of(grid: ExperimentGrid, models: Sequence[str]) -> ExperimentPlan:
             for m in ("alexnet", "densenet")
             if m in by_model
         },
-        costs=tuple(base if f == 1.0 else replace(bare, cost_factor=f) for f in grid.cost_factors),
+        costs=tuple(
+            base if factor == 1.0 else replace(bare, cost_factor=factor)
+            for factor in grid.cost_factors
+        ),
         high_up=replace(bare, workload=HIGH_UP),
         all_events=replace(bare, decide_on=DecideOn.ALL),
         stall=replace(bare, decide_on=DecideOn.ALL, cost_model=CostModel.STALL),

@@ -66,11 +66,14 @@ def soft_shares(demands: Sequence[float], limits: Sequence[float]) -> list[float
     """Divide a processor fairly up to min(demand, limit), then the rest up to the demand, as soft
     limits do. The shares sum to 1 or to the sum of demands.
     """
-    shares = _max_min_shares(1.0, [min(d, limit) for d, limit in zip(demands, limits, strict=True)])
-    more = _max_min_shares(
-        max(1.0 - sum(shares), 0.0), [d - s for d, s in zip(demands, shares, strict=True)]
+    shares = _max_min_shares(
+        1.0, [min(demand, limit) for demand, limit in zip(demands, limits, strict=True)]
     )
-    return [s + m for s, m in zip(shares, more, strict=True)]
+    more = _max_min_shares(
+        max(1.0 - sum(shares), 0.0),
+        [demand - share for demand, share in zip(demands, shares, strict=True)],
+    )
+    return [share + m for share, m in zip(shares, more, strict=True)]
 
 
 def _max_min_shares(capacity: float, caps: Sequence[float]) -> list[float]:
@@ -155,7 +158,10 @@ class WorkerWorld:
         for w in range(self.workers):
             here = [run for run in self.running if run.worker == w]
             active = [run for run in here if run.paused_until_s <= self.now_s]
-            shares = soft_shares([r.job.demand for r in active], [r.limit for r in active])
+            shares = soft_shares(
+                [admitted.job.demand for admitted in active],
+                [admitted.limit for admitted in active],
+            )
             for run in here:
                 run.share = 0.0
             for run, share in zip(active, shares, strict=True):

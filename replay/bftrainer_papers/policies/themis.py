@@ -57,7 +57,10 @@ class Contention:
             state.at_s,
             len(state.active),
             job_s,
-            tuple((a.trainer.id, began.get(a.trainer.id, job_s)) for a in state.active),
+            tuple(
+                (admitted.trainer.id, began.get(admitted.trainer.id, job_s))
+                for admitted in state.active
+            ),
         )
 
 

@@ -58,16 +58,22 @@ class TiresiasL:
         """
         jobs = {active.trainer.id: active for active in state.active}
         services = [
-            self._with_promotion(s, jobs[s.id], state.at_s) for s in _attained_services(state)
+            self._with_promotion(service, jobs[service.id], state.at_s)
+            for service in _attained_services(state)
         ]
         by_queue = sorted(services, key=lambda s: self._is_demoted(s, jobs[s.id]))
         index = {active.trainer.id: j for j, active in enumerate(state.active)}
-        counts = first_fit(state, [index[s.id] for s in by_queue])
-        running = {s.id for s in services if counts[index[s.id]]}
-        services = [_attained_service(s, s.id in running, state.at_s) for s in services]
+        counts = first_fit(state, [index[trainer.id] for trainer in by_queue])
+        running = {service.id for service in services if counts[index[service.id]]}
+        services = [
+            _attained_service(service, service.id in running, state.at_s) for service in services
+        ]
         # The sort is stable: jobs that start now come after those that have started before.
         services.sort(key=lambda s: s.id not in running and jobs[s.id].run_s == 0)
-        due = [self._due_s(s, jobs[s.id], s.id in running, state.at_s) for s in services]
+        due = [
+            self._due_s(service, jobs[service.id], service.id in running, state.at_s)
+            for service in services
+        ]
         wake_at_s = min(due, default=math.inf) if len(running) < len(services) else math.inf
         return (
             Decision(counts, wake_at_s if math.isfinite(wake_at_s) else None),

@@ -216,7 +216,11 @@ def _checked_rate(samples_per_s: float) -> float:
 
 
 def _checked_profiles(path: Path, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
-    measured = tuple(sorted((p for p in profiles if p.points), key=lambda p: (p.hardware, p.model)))
+    measured = tuple(
+        sorted(
+            (profile for profile in profiles if profile.points), key=lambda p: (p.hardware, p.model)
+        )
+    )
     if not measured:
         raise InputFileError(str(path), "has no measurements")
     return measured

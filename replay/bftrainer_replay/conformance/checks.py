@@ -258,7 +258,7 @@ def a_state(rng: random.Random, trainers: int, nodes: int, largest: int = 16) ->
         active.append(
             Active(trainer, frozenset(nodes_of_trainer), done, 0.0, run_s, held_node_s, losses)
         )
-    pool = frozenset(free).union(*(a.nodes for a in active))
+    pool = frozenset(free).union(*(admitted.nodes for admitted in active))
     return State(max(trainers, 1), rng.uniform(1e5, 2e5), pool, tuple(active))
 
 

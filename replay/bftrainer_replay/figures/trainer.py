@@ -70,7 +70,7 @@ def over_time_figure(name: str, history: History, metric: str | None = None) -> 
         height_ratios=ratios,
     )
     middle, bottom = panels[-2:]
-    _draw_values(panels[:-2], points, [p.at_s / DAY_S for p in points], metric)
+    _draw_values(panels[:-2], points, [point.at_s / DAY_S for point in points], metric)
     if history.nodes:
         end_s = max(history.until_s, points[-1].at_s)
         middle.stairs(
@@ -109,7 +109,7 @@ def over_samples_figure(name: str, history: History, metric: str | None = None) 
         height_ratios=(2, *_METRIC_RATIO[metric is not None], 1.2),
     )
     bottom = panels[-1]
-    _draw_values(panels[:-1], points, [p.samples for p in points], metric)
+    _draw_values(panels[:-1], points, [point.samples for point in points], metric)
     bottom.plot(reached, speed, color=BLUE, linewidth=1.2, drawstyle="steps-pre")
     bottom.set_ylabel("samples/s")
     bottom.set_ylim(0, None)
@@ -126,7 +126,9 @@ def _draw_values(
     """Draw the loss in the first panel, the metric in the second."""
     axes = panels[0]
     axes.set_ylabel("loss")
-    losses = [(at, p.loss) for at, p in zip(x, points, strict=True) if p.loss is not None]
+    losses = [
+        (at, point.loss) for at, point in zip(x, points, strict=True) if point.loss is not None
+    ]
     if losses:
         at, values = (np.array(column) for column in zip(*losses, strict=True))
         if (
@@ -142,7 +144,9 @@ def _draw_values(
             axes.set_yscale("log")
     if metric is not None:
         reports = [
-            (at, p.metrics[metric]) for at, p in zip(x, points, strict=True) if metric in p.metrics
+            (at, point.metrics[metric])
+            for at, point in zip(x, points, strict=True)
+            if metric in point.metrics
         ]
         panels[1].plot(
             *zip(*reports, strict=True), color=PURPLE, linewidth=1.5, marker="o", markersize=3
@@ -182,7 +186,7 @@ def _mean_speed(points: Sequence[HistoryPoint]) -> float:
 
 def _loss_sentence(points: Sequence[HistoryPoint]) -> str:
     """Say in a sentence how the loss went."""
-    losses = [(p.loss, p.samples) for p in points if p.loss is not None]
+    losses = [(point.loss, point.samples) for point in points if point.loss is not None]
     if not losses:
         return f"no loss was reported over {counted(points[-1].samples, 'sample')}."
     least, at = min(losses)

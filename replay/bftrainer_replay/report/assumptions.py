@@ -57,7 +57,7 @@ def assumptions_chapter(
             "--trainers",
             _effects_text(
                 base,
-                [rows[c] for c in plan.costs],
+                [rows[cost] for cost in plan.costs],
                 lambda cell: f"{cell.cost_factor:g} times the cost",
             ),
         ),
@@ -76,7 +76,11 @@ def assumptions_chapter(
             "",
             _effects_text(
                 base,
-                [rows[c] for c in plan.objectives if _differs_in_objective_only(c, plan.base)],
+                [
+                    rows[objective]
+                    for objective in plan.objectives
+                    if _differs_in_objective_only(objective, plan.base)
+                ],
                 lambda cell: cell.objective,
             ),
         ),

@@ -30,6 +30,7 @@ _MIN_WEEKEND_RATIO = 1.25  # times as many idle nodes: a difference that a title
 _MIN_DIFFERENCE = 0.05  # of all idle node-hours: numbers that a picture need not name twice
 _MIN_VISIBLE_SHARE = 0.04
 _NEARLY_ALL = 0.9
+_MOST = _NEARLY_ALL - 0.1  # a share so large that the first point of a curve is worth a label
 _LETTER, _LINE = 0.02, 0.09
 """A bold letter of 12 px in a chart of 353 by 170 px: that of 420 px is the narrowest page, 1300 px
 has the lowest charts.
@@ -363,7 +364,8 @@ def _labeled_trainings(work: Sequence[tuple[int, float]], trainings: int) -> lis
     shares = dict(work)
     (first, first_share), (last, last_share) = work[0], work[-1]
     names = [(trainings, f"{counted(trainings, 'training')}: {precise(shares[trainings])}")]
-    if first_share > _NEARLY_ALL - 0.1 and first != trainings:
+    is_first_enough = first_share > _MOST and first != trainings
+    if is_first_enough:
         return [(first, f"{counted(first, 'training')}: {precise(first_share)}"), *names]
     if last_share - shares[trainings] > 2 * _MIN_DIFFERENCE:
         names.append((last, f"{last:,}: {precise(last_share)}"))

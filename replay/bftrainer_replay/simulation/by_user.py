@@ -275,7 +275,7 @@ def outcomes_by_user(
 
 def _work_by_user(arrivals: Sequence[Arrival], outcome: ReplayOutcome) -> dict[str, float]:
     """The one-node hours that each user's trainers did."""
-    user_of = {a.trainer.id: a.user for a in arrivals}
+    user_of = {arrival.trainer.id: arrival.user for arrival in arrivals}
     work = dict.fromkeys(user_of.values(), 0.0)
     for run in outcome.runs:
         work[user_of[run.trainer.id]] += run.samples / one_node_rate(run.trainer) / 3600

@@ -104,8 +104,8 @@ def upper_bound(sizes: PoolSizes, trainers: Sequence[Trainer], max_parallel: int
     # Trainers of one model and length share a column.
     groups: dict[tuple[int, float | None], int] = {}
     group_of = [
-        groups.setdefault((m, t.samples_total), len(groups))
-        for m, t in zip(model_of_trainer, trainers, strict=True)
+        groups.setdefault((m, trainer.samples_total), len(groups))
+        for m, trainer in zip(model_of_trainer, trainers, strict=True)
     ]
     lengths = []
     for m, total in groups:
@@ -139,7 +139,9 @@ def _models_of(trainers: Sequence[Trainer]) -> tuple[list[int], list[_Model]]:
     the models.
     """
     places: dict[tuple[Curve, tuple[int, ...]], int] = {}
-    model_of_trainer = [places.setdefault((t.curve, sizes_of(t)), len(places)) for t in trainers]
+    model_of_trainer = [
+        places.setdefault((trainer.curve, sizes_of(trainer)), len(places)) for trainer in trainers
+    ]
     models = []
     for (curve, sizes), m in places.items():
         bends = {n for n in curve.nodes if sizes and sizes[0] <= n <= sizes[-1]}

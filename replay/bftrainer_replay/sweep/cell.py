@@ -129,7 +129,10 @@ def each_once(tasks: Iterable[Task]) -> tuple[Task, ...]:
 def _window_digest(window: LogWindow) -> str:
     """A hash of all that a replay uses of a window."""
     head = (window.start_s, window.end_s, sorted(window.initial))
-    events = ((e.at_s, sorted(e.change.joined), sorted(e.change.left)) for e in window.events)
+    events = (
+        (event.at_s, sorted(event.change.joined), sorted(event.change.left))
+        for event in window.events
+    )
     return _lines_digest(map(repr, (head, *events)))
 
 
