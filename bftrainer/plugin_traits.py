@@ -150,7 +150,7 @@ def _all_traits(group: str, table: str, default: Traits) -> dict[str, Traits]:
 
 
 def _plugin_traits(module: str, table: str, name: str, default: Traits) -> Traits:
-    """Those of one plug-in; the default if its package has none, or cannot be imported."""
+    """Return a plug-in's traits; the default if its package cannot be imported or has none."""
     package = module.rpartition(".")[0]
     if not package:
         return default

@@ -159,6 +159,7 @@ class NodesConfig(ConfigTable):
     @field_validator("quiet_hours")
     @classmethod
     def _quiet(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
+        """Reject a time span of another form."""
         for span in spans:
             if not _QUIET.fullmatch(span):
                 raise InvalidValueError(

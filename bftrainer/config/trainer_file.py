@@ -210,6 +210,7 @@ class TrainerSpec(ConfigTable):
     @field_validator("env", mode="before")
     @classmethod
     def _strings(cls, env: object) -> object:
+        """Reject numbers and booleans as values of environment variables."""
         for key, value in env.items() if isinstance(env, dict) else ():
             if isinstance(value, bool | int | float):
                 text = str(value).lower() if isinstance(value, bool) else value
@@ -221,6 +222,7 @@ class TrainerSpec(ConfigTable):
     @field_validator("name")
     @classmethod
     def _name(cls, name: str) -> str:
+        """Reject names that cannot be the name of a directory."""
         if not NAME.fullmatch(name):
             raise InvalidValueError(
                 "expected up to 64 letters, digits, dots, dashes and underscores, starting "
@@ -258,6 +260,7 @@ class TrainerSpec(ConfigTable):
     @field_validator("env")
     @classmethod
     def _env(cls, variables: dict[str, str]) -> dict[str, str]:
+        """Reject names that no environment variable can have."""
         for name in variables:
             if not name or "=" in name:
                 raise InvalidValueError(
@@ -268,6 +271,7 @@ class TrainerSpec(ConfigTable):
     @field_validator("stop_signal")
     @classmethod
     def _signal(cls, name: str | None) -> str | None:
+        """Reject names of signals that do not exist, or that no program can handle."""
         valid = [s.name for s in signal.Signals if s.name not in ("SIGKILL", "SIGSTOP")]
         if name is not None and name not in valid:
             raise InvalidValueError(

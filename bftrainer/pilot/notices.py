@@ -227,7 +227,7 @@ class Notices:
         )
 
     def _note_end(self, command: _RunningCommand) -> None:
-        """Note how a command ended. One that still runs has run out of time, and is killed
+        """Record how a command ended. One that still runs has run out of time, and is killed
         first.
         """
         is_late = command.process.poll() is None

@@ -161,20 +161,20 @@ class Recorder:
             self._lines.end(name, host_s)
 
     def fragment_reached(self, name: str, instants: Iterable[tuple[NodeStage, HostS]]) -> None:
-        """Take up instants of a fragment that its holder knows. They are written with the next
+        """Process instants of a fragment that its holder knows. They are written with the next
         heartbeat: no commit more for each node.
         """
         for stage, at_s in instants:
             self._lines.add_instant(name, stage, at_s)
 
     def fragment_seen(self, name: str, instants: Mapping[NodeStage, PilotS]) -> None:
-        """Take up instants of a fragment from before its request."""
+        """Process instants of a fragment from before its request."""
         self.fragment_reached(
             name, [(stage, self._clock.to_host(at_s)) for stage, at_s in instants.items()]
         )
 
     def driver_reported(self, trainer: str, previous: TrainingTimes, latest: TrainingTimes) -> None:
-        """Take up the times at which a driver's nodes came to train: those in its ``latest`` report
+        """Process the times at which a driver's nodes came to train: those in its ``latest`` report
         that were not in the one before (``previous``).
         """
         self._lines.add_report(trainer, previous, latest)

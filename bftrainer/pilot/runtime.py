@@ -162,7 +162,7 @@ class PilotRuntime:
             self._is_draining = self._job_chain.attend() or self._is_draining
 
     def _note_clock_step(self) -> None:
-        """Note if the host's clock was set by more than ``_MAX_SMALL_STEP_S`` since the last
+        """Record if the host's clock was set by more than ``_MAX_SMALL_STEP_S`` since the last
         note.
         """
         step_s = self._clock.step_s

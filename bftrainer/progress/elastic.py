@@ -240,7 +240,7 @@ class _Tracker:
         self.reporter.leave()
 
     def save(self) -> None:
-        """Note the time of a checkpoint; rank 0 writes it, if there is a function that does."""
+        """Record the time of a checkpoint; rank 0 writes it, if there is a function that does."""
         self.checkpoint_at_s = self.clock()
         if self.checkpoint is not None and self.hvd.rank() == 0:
             self.checkpoint()

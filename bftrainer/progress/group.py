@@ -136,7 +136,7 @@ class Group:
             client.close()
 
     def _note_failure(self, error: Exception) -> None:
-        """Note the error of a step and close the connections to the peers.
+        """Record the error of a step and close the connections to the peers.
 
         So peers that do not know of a lost peer yet see an error as well, and all make the step
         again.

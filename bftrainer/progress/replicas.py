@@ -219,7 +219,7 @@ class Replicas:
             self._report.leave()
 
     def _write_checkpoint(self) -> None:
-        """Note the time of a checkpoint, and write it, if there is a function that does."""
+        """Record the time of a checkpoint, and write it, if there is a function that does."""
         self._saved_at_s = self._report.clock()
         if self._checkpoint is not None:
             self._checkpoint()

@@ -40,21 +40,21 @@ class OtherBuffers:
         self.begin()
 
     def begin(self) -> None:
-        """Copy those that the script has changed since the last step."""
+        """Copy the buffers that the script has changed since the last step."""
         for name, buffer in self._present():
             if self._is_changed(name, buffer):
                 self._copies[name] = buffer.detach().clone()
                 self._versions[name] = _version_of(buffer)
 
     def restore(self) -> None:
-        """Restore the values that they had before the step."""
+        """Restore the values that the buffers had before the step."""
         for name, buffer in self._present():
             if self._is_changed(name, buffer):
                 copy_values([buffer], [self._copies[name]])
                 self._versions[name] = _version_of(buffer)
 
     def changes(self, virtual_rank: int) -> list[torch.Tensor]:
-        """Return whether each was changed by a virtual rank, as tensors of one number.
+        """Return whether a virtual rank changed each buffer, as tensors of one number.
 
         Raises InvalidValueError for a buffer of the checkpoint that has another shape now.
         """
@@ -70,7 +70,7 @@ class OtherBuffers:
         return flags
 
     def end(self, changed: Sequence[float]) -> None:
-        """Set those that any virtual rank has changed to the values of virtual rank 0."""
+        """Set the buffers that any virtual rank has changed to the values of virtual rank 0."""
         present = dict(self._present())
         for name, share in zip(self._copies, changed):
             if not share:
@@ -87,7 +87,7 @@ class OtherBuffers:
         return version is None or version[0] is not buffer or version[1] != buffer._version
 
     def _present(self) -> list[tuple[str, torch.Tensor]]:
-        """Return those that have the shape that they had at the start."""
+        """Return the buffers that have the shape that they had at the start, with their names."""
         return [
             (name, buffer)
             for name, buffer in self._tracked_buffers()
@@ -103,6 +103,7 @@ class OtherBuffers:
         return [(n, buffer) for n, buffer in self._model.named_buffers() if id(buffer) not in own]
 
     def _check_shapes(self, present: Mapping[str, torch.Tensor]) -> None:
+        """Raise InvalidValueError if a buffer that checkpoints contain is not among ``present``."""
         others = {name for name, _ in self._tracked_buffers() if name not in present}
         if not others:
             return

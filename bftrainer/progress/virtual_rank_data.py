@@ -57,6 +57,7 @@ class VirtualSampler(Sampler):
         self._total = self.batches.total(world_size)
 
     def _batches(self, at: int, share: tuple[int, int], total: int) -> Iterator[Any]:
+        """Yield the batches of the virtual ranks here, from sample ``at`` to the epoch's end."""
         began, end = at, (at // self.size + 1) * self.size
         while at < end:
             for first, stop in self._shares:

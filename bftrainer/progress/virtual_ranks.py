@@ -270,7 +270,9 @@ class VirtualRanks:
         return result[:length]
 
     def _arithmetic_text(self) -> str:
-        """Return what the bits depend on beside the order of sums."""
+        """Describe the versions and the hardware on which the bits of a result depend, beside the
+        order of sums.
+        """
         import torch
 
         device = next(self._model.parameters()).device
@@ -303,6 +305,7 @@ def _without_reduction(model: Any) -> Any:
 
 
 def _warn_of_difference(difference: str) -> None:
+    """Print a warning that the result may differ from that of an uninterrupted run."""
     print(
         f"bftrainer: virtual ranks: {difference}: the bits may be others than those of an "
         "uninterrupted run",

@@ -37,6 +37,7 @@ def believed(claim: Sharer, distrusted: Mapping[Key, Distrust], now_s: float) ->
     more than it holds.
     """
     distrust = distrusted.get(claim.key)
+    # A pilot that wants no node must not seem to want those that it still holds.
     if distrust is None or now_s >= distrust.until_s or not claim.demand:
         return claim
     return replace(claim, wants=claim.holds)
@@ -49,8 +50,8 @@ def with_overusers(
     parts: Mapping[Key, int],
     newcomers: Collection[Key],
 ) -> tuple[ShareMemory, list[float]]:
-    """Note which rivals keep nodes that others lack; return the memory with them, and the times at
-    which more of them may be overusers.
+    """Record which rivals keep nodes that others lack; return the memory with them, and the times
+    at which more of them may be overusers.
 
     The timeout is ``OVERUSE_TIMEOUT_S``; while no newcomer lacks nodes, it begins after the
     ``RELEASE_PATIENCE_S`` for which a pilot may keep them. A silent pilot is measured by its fair

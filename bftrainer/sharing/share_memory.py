@@ -42,7 +42,9 @@ class Distrust:
     duration_s: float
 
     def is_remembered(self, holds: int, now_s: float) -> bool:
-        """Whether it still matters: the pilot holds no more than then, and it ended recently."""
+        """Whether the distrust still matters: the pilot holds no more than then, and it ended
+        recently.
+        """
         return holds <= self.holds and now_s < self.until_s + self.duration_s
 
 

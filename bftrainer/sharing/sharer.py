@@ -50,13 +50,13 @@ class Sharer:
 
     @property
     def demand(self) -> int:
-        """The nodes that it wants; a pilot that does not say wants what it holds."""
+        """The number of nodes that the pilot wants; one that does not say wants what it holds."""
         return self.holds if self.wants is None else self.wants
 
     def usable(self, idle: Collection[str]) -> Collection[str]:
-        """The idle nodes that its host list allows."""
+        """Return the idle nodes that the pilot's host list allows."""
         return idle if self.nodes is None else self.nodes.intersection(idle)
 
     def takeable_count(self, idle: Collection[str]) -> int:
-        """How many of the idle nodes it could take; 0 if it says that it finds none."""
+        """Count the idle nodes that the pilot could take; 0 if it says that it finds none."""
         return 0 if self.is_short else len(self.usable(idle))

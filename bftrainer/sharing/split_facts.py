@@ -55,7 +55,7 @@ def lacking_nodes(facts: SplitFacts, memory: ShareMemory, parts: Mapping[Key, in
 
 
 def with_deficits(memory: ShareMemory, facts: SplitFacts) -> ShareMemory:
-    """Note how far each user is below its mean part now, and when each rival was first seen."""
+    """Record how far each user is below its mean part now, and when each rival was first seen."""
     wants: Counter[str] = Counter()
     holds: Counter[str] = Counter()
     for claim in facts.claims:

@@ -383,6 +383,7 @@ class PortServer:
             port.listener.close()
 
     def _run_loop(self) -> None:
+        """Accept connections until the loop is stopped. Runs in the server's thread."""
         accepting = [self._loop.create_task(port.accept()) for port in self._ports]
         self._loop.run_forever()
         for task in accepting:

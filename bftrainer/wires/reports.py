@@ -293,11 +293,11 @@ class _RankZeroReports:
         self.measurements: list[tuple[float, Mapping[str, float]]] = []
 
     def refuse(self, key: str, problem: str) -> None:
-        """Note a value that cannot be used."""
+        """Record a value that cannot be used."""
         self.view = after_refused(self.view, key, problem)
 
     def add(self, line: ProgressLine) -> None:
-        """Take over the values of one line; a key without a value keeps the value it had."""
+        """Apply the values of one line; a key without a value keeps the value it had."""
         if self._is_of_earlier_step(line):
             line = line._replace(step=None, samples=None, loss=None)
         if line.samples is not None:
@@ -336,7 +336,7 @@ class _RankZeroReports:
         return (line.samples or 0.0) < (self.samples or 0.0)
 
     def _add_samples(self, line: ProgressLine, samples: float) -> None:
-        """Take over the number of processed samples; if it falls after a restart, the difference
+        """Apply the number of processed samples; if it falls after a restart, the difference
         counts as repeated.
 
         A fall without a restart is a counter that starts again, as with every epoch: nothing is

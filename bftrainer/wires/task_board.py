@@ -154,9 +154,9 @@ class TaskBoard:
             return self.source.id_of(index)
 
     def charge(self, task: TaskId, error: str) -> bool:
-        """Note that a task which was handed back has failed, with its traceback; return whether it
-        is put aside, because it has failed :data:`MOST_FAILURES` times. A task that is tried again
-        becomes the last one in the queue.
+        """Record that a task which was handed back has failed, with its traceback; return whether
+        it is put aside, because it has failed :data:`MOST_FAILURES` times. A task that is tried
+        again becomes the last one in the queue.
         """
         index = self.source.index_of(task)
         assert index is not None, "a task that was taken"

@@ -103,7 +103,7 @@ class _JobsDraft:
         return [self.release(held.with_why(held.fragment.why or why)) for held in others]
 
     def look(self, name: str, marks: Marks) -> HolderFragment:
-        """Take over a payload's marks: the fragment is ready or leaving, and with it the others of
+        """Apply a payload's marks: the fragment is ready or leaving, and with it the others of
         its job if the job is preempted. Return the fragment as it is now.
         """
         held = self.after[name]

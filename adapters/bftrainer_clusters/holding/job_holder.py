@@ -97,6 +97,7 @@ class JobHolder(Generic[SettingsT]):
 
     @property
     def _holder_rules(self) -> HolderRules:
+        """Return the rules of the present configuration for submitting and ending holders."""
         jobs = self._jobs
         return HolderRules(
             self._settings,
@@ -199,7 +200,7 @@ class JobHolder(Generic[SettingsT]):
     def _add_fragments(
         self, together: Sequence[NodeRequest], job: str, sent_s: float, rules: HolderRules
     ) -> list[Fragment]:
-        """Note the fragments of a job that was just submitted, and give this pilot their leases."""
+        """Record the fragments of a submitted job, and give this pilot their leases."""
         now_s = self._clock.elapsed_s()
         added = {}
         for request in together:
@@ -334,6 +335,7 @@ class JobHolder(Generic[SettingsT]):
             save_times(self._files.root, self._saved)
 
     def _marks_after(self, listed: Mapping[str, ListedJob]) -> dict[str, Marks]:
+        """Read the marks of the fragments that have to be looked at after a list of jobs."""
         fragments = self._table.by_name.items()
         return {
             name: self._marks_and_log(name, held.is_pending)

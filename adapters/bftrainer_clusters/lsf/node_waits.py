@@ -160,6 +160,7 @@ def parse_jobs(text: str, priorities: Mapping[str, int]) -> UnfinishedJobs:
 
 
 def _unfinished_job(item: dict[str, Any], priorities: Mapping[str, int]) -> UnfinishedJob:
+    """Parse one job of bjobs; ``priorities`` are those of the queues."""
     job, state, slots = (value_of(item, key) for key in ("JOBID", "STAT", "NREQ_SLOT"))
     if state not in PHASES:
         raise UnknownStateError("job", state)

@@ -137,6 +137,7 @@ class LsfScheduler:
         jobs = self._ask(jobs_argv(), lambda text: parse_jobs(text, priorities))
         user, now_s = own_name(), self.clock.now_s()
         hidden = jobs.hidden_queues({queue.name: queue.slots[0] for queue in queues}, user)
+        # A job that has ended between the two commands is not hidden: count again.
         if hidden:
             queues = self._ask(lsf_queue.counts_argv(), lsf_queue.parse_counts)
             counts = {queue.name: queue.slots[0] for queue in queues if queue.name in hidden}

@@ -287,8 +287,8 @@ class Sweep:
         )
 
     def look(self):  # type: () -> None
-        """Note in quiet times which steps have processes, so that a step whose processes have ended
-        is later not taken for one that is about to start one.
+        """Record in quiet times which steps have processes, so that a step whose processes have
+        ended is later not taken for one that is about to start one.
         """
         if self.has_usable_steps:
             self.steps.find()

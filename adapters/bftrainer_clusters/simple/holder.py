@@ -247,6 +247,7 @@ class SimpleJobs(HolderJobs[SettingsT], Generic[SettingsT]):
         return record.label.startswith(self.label)
 
     def _simple_job(self, record: JobRecord) -> SimpleJob:
+        """Return a job of the list with its phase. Raises ``UnknownStateError``."""
         phase = self.cluster.states.get(record.state)
         if phase is None:
             raise UnknownStateError("job", record.state)

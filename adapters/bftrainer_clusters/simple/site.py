@@ -193,6 +193,7 @@ def _permission_text(cluster: SimpleCluster[SettingsT]) -> str:
 
 
 def _check_answer(name: str, question: Callable[[], str]) -> Check:
+    """Return the check of a question to the scheduler, which fails if the question does."""
     try:
         return Check.ok(name, question())
     except (CommandError, SchedulerError) as error:

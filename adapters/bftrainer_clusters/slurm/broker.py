@@ -237,18 +237,19 @@ class Broker:
         text = self.calls.query(query, CallKind.LOOK, _TIMEOUT_S)
         jobs = command.parsed(query.argv, text, lambda text: job_list.parse_jobs(text, query.mark))
         now_s, lasting = self.calls.elapsed_s(), [job for job in jobs.jobs if _is_lasting(job)]
-        states = _total_of(
+        states = _checksum_of(
             [_job_state(job) for job in lasting if not (job["%j"] and job_list.waits(job))]
         )
         if now_s - self._reservations_s >= RESERVATIONS_S:
-            self._published_answer(RESERVATIONS_ARGV, slurm_text.parse_reservations, MOST_S)
+            self._run_and_publish(RESERVATIONS_ARGV, slurm_text.parse_reservations, MOST_S)
             self._reservations_s = now_s
         if states != self._states or now_s - self._nodes_s >= NODES_S:
-            self._nodes = self._published_answer(
+            self._nodes = self._run_and_publish(
                 NODES_ARGV, slurm_text.parse_nodes, NODES_S + 3 * EVERY_S
             )
             self._nodes_s = now_s
-        news = _total_of([weights, *((_job_state(job), job["%k"]) for job in lasting if job["%j"])])
+        job_states = [(_job_state(job), job["%k"]) for job in lasting if job["%j"]]
+        news = _checksum_of([weights, *job_states])
         if news != self._news:
             self._changed_s = now_s
         self._states, self._news = states, news
@@ -285,7 +286,7 @@ class Broker:
                 "ask Slurm themselves"
             )
 
-    def _published_answer(
+    def _run_and_publish(
         self, argv: tuple[str, ...], parse: Callable[[str], Parsed], for_s: float
     ) -> Parsed:
         """Run a command and publish its answer, which counts for ``for_s`` seconds; return it
@@ -306,7 +307,7 @@ class Broker:
         return self.calls.run(argv, CallKind.LOOK, _TIMEOUT_S)
 
 
-def _total_of(what: list[object]) -> int:
+def _checksum_of(what: list[object]) -> int:
     return zlib.crc32(repr(what).encode())
 
 

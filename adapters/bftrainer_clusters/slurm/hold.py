@@ -112,7 +112,7 @@ class SlurmHolder(JobHolder[SlurmSettings]):
         return self._slurm.shared
 
     def main_jobs_wait(self, waits: tuple[MainJobWait, ...]) -> None:
-        """Note the main jobs that the latest observation shows as waiting for held nodes; called
+        """Record the main jobs that the latest observation shows as waiting for held nodes; called
         from the thread of observations.
         """
         self._slurm.main_waits = waits
@@ -282,7 +282,7 @@ class _Slurm(HolderJobs[SlurmSettings]):
 
     @property
     def nodes_per_job(self) -> int:
-        """As configured."""
+        """Return ``slurm.nodes_per_holder``."""
         return self.settings.nodes_per_holder
 
     def submit(self, request: NodeRequest, beside: tuple[str, ...] = ()) -> str:

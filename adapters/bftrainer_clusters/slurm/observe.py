@@ -68,7 +68,7 @@ class ServerClock:
         return self.elapsed_s() - self._set_s >= CLOCK_KEPT_S
 
     def set(self, at_s: float, planned_s: float | None) -> None:
-        """Note the times that sdiag has just shown."""
+        """Record the times that sdiag has just shown."""
         self._at_s, self._set_s, self.planned_s = at_s, self.elapsed_s(), planned_s
 
     def now_s(self) -> float:
@@ -129,7 +129,7 @@ class BrokerCounters:
         return self._planned_s is None or counters.planned_s > self._planned_s
 
     def own_changed(self, counters: JobCounters) -> bool:
-        """Note the counters that the pilot itself has just read. Returns whether they differ from
+        """Record the counters that the pilot itself has just read. Returns whether they differ from
         the latest ones that were read, so that a broker's list may be older than them.
         """
         before, self._latest = self._latest, counters

@@ -115,6 +115,7 @@ def _all_pending(jobs: Any) -> tuple[PendingJob, ...]:
 
 
 def _node_view(node: Any) -> NodeView:
+    """Build the view of a node from pyslurm's node."""
     return node_view(
         str(node.name),
         str(node.state),

@@ -280,7 +280,7 @@ def _way_to_free_nodes(
 
 
 def _preemption_text(view: SiteView, partition: Partition, qos: str) -> str:
-    """Return what ends holders in a partition, in the words of the checks."""
+    """Describe how Slurm ends holders in a partition, in the words of the checks."""
     settings = SlurmSettings(partition=partition.name, qos=qos)
     name = "qos" if view.is_by_qos else "preemption"
     checks = checks_of_holding(settings, view.facts, view.user)

@@ -103,6 +103,7 @@ def _number_spans(numbers: list[int], width: int) -> Iterator[str]:
 
 
 def _question_of_rules(place: Place) -> str:
+    """Return the question whether the site's rules allow a chain of short holder jobs."""
     minutes = WORST_WAIT_S / 60
     return (
         f"Slurm does not end holders in {place.words} at once ({place.why}), so the pilot would "

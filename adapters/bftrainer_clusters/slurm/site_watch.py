@@ -100,7 +100,7 @@ class SiteWatch:
         self.accepts = accepted_names(checks)
 
     def _no_answer(self, why: str) -> None:
-        """Note why the site could not be read, and since when."""
+        """Record why the site could not be read, and since when."""
         self._silence = why
         if self._silent_since_s is None:
             self._silent_since_s = self.elapsed_s()

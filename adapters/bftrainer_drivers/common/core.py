@@ -366,7 +366,7 @@ def _steps_after(state: RunState, news: News, now_s: float) -> list[DriverStep]:
 
 
 def _handle_hosts(state: RunState, listed: HostsListed, now_s: float) -> list[DriverStep]:
-    """Take over a new content of ``hosts``. Where every change needs new workers, a group on a
+    """Apply a new content of ``hosts``. Where every change needs new workers, a group on a
     preempted node is asked to save at once.
     """
     state.preempted = listed.preempted
@@ -378,14 +378,14 @@ def _handle_hosts(state: RunState, listed: HostsListed, now_s: float) -> list[Dr
 
 
 def _handle_joined(state: RunState, joined: Joined, now_s: float) -> None:
-    """Note a worker of the group; the first one starts the wait for the first report."""
+    """Record a worker of the group; the first one starts the wait for the first report."""
     state.joined.append(joined)
     if state.unreported_since_s is None and state.silence.last_report_s is None:
         state.unreported_since_s = now_s
 
 
 def _handle_new_group(state: RunState, labels: tuple[str, ...], now_s: float) -> list[DriverStep]:
-    """Note which members the new group has; report that it trains, unless the script must confirm
+    """Record which members the new group has; report that it trains, unless the script must confirm
     that.
     """
     state.membership.note_group(labels)
@@ -420,7 +420,7 @@ def _steps_for(state: RunState, actions: list[Action], now_s: float) -> list[Dri
 
 
 def _blame_script(state: RunState) -> None:
-    """Note the script's error as the reason why an elastic group leaves with too few nodes, if
+    """Record the script's error as the reason why an elastic group leaves with too few nodes, if
     workers have failed: each failure has cost a node.
     """
     failures = [end for end in state.exits if end.has_failed]
@@ -502,7 +502,7 @@ def _ask_to_leave(
 
 
 def _handle_report(state: RunState, line: ProgressLine, now_s: float) -> list[DriverStep]:
-    """Take over a line of progress. A line with the new group's size confirms that it trains, where
+    """Apply a line of progress. A line with the new group's size confirms that it trains, where
     a launcher needs that (:attr:`Terms.needs_confirmation`).
     """
     state.silence.note_report(now_s)

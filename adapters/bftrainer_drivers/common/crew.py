@@ -54,7 +54,7 @@ class Crew:
             )
             with self._lock:
                 self._waiting[member.label, slot] = worker
-            self._copy_output(member, slot, worker)
+            self._start_waiting(member, slot, worker)
 
     def join(
         self,
@@ -88,7 +88,7 @@ class Crew:
         )
         with self._lock:
             self._note_joined(member, slot, worker)
-        self._copy_output(member, slot, worker)
+        self._start_waiting(member, slot, worker)
         return worker
 
     def _note_joined(self, member: Member, slot: int, worker: WorkerProcess) -> None:
@@ -111,7 +111,8 @@ class Crew:
             workers = list(self.joined.values())
         end(workers)
 
-    def _copy_output(self, member: Member, slot: int, worker: WorkerProcess) -> None:
+    def _start_waiting(self, member: Member, slot: int, worker: WorkerProcess) -> None:
+        """Start a thread that waits for the end of a worker."""
         threading.Thread(
             target=self._wait_for_end,
             args=(member, slot, worker),

@@ -103,7 +103,7 @@ class Membership:
     """Members so far; the next one's label has the next number."""
 
     def order(self, hosts: Iterable[HostSlots], now_s: float) -> list[Action]:
-        """Take over the content of the hosts file; return the actions that follow."""
+        """Apply the content of the hosts file; return the actions that follow."""
         self._listed = tuple(hosts)
         return self.tick(now_s)
 
@@ -198,7 +198,7 @@ class Membership:
         return [Drop(member) for member in prepared.values()]
 
     def note_warm(self, member: Member, now_s: float) -> None:
-        """Note that all workers of a member wait for their ranks."""
+        """Record that all workers of a member wait for their ranks."""
         if member in self.warming:
             self.warming.remove(member)
             self.warm[member] = now_s
@@ -216,8 +216,8 @@ class Membership:
         return was_usable
 
     def excuse(self, member: Member) -> None:
-        """Note that a worker of a member was ended through no fault of its node: this stay is over,
-        and the next one may begin.
+        """Record that a worker of a member was ended through no fault of its node: this stay is
+        over, and the next one may begin.
         """
         self.excused.add(member)
         self._stop_announcing(member)
@@ -233,7 +233,7 @@ class Membership:
         self.announced = tuple(kept) if kept else others
 
     def note_group(self, labels: Iterable[str]) -> None:
-        """Note that the members with these labels are the group now."""
+        """Record that the members with these labels are the group now."""
         by_label = {
             member.label: member for member in (*self.announced, *self.retiring, *self.group)
         }

@@ -81,6 +81,7 @@ class Reaper:
         self._process.wait(timeout=60)  # on a busy node it may not have started yet
 
     def _write_line(self, line: str) -> None:
+        """Send a line to the reaper; do nothing if it has ended."""
         assert self._process.stdin is not None
         with self._lock:
             try:

@@ -60,7 +60,7 @@ class HangWatch:
     _last_notice_s: float | None = None
 
     def note_group(self) -> None:
-        """Note that a new group has formed."""
+        """Record that a new group has formed."""
         self.waiting_since_s = self._last_notice_s = None
         self.member_lost = False
 

@@ -119,6 +119,7 @@ class AnnouncedHosts(HostDiscovery):  # type: ignore[misc]  # Horovod has no typ
             return available
 
     def _read(self) -> dict[str, int]:
+        """Read the slots of each node from the script; the last ones if it cannot be read."""
         try:
             self._slots_of_node = self._script.read()
         except InputFileError as error:
@@ -194,7 +195,7 @@ class FragmentDriver(ElasticDriver):  # type: ignore[misc]  # Horovod has no typ
     def register_worker_server(
         self, host: str, slot: int, addresses: Addresses, secret_key: bytes
     ) -> None:
-        """Note where a worker receives notices."""
+        """Record where a worker receives notices."""
         self._listening[host, slot] = (addresses, secret_key)
         self._changed.set()
 

@@ -136,8 +136,8 @@ class StockBackend(Backend):
             self._withdrawn_s = now_s
 
     def note(self, news: News) -> None:
-        """Note by a report of rank 0 whether the group has changed as announced; ignore other news,
-        and reports while no change is under way.
+        """Record by a report of rank 0 whether the group has changed as announced; ignore other
+        news, and reports while no change is under way.
         """
         if not isinstance(news, Reported) or self._is_settled or self._withdrawn_s is not None:
             return

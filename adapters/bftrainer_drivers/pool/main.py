@@ -96,8 +96,8 @@ class TaskReport:
             write_json(self._directory.tasks, replace(counts, per_hour=per_hour, left_s=left_s))
 
     def _rate_per_s(self, at_s: float, settled: int) -> float:
-        """Note the number of settled tasks, and return how many have been settled per second, over
-        the last 10 minutes at most.
+        """Record the number of settled tasks, and return how many have been settled per second,
+        over the last 10 minutes at most.
         """
         self._recent_settled.append((at_s, settled))
         while at_s - self._recent_settled[0][0] > _RATE_OVER_S:

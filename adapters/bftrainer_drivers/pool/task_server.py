@@ -72,8 +72,8 @@ class TaskServer:
         self._server.stop()
 
     def ended(self, worker: str) -> TaskId | None:
-        """Note that a worker's process has ended; return the task that it had, which is free again,
-        or None.
+        """Record that a worker's process has ended; return the task that it had, which is free
+        again, or None.
         """
         with self._lock:
             self.workers.discard(worker)

@@ -173,7 +173,7 @@ class ReplicaBackend(Backend):
             self.run.events.write(Warm(member.host.node, member.host.fragment))
 
     def _report_group(self, quorum: StepQuorum) -> None:
-        """Note a quorum of other replicas, and end those that were released; called in the
+        """Record a quorum of other replicas, and end those that were released; called in the
         lighthouse's thread.
         """
         replicas = {

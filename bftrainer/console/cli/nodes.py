@@ -115,6 +115,7 @@ def _trainers_by_fragment(state: State | None) -> dict[str, str]:
 
 
 def _fragment_row(fragment: FragmentRecord, trainer: str) -> tuple[str, ...]:
+    """Return the row of a fragment in the table."""
     return (
         fragment.name,
         trainer if fragment.released_s is None else "",
@@ -134,6 +135,7 @@ def _release_s(fragment: FragmentRecord) -> str:
 
 
 def _as_dict(fragment: FragmentRecord, trainer: str | None) -> dict[str, object]:
+    """Return a fragment as an object for JSON."""
     return {
         "fragment": fragment.name,
         "node": fragment.node,

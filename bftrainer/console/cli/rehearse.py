@@ -401,6 +401,7 @@ def _trainer_file_lines(costs: Costs) -> list[str]:
 
 
 def _wrapped_text(text: str, indent: str) -> str:
+    """Wrap a text to the width of the report; further lines begin with ``indent``."""
     return textwrap.fill(
         text,
         _text_width(),

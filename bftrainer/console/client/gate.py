@@ -57,7 +57,7 @@ class Draft:
         return str(self.table.get("name", ""))
 
     def renamed(self, name: str) -> Draft:
-        """The same submission under another name."""
+        """Return a copy of the draft with another trainer name."""
         return replace(self, table={**self.table, "name": name})
 
 

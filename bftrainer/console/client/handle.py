@@ -82,6 +82,7 @@ class TrainerResult:
         return self._metric(metric).most
 
     def _metric(self, name: str) -> Metric:
+        """Return a metric by its name. Raises ``UserError`` if it was not reported."""
         if name not in self.metrics:
             reported = ", ".join(self.metrics) or "none"
             raise UserError(

@@ -174,8 +174,8 @@ def _submission_request(spec: TrainerSpec) -> Request:
 def _note_shared_checkpoint(
     specs: Sequence[TrainerSpec], trainers: Mapping[str, KnownTrainer], note: Callable[[str], None]
 ) -> None:
-    """Note the first new trainer (of ``specs``) that would load another one's work, since both save
-    to the same file.
+    """Record the first new trainer (of ``specs``) that would load another one's work, since both
+    save to the same file.
     """
     # The trainers of a sweep have one script, which is read once.
     checkpoint_in_script = cache(lambda script: fixed_checkpoint(text_of(script) or ""))

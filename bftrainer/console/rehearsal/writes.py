@@ -124,8 +124,8 @@ class Writes:
                     self._note_event(self._folders[number] / os.fsdecode(name), mask, cookie)
 
     def _note_event(self, path: Path, mask: int, cookie: int) -> None:
-        """Note an event: a file that was written, renamed or deleted, or a folder. ``mask`` has the
-        kinds of the event. A rename within the folder is two events.
+        """Record an event: a file that was written, renamed or deleted, or a folder. ``mask`` has
+        the kinds of the event. A rename within the folder is two events.
         """
         if mask & _IS_DIR:
             self._note_folder(path, mask, cookie)
@@ -143,7 +143,8 @@ class Writes:
             self._in_place[path] = None
 
     def _note_folder(self, path: Path, mask: int, cookie: int) -> None:
-        """Note a folder that was made or renamed; both events of a rename have the same ``cookie``.
+        """Record a folder that was made or renamed; both events of a rename have the same
+        ``cookie``.
 
         Events are read late: the folder may have been filled and renamed before it could be
         watched.
@@ -160,8 +161,8 @@ class Writes:
             self._note_renamed_folder(path, self._old_folders.pop(cookie, None))
 
     def _note_renamed_folder(self, path: Path, old_path: Path | None) -> None:
-        """Note a folder that was renamed to ``path``; ``old_path`` is None if it came from outside
-        the watched folders.
+        """Record a folder that was renamed to ``path``; ``old_path`` is None if it came from
+        outside the watched folders.
 
         All files of a new folder are new. Of an older one, only those that were written before the
         rename.

@@ -346,6 +346,7 @@ def _with_reports(
 
 
 def _check_pool_change(pool: Nodes, change: PoolChanged) -> None:
+    """Raise InvalidValueError unless nodes leave that are in the pool, and join that are not."""
     if not change.left <= pool:
         raise InvalidValueError(f"node {min(change.left - pool)} left but was not in the pool")
     if not change.joined.isdisjoint(pool):

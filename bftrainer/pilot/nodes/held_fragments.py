@@ -52,7 +52,7 @@ class HeldFragment:
 
     @property
     def size(self) -> int:
-        """How many nodes or GPUs it is for trainers."""
+        """The number of nodes, or of GPUs where trainers get single GPUs, in this fragment."""
         return len(self.slots) or 1
 
     @property
@@ -133,7 +133,7 @@ class FragmentBook:
     def _update_fragment(
         self, held: HeldFragment | None, fragment: Fragment, now_s: PilotS
     ) -> None:
-        """Take up one fragment of a holder's report: write what is new about it to the registry,
+        """Process one fragment of a holder's report: write what is new about it to the registry,
         and keep it, or close it if it is gone.
         """
         reached = () if held is None else held.fragment.reached

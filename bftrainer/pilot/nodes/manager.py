@@ -138,7 +138,7 @@ class NodeManager:
 
     @property
     def pool(self) -> Nodes:
-        """What trainers may use: fragments, or the GPUs of each."""
+        """The fragments that trainers may use: fragments, or the GPUs of each."""
         return self._fragments.slots()
 
     def _fragments_of_slots(self, slots: Nodes) -> Nodes:

@@ -117,7 +117,7 @@ class Launcher(Protocol):
         """Kill the driver."""
 
     def look(self, name: str) -> DriverView:
-        """Return what the driver has said until now. A driver that runs already is adopted."""
+        """Return the driver's reports until now. A driver that runs already is adopted."""
 
 
 class DirectoryLauncher:
@@ -195,7 +195,7 @@ class DirectoryLauncher:
         self._driver_state(name).process.kill()
 
     def look(self, name: str) -> DriverView:
-        """Return what the driver has said until now. The driver of an earlier pilot is found by its
+        """Return the driver's reports until now. The driver of an earlier pilot is found by its
         files: that is how it is adopted.
 
         A driver whose files cannot be read, or that speaks another version, is killed and counts as

@@ -194,7 +194,7 @@ class TrainerManager:
         return tuple(filter(takes, measured))
 
     def assign(self, name: str, nodes: Nodes, now_s: PilotS) -> None:
-        """Take over the core's allocation for one trainer."""
+        """Adopt the core's allocation for one trainer."""
         if (trainer := self._trainers.get(name)) is not None:
             trainer.state.assign(nodes, self._class_of(nodes), now_s)
 
@@ -372,7 +372,7 @@ class TrainerManager:
             del self._trainers[trainer.name]
 
     def _process_report(self, trainer: ManagedTrainer, was: DriverView, now_s: PilotS) -> None:
-        """Take up a driver's new report: measure it, note values that cannot be used and work that
+        """Process a driver's new report: measure it, note values that cannot be used and work that
         is repeated, and end a trainer that one of its rules stops. ``was``: the report before.
         """
         state, view = trainer.state, trainer.state.view
@@ -419,7 +419,7 @@ class TrainerManager:
             self._recorder.note("clock", trainer.name, warning)
 
     def _note_refused(self, trainer: ManagedTrainer, noted_count: int) -> None:
-        """Note the values in a trainer's reports that cannot be used, without the first
+        """Record the values in a trainer's reports that cannot be used, without the first
         ``noted_count`` ones, which were noted before.
         """
         for key, problem in trainer.state.view.refused[noted_count:]:
@@ -532,7 +532,7 @@ class TrainerManager:
         return True
 
     def note_urgent(self, fragments: Nodes) -> None:
-        """Note which fragments trainers have to leave within seconds: main jobs wait for them."""
+        """Record which fragments trainers have to leave within seconds: main jobs wait for them."""
         self._urgent = fragments
 
     def _urgent_among(self, nodes: Nodes) -> list[str]:

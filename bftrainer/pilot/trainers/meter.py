@@ -268,7 +268,7 @@ def _is_restored(reading: MeterReading, line: ProgressMark) -> bool:
 
 
 def _with_line(reading: MeterReading, line: ProgressMark, now_s: HostS | None) -> MeterReading:
-    """Take up a line, and its age if the time is given."""
+    """Process a line, and its age if the time is given."""
     first_line_s = line.at_s if reading.first_line_s is None else reading.first_line_s
     lag_s = reading.lag_s
     if now_s is not None:

@@ -97,7 +97,7 @@ class TrainerState:
         return self._still_occupied(self.leaving, self.view.on, self.view.with_workers)
 
     def assign(self, nodes: Nodes, node_class: str | None, now_s: PilotS) -> None:
-        """Take over the core's allocation: ``nodes`` of class ``node_class``. ``desired_s`` is the
+        """Apply the core's allocation: ``nodes`` of class ``node_class``. ``desired_s`` is the
         time of the first call with these nodes.
         """
         if nodes != self.desired:

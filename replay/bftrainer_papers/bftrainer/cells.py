@@ -114,6 +114,7 @@ class CellDetail:
 
 
 def _detail_results(scenario: Scenario, outcome: ReplayOutcome) -> dict[str, object]:
+    """Return the results over time, preemptions after decisions, and returns of rescales."""
     bins = bins_of(scenario.window, outcome.entries, outcome.totals)
     return {
         "bins": {name: values.tolist() for name, values in asdict(bins).items()},

@@ -216,6 +216,7 @@ def _checked_rate(samples_per_s: float) -> float:
 
 
 def _checked_profiles(path: Path, profiles: Iterable[Profile]) -> tuple[Profile, ...]:
+    """Return the profiles that have measurements, sorted. Raises InputFileError if none has."""
     measured = tuple(
         sorted(
             (profile for profile in profiles if profile.points), key=lambda p: (p.hardware, p.model)

@@ -147,6 +147,7 @@ def png(figure: Figure) -> bytes:
 
 
 def _plain_axes(axes: Axes) -> None:
+    """Give axes two visible sides, a faint grid, and the sizes of text of all figures."""
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
     for side in ("left", "bottom"):

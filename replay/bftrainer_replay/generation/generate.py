@@ -47,6 +47,7 @@ from bftrainer_replay.logs.model import EventLog, PoolEvent
 START_S = 1_609_459_200.0
 """2021-01-01T00:00:00 in the log's own clock."""
 
+_MAX_EVENTS_PER_FRAGMENT = 1.6
 IDLE_SHARE = 0.086
 SHORT_SHARE = 0.58
 SHORT_NODE_TIME_SHARE = 0.12
@@ -84,7 +85,7 @@ def events_per_hour(nodes: int) -> float:
     is_small = nodes <= _EVENT_RATES[1][0]
     (n0, rate0), (n1, rate1) = _EVENT_RATES[:2] if is_small else _EVENT_RATES[1:]
     exponent = math.log(rate1 / rate0) / math.log(n1 / n0)
-    limit = 1.6 * _FRAGMENTS_PER_NODE_HOUR * nodes
+    limit = _MAX_EVENTS_PER_FRAGMENT * _FRAGMENTS_PER_NODE_HOUR * nodes
     return min(rate0 * math.pow(nodes / n0, exponent), limit)
 
 

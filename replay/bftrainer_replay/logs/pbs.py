@@ -331,6 +331,7 @@ class _PbsReader:
         return self._source.clock.seconds(values.get(key, ""))
 
     def _nodes(self, place: str) -> Sequence[int]:
+        """Return the numbers of the nodes in exec_host or exec_vnode; short texts are cached."""
         nodes = self._nodes_of_place.get(place)
         if nodes is None:
             nodes = nodes_of(self._source, place)

@@ -150,8 +150,8 @@ class _Jobs:
             )
 
     def _end_of_list(self, rest: str) -> None:
-        """Note the end of the list of jobs, and remark on errors that Slurm may list after it; only
-        ``rest``, the rest of the piece, is searched.
+        """Record the end of the list of jobs, and remark on errors that Slurm may list after it;
+        only ``rest``, the rest of the piece, is searched.
         """
         self._is_in_list = False
         self._has_ended = True

@@ -184,6 +184,7 @@ class RecordLines:
 
 
 def _has_open_quote(text: str, delimiter: str) -> bool:
+    """Whether a text ends within a quoted field."""
     try:
         for _ in csv.reader([text], delimiter=delimiter, strict=True):
             pass

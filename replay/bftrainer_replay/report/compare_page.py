@@ -70,6 +70,7 @@ def compare_page(
 
 
 def _settings_text(scenario: Scenario) -> str:
+    """Describe the trainers and settings that all replays of the comparison share."""
     return (
         f"{counted(len(scenario.arrivals), 'trainer')}, {_at_once(scenario)}, cost model "
         f"{scenario.cost_model.value}. Requested sizes and loss curves that the trainer table "
@@ -136,6 +137,7 @@ def _frontier_picture(ranking: Sequence[RankedPolicy]) -> Picture:
 
 
 def _name_of_least(ranking: Sequence[RankedPolicy], values: Sequence[float]) -> str:
+    """Return the name of the policy with the smallest value that is a number."""
     pairs = [
         (value, ranked.name)
         for value, ranked in zip(values, ranking, strict=True)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from bftrainer.decide.domain.events import RateSeen, StallSeen
 from bftrainer_replay.simulation.progress import CostModel, ReplayedTrainer
 
-GROWTH = 0.25
+WINDOW_GROWTH = 0.25
 """Windows grow: each lasts at least this share of the time measured so far on the same nodes."""
 
 
@@ -66,7 +66,9 @@ class Meter:
             segment = self._current_segment(name, run)
             steady_s = max(run.since_s, run.ready_s)
             begin_s = max(steady_s, segment.until_s)
-            if at_s - begin_s < max(window_s, GROWTH * (at_s - steady_s)):
+            # On the same nodes, windows become longer: a long run needs no more measurements.
+            shortest_s = max(window_s, WINDOW_GROWTH * (at_s - steady_s))
+            if at_s - begin_s < shortest_s:
                 continue
             if not segment.measured and run.ready_s > run.since_s:
                 measurements.append(self._measured_stall(name, segment.grew, run))

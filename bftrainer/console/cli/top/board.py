@@ -88,7 +88,7 @@ class Board:
     _used: int = 0
 
     def add(self, snapshot: Snapshot) -> None:
-        """Take over a new snapshot: its events, the chart, and the samples of trainers."""
+        """Apply a new snapshot: its events, the chart, and the samples of trainers."""
         self.snapshot = snapshot
         events = [(decision.at_s, "decision", decision.text) for decision in snapshot.decisions]
         events += [(note.at_s, note.kind, note.line) for note in snapshot.notes]
@@ -118,7 +118,7 @@ class Board:
             self.history.popleft()
 
     def _add_samples(self, snapshot: Snapshot) -> None:
-        """Note the samples of each trainer at the pilot's heartbeat, from which its speed is
+        """Record the samples of each trainer at the pilot's heartbeat, from which its speed is
         computed.
         """
         if snapshot.pilot is None:

@@ -153,7 +153,7 @@ class _Reader:
     def _note_mutation(
         self, places: dict[str, list[ast.stmt]], node: ast.expr, place: ast.stmt
     ) -> None:
-        """Note that a statement changes the object that a name stands for, or one of its items."""
+        """Record that a statement changes the object that a name stands for, or an item of it."""
         while isinstance(node, ast.Subscript):
             node = node.value
         if isinstance(node, ast.Name | ast.Attribute):

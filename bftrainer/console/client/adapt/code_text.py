@@ -36,7 +36,7 @@ def call_text(function: str, arguments: list[str]) -> str:
 
 
 def is_whole_number(node: ast.AST) -> bool:
-    """Whether it is a whole number as it stands, with or without a sign."""
+    """Whether an expression is a literal whole number, with or without a sign."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub | ast.UAdd):
         node = node.operand
     return isinstance(node, ast.Constant) and isinstance(node.value, int)

@@ -60,7 +60,8 @@ def edit_epoch_loop(edit: LoopEdit) -> ast.stmt:
 
 
 def count_by(edit: LoopEdit, loop: ast.For, counted: ast.Call | None, method: str) -> None:
-    """Let ``method`` count instead of ``range(...)``.
+    """Replace ``range(...)`` in a loop by a call of ``method``, which continues the count after a
+    restart.
 
     A first number that is no constant is where the script resumes: the method knows that
     itself, so it is dropped.

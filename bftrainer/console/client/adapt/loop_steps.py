@@ -42,7 +42,9 @@ def edit_backward(edit: LoopEdit) -> None:
 
 
 def edit_guards(edit: LoopEdit) -> None:
-    """Let a resumed epoch not run again what it did before its loop over batches."""
+    """Put changes of kept state that stand before the loop over batches under a condition, so that
+    a resumed epoch does not run them again.
+    """
     if edit.horovod is not None:
         return
     for statement in edit.state.guarded:

@@ -293,7 +293,7 @@ class Project:
                 self._read_import_from(module, node)
 
     def _read_import_from(self, module: ScriptModule, node: ast.ImportFrom) -> None:
-        """Note the names of ``from package import names``."""
+        """Record the names of ``from package import names``."""
         base = self._root
         if node.level:
             base = module.path.resolve().parent

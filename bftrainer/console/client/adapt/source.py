@@ -142,7 +142,7 @@ class ScriptSource:
     def _note_binding(
         self, bindings: dict[str, list[Binding]], target: ast.AST, bound: Binding
     ) -> None:
-        """Note what a target is bound to; of a tuple of targets, each by itself."""
+        """Record what a target is bound to; of a tuple of targets, each by itself."""
         if not isinstance(target, ast.Tuple | ast.List):
             bindings.setdefault(self.of(target), []).append(bound)
             return

@@ -97,7 +97,7 @@ def find_unknown_schedulers(search: StateSearch) -> None:
 def _note_object(
     search: StateSearch, name: str, module: ScriptModule, value: ast.expr, part: int | None
 ) -> bool:
-    """Note how the object that an expression makes is kept; whether it is one with a state."""
+    """Record how the object that an expression makes is kept; whether it is one with a state."""
     source = module.source
     if isinstance(value, ast.ListComp | ast.DictComp | ast.List | ast.Dict):
         text = source.of(value)
@@ -129,7 +129,7 @@ def _note_object(
 def _note_own_object(
     search: StateSearch, name: str, module: ScriptModule, node: ast.ClassDef
 ) -> bool:
-    """Note how an object of one of the project's classes is kept."""
+    """Record how an object of one of the project's classes is kept."""
     lineage = search.project.lineage(module, node)
     methods = {part.name for owner in lineage for part in owner.body if isinstance(part, Function)}
     bases = {name_of(base) for owner in lineage for base in owner.bases}
@@ -148,7 +148,7 @@ def _note_own_object(
 
 
 def _models_of_optimizer(search: StateSearch) -> set[str]:
-    """Return the models, which the checkpoint has anyway."""
+    """Return the names of models and optimizers, which every checkpoint has."""
     return search.own
 
 
@@ -160,7 +160,7 @@ def _note_attributes(
     *,
     is_self: bool = False,
 ) -> bool:
-    """Note the attributes that methods of a class change, for an object of it."""
+    """Record the attributes that methods of a class change, for an object of it."""
     attributes: set[str] = set()
     for owner in search.project.lineage(module, node):
         source = _defining_source(search, owner, module)
